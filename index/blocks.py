@@ -1,0 +1,85 @@
+"""Fingerprint -> block keys, and which of them to look up so that nothing within a distance is missed.
+
+A fingerprint is cut into blocks of 16 bits. Every entry is filed under the exact value of each of its blocks, whatever
+the distance asked for later; only the looking up depends on the distance (multi-index hashing: Norouzi, Punjani, Fleet,
+"Fast Search in Hamming Space with Multi-Index Hashing", CVPR 2012). Write distance_max = blocks * r + a with
+0 <= a < blocks. Were each of the first a + 1 blocks more than r bits off and each of the others more than r - 1, the
+fingerprints would differ in at least (a + 1)(r + 1) + (blocks - a - 1) r = distance_max + 1 bits. So it is enough to
+look up the first a + 1 blocks with up to r flipped bits and the others with up to r - 1; with r = 0 the others are not
+looked up at all.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+BLOCK_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The contents of some buckets, one place per filed entry.
+
+    keys          uint32 [c], ascending
+    numbers       uint64 [c]
+    fingerprints  uint64 [c, words]
+    """
+
+    keys: npt.NDArray[np.uint32]
+    numbers: npt.NDArray[np.uint64]
+    fingerprints: npt.NDArray[np.uint64]
+
+
+def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    """The keys under which fingerprints are filed: uint64 [n, words] -> uint32 [n, words * 4].
+
+    A key is the block's number times 65,536 plus the block's value. Block 0 is the top 16 bits of the first word.
+    """
+    values = fingerprints.astype(">u8").view(">u2").astype(np.uint32)
+    return values | (np.arange(values.shape[1], dtype=np.uint32) << np.uint32(BLOCK_BITS))
+
+
+def buckets_of(fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> Buckets:
+    """Entries filed under all their block keys: uint64 [n, words] and uint64 [n] -> n * blocks places.
+
+    Within a bucket the entries keep their order.
+    """
+    keys = block_keys(fingerprints)
+    order = np.argsort(keys.reshape(-1), kind="stable")
+    rows = order // keys.shape[1]
+    return Buckets(keys.reshape(-1)[order], numbers[rows], fingerprints[rows])
+
+
+def bucket_count(words: int) -> int:
+    """How many different block keys there are for fingerprints of `words` 64-bit words."""
+    return words * (64 // BLOCK_BITS) << BLOCK_BITS
+
+
+def probe_radii(block_count: int, distance_max: int) -> tuple[int, ...]:
+    """Per block the number of bits that may be flipped when it is looked up; -1: the block need not be looked up.
+
+    Lossless: two fingerprints within `distance_max` agree to within its radius on at least one block.
+    """
+    radius, rest = divmod(distance_max, block_count)
+    return (radius,) * (rest + 1) + (radius - 1,) * (block_count - rest - 1)
+
+
+@cache
+def flips(radius: int, width: int = BLOCK_BITS) -> npt.NDArray[np.uint32]:
+    """All masks of `width` bits with at most `radius` bits set, none for -1: uint32 [sum of C(width, i)]."""
+    masks = [sum(1 << bit for bit in bits) for size in range(radius + 1) for bits in combinations(range(width), size)]
+    return np.array(masks, dtype=np.uint32)
+
+
+def probe_keys(fingerprints: npt.NDArray[np.uint64], distance_max: int) -> npt.NDArray[np.uint32]:
+    """The keys to look up for each fingerprint: uint64 [n, words] -> uint32 [n, probes].
+
+    An entry within `distance_max` of fingerprint i is filed under at least one of row i's keys. For 64 bits there are
+    4 probes at distance 3 and 68 at distance 7; for 128 bits 4 and 8.
+    """
+    keys = block_keys(fingerprints)
+    radii = probe_radii(keys.shape[1], distance_max)
+    return np.concatenate([keys[:, block, None] ^ flips(radius) for block, radius in enumerate(radii)], axis=1)

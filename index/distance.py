@@ -1,0 +1,84 @@
+"""Vectorised Hamming distance, and the nearest of many matches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Pairs found to lie within a distance; place i of each column belongs together.
+
+    rows       int64 [m], the row of the batch that was looked up
+    distances  int16 [m], their Hamming distance
+    numbers    uint64 [m], the entry that was found
+    """
+
+    rows: npt.NDArray[np.int64]
+    distances: npt.NDArray[np.int16]
+    numbers: npt.NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, places: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> "Matches":
+        """The same columns, only these places: a mask, or indices."""
+        return Matches(self.rows[places], self.distances[places], self.numbers[places])
+
+
+def no_matches() -> Matches:
+    """Matches of length 0."""
+    return Matches(np.empty(0, np.int64), np.empty(0, np.int16), np.empty(0, np.uint64))
+
+
+def joined(parts: Sequence[Matches]) -> Matches:
+    """Several lots of matches as one; at least one lot."""
+    return Matches(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.distances for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+    )
+
+
+def hamming(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
+    """Number of differing bits, row by row: uint64 [n, words] twice (or broadcast to it) -> int16 [n]."""
+    total: npt.NDArray[np.int16] = np.bitwise_count(left[..., 0] ^ right[..., 0]).astype(np.int16)
+    for word in range(1, left.shape[-1]):
+        total += np.bitwise_count(left[..., word] ^ right[..., word])
+    return total
+
+
+def nearest(matches: Matches, limit: int | None) -> Matches:
+    """Per row its `limit` nearest entries (None: all), each once, ordered by row, distance, number.
+
+    The same pair may be found more than once, as it may agree on several blocks. Of entries at the same distance the
+    one with the lowest number, the earliest, counts as nearer.
+    """
+    if len(matches) == 0:
+        return matches
+    if limit == 1:
+        return _nearest_of_each(matches)
+    ordered = matches.take(np.lexsort((matches.numbers, matches.distances, matches.rows)))
+    again = (ordered.rows[1:] == ordered.rows[:-1]) & (ordered.numbers[1:] == ordered.numbers[:-1])
+    if again.any():
+        ordered = ordered.take(np.concatenate([[True], ~again]))
+    if limit is None:
+        return ordered
+    row_starts = np.searchsorted(ordered.rows, ordered.rows, side="left")
+    return ordered.take(np.arange(len(ordered)) - row_starts < limit)
+
+
+def _nearest_of_each(matches: Matches) -> Matches:
+    """`nearest` for a limit of 1, without sorting: where everything matches everything, sorting is what costs."""
+    row_count = int(matches.rows.max()) + 1
+    distances = np.full(row_count, np.iinfo(np.int16).max, np.int16)
+    np.minimum.at(distances, matches.rows, matches.distances)
+    closest = matches.take(matches.distances == distances[matches.rows])
+    numbers = np.full(row_count, NO_NUMBER, np.uint64)
+    np.minimum.at(numbers, closest.rows, closest.numbers)
+    rows = np.flatnonzero(numbers != NO_NUMBER)
+    return Matches(rows, distances[rows], numbers[rows])

@@ -1,0 +1,126 @@
+"""What crosses the line between the streamer and the index: columns of numbers, and ids.
+
+A batch goes in as `Entries` and comes back as `Decisions`; row i of one belongs to row i of the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+NO_NUMBER = np.uint64(2**64 - 1)
+"""In a column of document numbers: there is none."""
+
+NO_DISTANCE = -1
+"""In a column of distances: there is none."""
+
+
+class Verdict(IntEnum):
+    """What was decided about one record. The values stand in the journal on disk and never change their meaning."""
+
+    UNIQUE = 0
+    DUPLICATE = 1
+    UNDECIDABLE = 2
+    DEAD_LETTER = 3
+
+    @property
+    def label(self) -> str:
+        """The word for people, headers and metrics: `unique`, `duplicate`, `undecidable` or `dead-letter`."""
+        return _LABELS[self]
+
+
+_LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
+
+
+class Kind(IntEnum):
+    """How an entry is to be decided."""
+
+    NEAR = 0
+    """Match any NEAR entry within `distance_max`."""
+    EXACT = 1
+    """Match only EXACT entries with an equal fingerprint (texts too short for a distance to mean anything)."""
+    UNDECIDABLE = 2
+    """Match nothing, enter nothing: the verdict is UNDECIDABLE."""
+    DEAD_LETTER = 3
+    """Match nothing, enter nothing: the verdict is DEAD_LETTER."""
+
+
+class Source(NamedTuple):
+    """One ordered sequence of records: a partition of a topic, or a file.
+
+    `stream` is opaque and never reused for another content: a Kafka topic id, or an id given to a file.
+    """
+
+    stream: str
+    partition: int
+
+
+class Position(NamedTuple):
+    """Where a record stands in the input: the key of the journal."""
+
+    source: Source
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A batch of n records to be decided, in the order in which they are to be decided.
+
+    sources         the distinct sources of the batch
+    source_numbers  uint32 [n], row i comes from sources[source_numbers[i]]
+    offsets         uint64 [n], strictly increasing within a source; gaps are allowed
+    kinds           uint8 [n], values of `Kind`
+    reasons         uint8 [n], journaled and given back unread; the streamer knows what they mean
+    fingerprints    uint64 [n, words], words = bits / 64; rows that are UNDECIDABLE or DEAD_LETTER are not read
+    times_ms        int64 [n], the record's own time in milliseconds since 1970
+    ids             n document ids
+    """
+
+    sources: tuple[Source, ...]
+    source_numbers: npt.NDArray[np.uint32]
+    offsets: npt.NDArray[np.uint64]
+    kinds: npt.NDArray[np.uint8]
+    reasons: npt.NDArray[np.uint8]
+    fingerprints: npt.NDArray[np.uint64]
+    times_ms: npt.NDArray[np.int64]
+    ids: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """The verdicts on n records, row for row with the `Entries` they answer.
+
+    verdicts            uint8 [n], values of `Verdict`
+    reasons             uint8 [n], as journaled at the first decision
+    distances           int16 [n], Hamming distance to the match, NO_DISTANCE where there is none
+    originals           uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
+    original_ids        id of the original for DUPLICATE rows, else None
+    original_positions  position of the original for DUPLICATE rows, else None
+    replayed            bool [n], the verdict came from the journal: this position was decided before
+    candidates          int64 [n], entries whose distance was computed for this row; 0 where replayed
+    """
+
+    verdicts: npt.NDArray[np.uint8]
+    reasons: npt.NDArray[np.uint8]
+    distances: npt.NDArray[np.int16]
+    originals: npt.NDArray[np.uint64]
+    original_ids: list[str | None]
+    original_positions: list[Position | None]
+    replayed: npt.NDArray[np.bool_]
+    candidates: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+
+class Applied(NamedTuple):
+    """How far a source has been decided: every record below `offset`. `mark` is the caller's own proof of content."""
+
+    offset: int
+    mark: bytes

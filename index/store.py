@@ -1,0 +1,293 @@
+"""LMDB: opening, transactions, growing. The only importer of its client; what the bytes mean is not its business.
+
+What it promises: a `write` happens wholly and is synced to disk when it returns, or not at all; writers of all
+processes take turns; a `read` sees one moment. What it does not promise: fairness between writers, or that an
+operation runs only once: a map that is too small is grown with no transaction open, and the operation runs again.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
+
+import lmdb
+
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull, IndexMissing, IndexProblem
+from index.layout import Table
+
+MAP_BYTES_MIN = 2**20
+DATA_FILE = "data.mdb"
+
+# LMDB reports a write that stopped half-way, which is what a disk that fills up does to it, as EIO.
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
+
+_open_directories: set[tuple[int, int]] = set()
+_open_directories_turn = Lock()
+
+Result = TypeVar("Result")
+
+
+def nothing() -> None:
+    """The hook that does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitHooks:
+    """Called around every commit of a write transaction, so that tests can fail or die at exactly these places.
+
+    What `before_commit` raises aborts the transaction; what `after_commit` raises leaves it committed.
+    """
+
+    before_commit: Callable[[], None] = nothing
+    after_commit: Callable[[], None] = nothing
+
+
+class Transaction:
+    """One LMDB transaction; valid only inside the operation that it was handed to."""
+
+    def __init__(
+        self,
+        environment: lmdb.Environment,
+        transaction: "lmdb.Transaction[bytes]",
+        tables: "Mapping[Table, lmdb._Database]",
+    ) -> None:
+        self._environment = environment
+        self._transaction = transaction
+        self._tables = tables
+
+    def get(self, table: Table, key: bytes) -> bytes | None:
+        """The value of a key (of many values the lowest), or None."""
+        return self._transaction.get(key, db=self._tables[table])
+
+    def get_many(self, table: Table, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+        """(key, value) for each of the keys that exists, in the order asked; of many values the lowest."""
+        return self._cursor(table).getmulti(keys)
+
+    def get_all_values(self, table: Table, keys: Sequence[bytes], value_bytes: int) -> memoryview:
+        """Every value of every key, in the order asked: rows of key and value side by side, in one buffer.
+
+        All keys have one size; all values have `value_bytes`.
+        """
+        return self._cursor(table).getmulti(keys, dupdata=True, dupfixed_bytes=value_bytes, keyfixed=True)
+
+    def put(self, table: Table, key: bytes, value: bytes) -> None:
+        """Set the value of a key."""
+        self._transaction.put(key, value, db=self._tables[table])
+
+    def append(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Store pairs that sort behind all there are: in the table, or, with many values, among those of their key."""
+        consumed, added = self._cursor(table).putmulti(list(zip(keys, values, strict=True)), append=True)
+        assert consumed == added == len(keys), "an appended value did not sort behind the others"
+
+    def floor(self, table: Table, key: bytes) -> tuple[bytes, bytes] | None:
+        """The pair with the greatest key that is not above `key`, or None."""
+        cursor = self._cursor(table)
+        found = cursor.set_range(key)
+        if found and cursor.key() == key:
+            return cursor.item()
+        return cursor.item() if (cursor.prev() if found else cursor.last()) else None
+
+    def key_above(self, table: Table, key: bytes) -> bytes | None:
+        """The least key above `key`, or None."""
+        cursor = self._cursor(table)
+        if not cursor.set_range(key):
+            return None
+        if cursor.key() == key and not cursor.next_nodup():
+            return None
+        return cursor.key()
+
+    def walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
+        """All pairs, ascending."""
+        return iter(self._cursor(table))
+
+    def count(self, table: Table) -> int:
+        """How many values the table holds."""
+        return self._transaction.stat(self._tables[table])["entries"]
+
+    def page_bytes(self, table: Table) -> int:
+        """Bytes of the table's own pages; a key with very many values has further pages that are not counted."""
+        stat = self._transaction.stat(self._tables[table])
+        return stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
+
+    def used_bytes(self) -> int:
+        """Bytes of the file that were ever used, free pages within it included."""
+        return (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
+
+    def map_bytes(self) -> int:
+        """Size of the memory map: what the file may grow to before the map is grown."""
+        return self._environment.info()["map_size"]
+
+    def _cursor(self, table: Table) -> "lmdb.Cursor[bytes]":
+        return self._transaction.cursor(db=self._tables[table])
+
+
+class Store:
+    """One open LMDB environment. Threads may share it: their calls take turns. It must not cross a fork."""
+
+    def __init__(
+        self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
+    ) -> None:
+        """Open or create. Raises IndexMissing, AlreadyOpen, IndexDamaged, FormatUnknown."""
+        if not MAP_BYTES_MIN <= map_bytes_initial <= map_bytes_max:
+            raise ValueError(f"{MAP_BYTES_MIN} <= map_bytes_initial <= map_bytes_max must hold")
+        self._directory = directory
+        self._map_bytes_max = map_bytes_max
+        self._read_only = read_only
+        self._hooks = hooks
+        self._turn = Lock()
+        self._tables: dict[Table, lmdb._Database] = {}
+        if read_only and not (directory / DATA_FILE).is_file():
+            raise IndexMissing(f"There is no index in {directory}.")
+        if not read_only:
+            directory.mkdir(parents=True, exist_ok=True)
+        self._identity = _claim(directory)
+        self._is_open = False
+        try:
+            self._environment = self._opened(map_bytes_initial)
+            self._is_open = True
+        finally:
+            if not self._is_open:
+                _release(self._identity)
+        # A reader that was killed would keep freed pages from being used again.
+        self._environment.reader_check()
+
+    def _opened(self, map_bytes: int) -> lmdb.Environment:
+        try:
+            return lmdb.open(
+                os.fspath(self._directory),
+                map_size=_whole_pages(map_bytes),
+                max_dbs=len(Table),
+                readonly=self._read_only,
+            )
+        except (lmdb.VersionMismatchError, lmdb.InvalidError) as problem:
+            raise FormatUnknown(
+                f"{self._directory / DATA_FILE} is not a file this program can read: {problem}"
+            ) from problem
+        except lmdb.Error as problem:
+            raise self._named(problem) from problem
+
+    def is_new(self) -> bool:
+        """Whether nothing was ever stored. Raises FormatUnknown where another program stored something."""
+        try:
+            self._open_tables([Table.META], create=False)
+        except lmdb.NotFoundError as problem:
+            if self._environment.stat()["entries"]:
+                raise FormatUnknown(f"{self._directory / DATA_FILE} holds tables of another program.") from problem
+            return True
+        return False
+
+    def prepare(self, tables: Iterable[Table]) -> None:
+        """Make tables usable, creating what is missing. Raises FormatUnknown where that may not be done."""
+        try:
+            self._open_tables(tables, create=not self._read_only)
+        except lmdb.NotFoundError as problem:
+            raise FormatUnknown(f"The index in {self._directory} lacks a table.") from problem
+
+    def _open_tables(self, tables: Iterable[Table], *, create: bool) -> None:
+        with self._turn, self._begun(write=not self._read_only) as transaction:
+            # A handle that is opened inside a reading transaction dies with it; without one py-lmdb keeps it.
+            inside = None if self._read_only else transaction
+            for table in tables:
+                many = table.many_values
+                self._tables[table] = self._environment.open_db(
+                    table.value, txn=inside, dupsort=many, dupfixed=many, create=create
+                )
+
+    def read(self, operation: Callable[[Transaction], Result]) -> Result:
+        """Run `operation` on one moment's state. Raises IndexDamaged."""
+        with self._turn, self._begun(write=False) as transaction:
+            return operation(Transaction(self._environment, transaction, self._tables))
+
+    def write(self, operation: Callable[[Transaction], Result]) -> Result:
+        """Run `operation` and commit what it did, or nothing if it raises. It may be run again from the start.
+
+        Raises IndexFull, IndexDamaged.
+        """
+        if self._read_only:
+            raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
+        with self._turn:
+            while True:
+                try:
+                    with self._begun(write=True) as transaction:
+                        result = operation(Transaction(self._environment, transaction, self._tables))
+                        self._hooks.before_commit()
+                    break
+                except lmdb.MapFullError:
+                    self._grow()
+            self._hooks.after_commit()
+            return result
+
+    @contextmanager
+    def _begun(self, *, write: bool) -> Iterator["lmdb.Transaction[bytes]"]:
+        """A transaction that commits at the end, or aborts on what is raised. MapFullError passes through."""
+        try:
+            with self._begin(write=write) as transaction:
+                yield transaction
+        except (lmdb.MapFullError, lmdb.NotFoundError):
+            raise
+        except lmdb.Error as problem:
+            raise self._named(problem) from problem
+
+    def _begin(self, *, write: bool) -> "lmdb.Transaction[bytes]":
+        while True:
+            try:
+                return self._environment.begin(write=write)
+            except lmdb.MapResizedError:
+                # Another process has grown the map beyond ours: take over its size.
+                self._environment.set_mapsize(0)
+
+    def _grow(self) -> None:
+        now = self._environment.info()["map_size"]
+        limit = _whole_pages(self._map_bytes_max)
+        if now >= limit:
+            raise IndexFull(
+                f"The index in {self._directory} may not grow beyond index.map_bytes_max = {self._map_bytes_max} bytes. "
+                "Raise the setting; nothing of this batch was kept."
+            )
+        self._environment.set_mapsize(min(now * 2, limit))
+
+    def _named(self, problem: lmdb.Error) -> Exception:
+        """The error of ours that an LMDB error means; itself where it means a broken invariant."""
+        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in _DISK_FULL:
+            return IndexFull(
+                f"The disk that holds the index in {self._directory} is full or failing: {problem}. "
+                "Make room; nothing of this batch was kept."
+            )
+        if isinstance(problem, lmdb.PanicError):
+            return IndexDamaged(f"Writing the index in {self._directory} failed half-way; open it again: {problem}.")
+        if isinstance(problem, _DAMAGED):
+            return IndexDamaged(f"The index in {self._directory} is damaged: {problem}. Restore it, or build it anew.")
+        return problem
+
+    def close(self) -> None:
+        """Let go of the files; further calls do nothing."""
+        with self._turn:
+            if self._is_open:
+                self._is_open = False
+                self._environment.close()
+                _release(self._identity)
+
+
+def _whole_pages(size: int) -> int:
+    return size - size % 65_536
+
+
+def _claim(directory: Path) -> tuple[int, int]:
+    """Note that this process has the directory open: LMDB's locks belong to the process, a second opening breaks them."""
+    status = directory.stat()
+    identity = (status.st_dev, status.st_ino)
+    with _open_directories_turn:
+        if identity in _open_directories:
+            raise AlreadyOpen(f"The index in {directory} is already open in this process; share that one.")
+        _open_directories.add(identity)
+    return identity
+
+
+def _release(identity: tuple[int, int]) -> None:
+    with _open_directories_turn:
+        _open_directories.discard(identity)

@@ -1,0 +1,124 @@
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from index.blocks import block_keys, bucket_count, buckets_of, flips, probe_keys, probe_radii
+from tests.support.entries import fingerprints_of
+
+WIDTHS = (64, 128)
+DISTANCES = range(8)
+
+
+def differences(bits: int, distance: int) -> Iterator[int]:
+    """Patterns of exactly `distance` bits that try to hide from blocks of 16."""
+    generator = np.random.default_rng(distance * bits)
+    blocks = bits // 16
+    for _ in range(40):
+        yield sum(1 << int(bit) for bit in generator.choice(bits, distance, replace=False))
+    for first in range(blocks):
+        # Spread as evenly as possible, beginning at every block, at both edges of it.
+        for inside in (0, 7, 15):
+            bits_of_block = [(first + step) % blocks * 16 + (inside + step // blocks) % 16 for step in range(distance)]
+            yield sum(1 << bit for bit in bits_of_block)
+        # All in one block, and all across the border of two.
+        yield ((1 << distance) - 1) << first * 16
+        yield ((1 << distance) - 1) << min(first * 16 + 12, bits - distance)
+    if blocks <= 4:
+        # Every way of spreading the bits over the blocks.
+        for counts in product(range(distance + 1), repeat=blocks):
+            if sum(counts) == distance:
+                yield sum(((1 << count) - 1) << block * 16 for block, count in enumerate(counts))
+
+
+def missed(base: int, difference: int, bits: int, distance_max: int) -> bool:
+    one, other = fingerprints_of([base], bits), fingerprints_of([base ^ difference], bits)
+    return not set(probe_keys(one, distance_max)[0].tolist()) & set(block_keys(other)[0].tolist())
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("distance_max", DISTANCES)
+def test_everything_within_the_distance_shares_a_key(bits: int, distance_max: int) -> None:
+    base = 0x0123456789ABCDEF_F0E1D2C3B4A59687 & ((1 << bits) - 1)
+    for distance in range(distance_max + 1):
+        for difference in differences(bits, distance):
+            assert difference.bit_count() == distance
+            assert not missed(base, difference, bits, distance_max), hex(difference)
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("distance_max", range(7))
+def test_one_bit_more_can_escape_so_the_patterns_are_hard_enough(bits: int, distance_max: int) -> None:
+    assert any(missed(0, difference, bits, distance_max) for difference in differences(bits, distance_max + 1))
+
+
+@pytest.mark.parametrize(("block_count", "width"), [(1, 5), (2, 4), (3, 3), (4, 2), (5, 2), (8, 1)])
+def test_the_radii_are_lossless_over_every_possible_difference(block_count: int, width: int) -> None:
+    for distance_max in range(8):
+        radii = probe_radii(block_count, distance_max)
+        for difference in range(1 << block_count * width):
+            if difference.bit_count() <= distance_max:
+                parts = [(difference >> block * width) & ((1 << width) - 1) for block in range(block_count)]
+                assert any(part.bit_count() <= radius for part, radius in zip(parts, radii, strict=True))
+
+
+@pytest.mark.parametrize(("block_count", "distance_max"), [(4, 3), (4, 4), (4, 5), (4, 7), (8, 3), (8, 7)])
+def test_no_radius_could_be_smaller(block_count: int, distance_max: int) -> None:
+    radii = probe_radii(block_count, distance_max)
+    counts = [counts for counts in product(range(3), repeat=block_count) if sum(counts) <= distance_max]
+    for block, radius in enumerate(radii):
+        if radius < 0:
+            continue
+        smaller = [*radii[:block], radius - 1, *radii[block + 1 :]]
+        assert any(all(count > limit for count, limit in zip(bits, smaller, strict=True)) for bits in counts)
+
+
+@pytest.mark.parametrize(
+    ("bits", "distance_max", "radii"),
+    [
+        (64, 0, (0, -1, -1, -1)),
+        (64, 3, (0, 0, 0, 0)),
+        (64, 4, (1, 0, 0, 0)),
+        (64, 7, (1, 1, 1, 1)),
+        (128, 3, (0, 0, 0, 0, -1, -1, -1, -1)),
+        (128, 7, (0,) * 8),
+    ],
+)
+def test_the_radii_of_the_distances_in_use(bits: int, distance_max: int, radii: tuple[int, ...]) -> None:
+    assert probe_radii(bits // 16, distance_max) == radii
+
+
+def test_a_block_key_is_the_block_number_and_its_16_bits() -> None:
+    keys = block_keys(fingerprints_of([0x0123456789ABCDEF_0011223344556677], 128))
+    assert [hex(key) for key in keys[0].tolist()] == [
+        "0x123", "0x14567", "0x289ab", "0x3cdef", "0x40011", "0x52233", "0x64455", "0x76677",
+    ]  # fmt: skip
+
+
+def test_flips_are_all_masks_of_few_bits_each_once() -> None:
+    assert flips(-1).tolist() == []
+    assert flips(0).tolist() == [0]
+    assert sorted(flips(1).tolist()) == sorted([0, *(1 << bit for bit in range(16))])
+    expected = {sum(1 << bit for bit in bits) for size in range(3) for bits in combinations(range(16), size)}
+    assert sorted(flips(2).tolist()) == sorted(expected)
+
+
+def test_buckets_hold_every_entry_under_every_block_in_order_of_number() -> None:
+    fingerprints = fingerprints_of([5, 7, 5 << 48], 64)
+    buckets = buckets_of(fingerprints, np.array([10, 11, 12], np.uint64))
+    assert np.all(np.diff(buckets.keys.astype(np.int64)) >= 0)
+    held = list(zip(buckets.keys.tolist(), buckets.numbers.tolist(), buckets.fingerprints[:, 0].tolist(), strict=True))
+    assert held == sorted(held)
+    assert set(held) == {
+        (key, number, int(fingerprint[0]))
+        for keys, number, fingerprint in zip(block_keys(fingerprints).tolist(), (10, 11, 12), fingerprints, strict=True)
+        for key in keys
+    }
+    assert len(held) == 12
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_there_are_as_many_buckets_as_different_keys(words: int) -> None:
+    ones = np.full((1, words), 2**64 - 1, np.uint64)
+    assert bucket_count(words) == int(block_keys(ones).max()) + 1

@@ -1,0 +1,44 @@
+"""Inside the index, too, imports point one way only."""
+
+import ast
+from pathlib import Path
+
+import index
+
+DIRECTORY = Path(index.__file__).parent
+LAYERS = (
+    ("admission",),
+    ("restoration",),
+    ("batch",),
+    ("documents", "journal", "parameters"),
+    ("sources",),
+    ("store",),
+    ("decision", "layout", "matching"),
+    ("blocks", "distance"),
+    ("entry", "errors"),
+)
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "index":
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("index."):
+            found.add(node.module.removeprefix("index."))
+    return found
+
+
+def test_imports_in_the_index_point_downwards_only() -> None:
+    depth = {module: level for level, names in enumerate(LAYERS) for module in names}
+    modules = {path.stem: path for path in DIRECTORY.glob("*.py") if path.stem != "__init__"}
+    assert set(modules) == set(depth)
+    for module, path in modules.items():
+        for used in imported(path):
+            assert depth[used] > depth[module], f"{module} imports {used}"
+
+
+def test_what_decides_knows_no_store() -> None:
+    pure = {"decision", "matching", "blocks", "distance"}
+    for module in pure:
+        assert not imported(DIRECTORY / f"{module}.py") & {"store", "layout", "documents", "journal", "sources"}

@@ -1,0 +1,151 @@
+import resource
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from index.admission import Index
+from index.errors import IndexFull
+from index.layout import Table
+from index.parameters import Parameters
+from index.store import CommitHooks, Store
+from tests.support.answers import answers_of
+from tests.support.brute_force_index import BruteForceIndex
+from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
+
+
+def opened(directory: Path, **options: Any) -> Index:
+    return Index.open(directory, Parameters(), **{"map_bytes_max": 2**30, "map_bytes_initial": 2**20, **options})
+
+
+def rows_of(count: int) -> list[Row]:
+    fingerprints = clustered_fingerprints(np.random.default_rng(3), count, 64, centres=count // 2)
+    return [Row(offset, fingerprint, id=f"{offset} ".ljust(1_000)) for offset, fingerprint in enumerate(fingerprints)]
+
+
+def test_a_map_that_fills_up_in_a_batch_grows_and_loses_nothing(tmp_path: Path) -> None:
+    rows = rows_of(3_000)
+    oracle = BruteForceIndex(3, "unique")
+    with opened(tmp_path) as index:
+        assert index.statistics().map_bytes == 2**20
+        assert answers_of(index.admit(entries_of(rows), ends_of(rows))) == oracle.admit(entries_of(rows), {})
+        statistics = index.statistics()
+        assert statistics.map_bytes >= 2**22
+        assert (statistics.entries, statistics.journal_rows) == (len(oracle.known), 3_000)
+        assert [d.number for d in index.documents(range(len(oracle.known))) if d] == list(range(len(oracle.known)))
+    with opened(tmp_path) as index:
+        assert index.admit(entries_of(rows), {}).replayed.all()
+
+
+def test_an_index_at_its_limit_keeps_all_it_had_and_goes_on_when_the_limit_is_raised(tmp_path: Path) -> None:
+    rows = rows_of(3_000)
+    with opened(tmp_path, map_bytes_max=2**20) as index:
+        first = index.admit(entries_of(rows[:100]), ends_of(rows[:100]))
+        before = index.statistics(), index.applied()
+        for _ in range(2):
+            with pytest.raises(IndexFull, match=r"index\.map_bytes_max = 1048576"):
+                index.admit(entries_of(rows), ends_of(rows))
+            assert (index.statistics(), index.applied()) == before
+        again = index.admit(entries_of(rows[:100]), {})
+        assert again.replayed.all()
+        assert answers_of(again) == answers_of(first)
+    with opened(tmp_path, map_bytes_max=2**24) as index:
+        decisions = index.admit(entries_of(rows), ends_of(rows))
+        assert answers_of(decisions) == BruteForceIndex(3, "unique").admit(entries_of(rows), {})
+        assert decisions.replayed.tolist() == [True] * 100 + [False] * 2_900
+
+
+@pytest.fixture
+def file_bytes_max() -> Iterator[int]:
+    """No file may grow beyond this in this process: what a full disk looks like, without filling one."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
+    yield 2**20
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_disk_that_fills_up_in_a_batch_keeps_all_there_was(tmp_path: Path, file_bytes_max: int) -> None:
+    rows = rows_of(3_000)
+    with opened(tmp_path, map_bytes_initial=2**26) as index:
+        index.admit(entries_of(rows[:100]), ends_of(rows[:100]))
+        before = index.statistics(), index.applied()
+        with pytest.raises(IndexFull, match="disk that holds the index"):
+            index.admit(entries_of(rows), ends_of(rows))
+        assert (index.statistics(), index.applied()) == before
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        )
+        assert answers_of(index.admit(entries_of(rows), {})) == BruteForceIndex(3, "unique").admit(entries_of(rows), {})
+
+
+def test_threads_that_share_an_index_take_turns_even_while_the_map_grows(tmp_path: Path) -> None:
+    rows = rows_of(3_000)
+    seen: list[int] = []
+    done = threading.Event()
+
+    def watch(index: Index) -> None:
+        while not done.is_set():
+            seen.append(index.statistics().journal_rows)
+
+    with opened(tmp_path) as index, ThreadPoolExecutor(1) as threads:
+        watching = threads.submit(watch, index)
+        try:
+            for start in range(0, 3_000, 100):
+                index.admit(entries_of(rows[start : start + 100]), {})
+        finally:
+            done.set()
+        watching.result(timeout=60)
+        assert index.statistics().map_bytes > 2**20
+    assert set(seen) <= set(range(0, 3_001, 100))
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 1
+
+
+def test_a_failed_opening_leaves_the_directory_free_for_the_next(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with pytest.raises(ValueError, match="map_bytes_initial"):
+        opened(tmp_path, map_bytes_max=100)
+    opened(tmp_path).close()
+
+
+def test_tables_of_many_values_give_all_of_them_in_the_order_asked(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    keys, values = [b"aaa", b"aaa", b"ccc"], [b"12345678", b"22345678", b"32345678"]
+    store.write(lambda transaction: transaction.append(Table.EXACT, keys, values))
+    asked = [b"ccc", b"bbb", b"aaa"]
+    assert bytes(store.read(lambda t: bytes(t.get_all_values(Table.EXACT, asked, 8)))) == (
+        b"ccc32345678aaa12345678aaa22345678"
+    )
+    assert store.read(lambda t: bytes(t.get_all_values(Table.EXACT, [b"bbb"], 8))) == b""
+    assert store.read(lambda t: t.get_many(Table.EXACT, asked)) == [(b"ccc", values[2]), (b"aaa", values[0])]
+    with pytest.raises(AssertionError, match="did not sort behind"):
+        store.write(lambda transaction: transaction.append(Table.EXACT, [b"aaa"], [b"02345678"]))
+    assert store.read(lambda t: t.count(Table.EXACT)) == 3
+    store.close()
+
+
+def test_floor_and_key_above_enclose_a_key(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    assert store.read(lambda t: (t.floor(Table.JOURNAL, b"m"), t.key_above(Table.JOURNAL, b"m"))) == (None, None)
+    store.write(lambda t: t.append(Table.JOURNAL, [b"b", b"d"], [b"2", b"4"]))
+    enclosed = {
+        key: store.read(lambda t, k=key: (t.floor(Table.JOURNAL, k), t.key_above(Table.JOURNAL, k)))
+        for key in (b"a", b"b", b"c", b"d", b"e")
+    }  # type: ignore[misc]
+    assert enclosed == {
+        b"a": (None, b"b"),
+        b"b": ((b"b", b"2"), b"d"),
+        b"c": ((b"b", b"2"), b"d"),
+        b"d": ((b"d", b"4"), None),
+        b"e": ((b"d", b"4"), None),
+    }
+    store.close()
