@@ -1,0 +1,271 @@
+"""Where values of settings come from, what they are parsed to, and what is said when one is wrong.
+
+It knows no setting by name: the model is an argument, two levels deep (section, key). A key is `section.key`.
+"""
+
+import re
+import tomllib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import orjson
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+
+PREFIX = "STREAMER_"
+"""Of the variables; STREAMER_CONFIG names the file."""
+
+_SHOWN_MAX = 80
+
+# A Kubernetes service named streamer puts such variables into every container beside it; they are not ours.
+_SERVICE_LINK = re.compile(
+    r"STREAMER_([A-Z0-9_]+_)?(SERVICE_HOST=.*|SERVICE_PORT(_\w+)?=[0-9]+|PORT(_[0-9]+_\w+)?=(tcp|udp|sctp)://.*"
+    r"|PORT_[0-9]+_\w+=.*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value and who gave it: `file x.toml`, `variable STREAMER_X__Y`, `option --set x.y`."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A rule between two settings, and whether it holds: keys[0] `rule` keys[1]."""
+
+    holds: bool
+    keys: tuple[str, str]
+    rule: str
+
+
+class RelationsBroken(ValueError):
+    """Settings that are right one by one contradict each other."""
+
+    def __init__(self, broken: Sequence[Relation]) -> None:
+        super().__init__("; ".join(f"{relation.keys[0]} {relation.rule} {relation.keys[1]}" for relation in broken))
+        self.broken = broken
+
+
+def fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Every setting of the model by its key."""
+    return {
+        f"{section}.{key}": field
+        for section, holder in model.model_fields.items()
+        for key, field in section_model(holder).model_fields.items()
+    }
+
+
+def section_model(field: FieldInfo) -> type[BaseModel]:
+    """The model of a section."""
+    assert isinstance(field.annotation, type)
+    assert issubclass(field.annotation, BaseModel)
+    return field.annotation
+
+
+def variable(key: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + key.upper().replace(".", "__")
+
+
+def leaf_types(annotation: Any) -> list[Any]:
+    """The plain types and literal values of an annotation, without Annotated, unions and the items of lists."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return leaf_types(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [leaf for part in get_args(annotation) for leaf in leaf_types(part)]
+    if origin is Literal:
+        return list(get_args(annotation))
+    return [list if origin is list else annotation]
+
+
+def gather(
+    model: type[BaseModel], file: Path | None, overrides: Sequence[str], environment: Mapping[str, str]
+) -> tuple[dict[str, Given], list[str]]:
+    """The strongest value given for each key, and one line per thing that is no value of a known key."""
+    known = fields(model)
+    values: dict[str, Given] = {}
+    problems: list[str] = []
+    for key, given, problem in [
+        *(_from_file(model, file) if file is not None else ()),
+        *_from_environment(known, environment),
+        *_from_overrides(known, overrides),
+    ]:
+        if given is not None:
+            values[key] = given
+        if problem is not None:
+            problems.append(problem)
+    return values, problems
+
+
+def nested(values: Mapping[str, Given]) -> dict[str, dict[str, Any]]:
+    """The values as the model wants them: by section, by key."""
+    sections: dict[str, dict[str, Any]] = {}
+    for key, given in values.items():
+        section, name = key.split(".", 1)
+        sections.setdefault(section, {})[name] = given.value
+    return sections
+
+
+def problem_lines(model: type[BaseModel], error: ValidationError, values: Mapping[str, Given]) -> list[str]:
+    """One line per wrong value or broken relation: the key, what would be right, the value, where it came from."""
+    known = fields(model)
+    lines: dict[str, str] = {}
+    for problem in error.errors():
+        cause = problem.get("ctx", {}).get("error")
+        if isinstance(cause, RelationsBroken):
+            lines |= {str(relation): _relation_line(relation, known, values) for relation in cause.broken}
+            continue
+        key = ".".join(str(part) for part in problem["loc"][:2])
+        given, field = values[key], known[key]
+        lines.setdefault(key, f"{key}: must be {wanted(field)}, not {_shown(field, given.value)} ({given.origin})")
+    return list(lines.values())
+
+
+def wanted(field: FieldInfo) -> str:
+    """What a setting accepts, in words: `a whole number from 0 to 7`."""
+    leaves = leaf_types(field.annotation)
+    title = field.title or _title(field.annotation)
+    if list in leaves:
+        words = f"a list of {title or 'texts'}"
+    elif title is not None:
+        words = title
+    elif not isinstance(leaves[0], type):
+        words = "one of " + ", ".join(_quoted(leaf) for leaf in leaves if leaf is not type(None))
+    elif leaves[0] is int:
+        words = "a whole number" + _bounds(field)
+    else:
+        words = {bool: "true or false", Path: "a path"}.get(leaves[0], "a text that is not empty")
+    return words + (" or unset" if type(None) in leaves else "")
+
+
+def _title(annotation: Any) -> str | None:
+    """The title nearest to the surface of an annotation's parts, if any has one."""
+    titles = [part.title for part in getattr(annotation, "__metadata__", ()) if isinstance(part, FieldInfo)]
+    found = [*titles, *(_title(part) for part in get_args(annotation))]
+    return next((title for title in found if title is not None), None)
+
+
+def _bounds(field: FieldInfo) -> str:
+    limits = {name: getattr(entry, name) for entry in field.metadata for name in ("ge", "le") if hasattr(entry, name)}
+    if "le" in limits:
+        return f" from {limits['ge']} to {limits['le']}"
+    return f" of at least {limits['ge']}" if "ge" in limits else ""
+
+
+def _quoted(value: Any) -> str:
+    return orjson.dumps(value).decode() if isinstance(value, (str, int)) else str(value)
+
+
+def _shown(field: FieldInfo, value: Any) -> str:
+    """The value as it was given, for people; never a secret."""
+    if SecretStr in leaf_types(field.annotation):
+        return "what was given (not shown)"
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    if isinstance(value, bool):
+        text = text.lower()
+    return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
+
+
+def _relation_line(relation: Relation, known: Mapping[str, FieldInfo], values: Mapping[str, Given]) -> str:
+    def told(key: str) -> str:
+        if key not in values:
+            default = known[key].get_default()
+            return f"{key} (unset)" if default is None else f"{key} ({_shown(known[key], default)}, the default)"
+        return f"{key} ({_shown(known[key], values[key].value)}, {values[key].origin})"
+
+    return f"{told(relation.keys[0])} {relation.rule} {told(relation.keys[1])}"
+
+
+_Found = Iterator[tuple[str, Given | None, str | None]]
+
+
+def _from_file(model: type[BaseModel], file: Path) -> _Found:
+    origin = f"file {file}"
+    try:
+        content = file.read_bytes().decode()
+        document = tomllib.loads(content)
+    except OSError as error:
+        yield "", None, f"{file}: cannot be read: {error.strerror}"
+        return
+    except UnicodeDecodeError as error:
+        yield "", None, f"{file}: line {error.object[: error.start].count(10) + 1}: is not UTF-8"
+        return
+    except tomllib.TOMLDecodeError as error:
+        yield "", None, f"{file}: is not valid TOML: {error}"
+        return
+    known = fields(model)
+    for section, holder in document.items():
+        if section not in model.model_fields:
+            yield section, None, _unknown(section, origin, list(model.model_fields))
+        elif not isinstance(holder, dict):
+            yield section, None, f"{section}: must be a table ([{section}]), not {holder!r} ({origin})"
+        else:
+            for name, value in holder.items():
+                key = f"{section}.{name}"
+                yield (key, Given(value, origin), None) if key in known else (key, None, _unknown(key, origin, known))
+
+
+def _from_environment(known: Mapping[str, FieldInfo], environment: Mapping[str, str]) -> _Found:
+    keys = {variable(key): key for key in known}
+    for name in sorted(environment):
+        if not name.startswith(PREFIX) or name == PREFIX + "CONFIG":
+            continue
+        if name in keys:
+            yield _parsed(keys[name], known[keys[name]], environment[name], f"variable {name}")
+        elif not _SERVICE_LINK.fullmatch(f"{name}={environment[name]}"):
+            yield name, None, _unknown(name, "variable", [*keys, PREFIX + "CONFIG"])
+
+
+def _from_overrides(known: Mapping[str, FieldInfo], overrides: Sequence[str]) -> _Found:
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        key = key.strip()
+        if key not in known:
+            yield key, None, _unknown(key, "option --set", known)
+        elif not equals:
+            yield key, None, f"{key}: has no value: write --set {key}=VALUE (option --set)"
+        else:
+            yield _parsed(key, known[key], text, f"option --set {key}")
+
+
+def _parsed(key: str, field: FieldInfo, text: str, origin: str) -> tuple[str, Given, None]:
+    return key, Given(parse(field, text), origin), None
+
+
+def parse(field: FieldInfo, text: str) -> Any:
+    """The value that a text stands for, by the setting's type; the text itself where it stands for none."""
+    leaves = leaf_types(field.annotation)
+    if not text and type(None) in leaves:
+        return None
+    if list in leaves:
+        return _parse_list(text)
+    if bool in leaves:
+        return {"true": True, "false": False}.get(text.strip().lower(), text)
+    if any(leaf is int or type(leaf) is int for leaf in leaves) and re.fullmatch(r"\s*[+-]?[0-9]{1,30}\s*", text):
+        return int(text)
+    return text
+
+
+def _parse_list(text: str) -> Any:
+    if text.lstrip().startswith("["):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return text
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _unknown(name: str, origin: str, known: Mapping[str, Any] | Sequence[str]) -> str:
+    names = list(known)
+    same_key = [key for key in names if "." in name and key.split(".")[-1] == name.split(".")[-1]]
+    near = same_key or get_close_matches(name, names, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(names)}" if len(names) < 20 else ""
+    return f"{name}: there is no such setting{hint} ({origin})"

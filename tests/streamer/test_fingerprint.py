@@ -1,0 +1,518 @@
+"""SimHash: the worked examples, the array road against a plain one, and fingerprints pinned for good."""
+
+import math
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import Kind
+from streamer import config, fingerprint
+from streamer.features import words
+from streamer.fingerprint import (
+    WEIGHT_UNIT,
+    Fingerprinter,
+    Fingerprints,
+    WordHashes,
+    bit_sums,
+    count_distinct,
+    hash_text,
+    hexadecimal,
+    log_weights,
+    shingle,
+    simhash,
+)
+from streamer.reason import Reason
+from streamer.text import normalise
+
+TEXTS = {
+    "chinese": "长江是中华民族的母亲河，也是中华民族发展的重要支撑。长江流域的生态保护工作取得了很大进展。",
+    "english": "The quick brown fox doesn't jump over the lazy dog; the dog, however, jumps over the fox.",
+    "japanese": "東京タワーへ行きました。タワーからの眺めはとてもきれいでした。",
+    "thai": "ภาษาไทยเป็นภาษาที่มีระดับเสียงของคำแน่นอน",
+    "arabic": "اللغة العربية من أكثر اللغات انتشارا في العالم، واللغة العربية لغة القرآن.",
+    "korean": "한국어는 한국에서 사용하는 언어이다. API를 사용하는 방법은 문서에 있다.",
+    "mixed": "我们用 Kafka 3.9 和 LMDB 做了一个 Café ☕ 应用；ｆｕｌｌ ｗｉｄｔｈ 也可以，Καφές тоже.",
+    "emoji": "😀😃👍🏽❤️‍🔥",
+    "empty": "",
+    "one word": "你好",
+    "accents": "Éte\u0301, naïve; Straße — coöperate… İstanbul ½",
+    "long": "人工智能正在改变我们的生活方式，许多行业都受到影响。It changes everything we do. " * 400,
+}
+PINNED: dict[str, dict[str, str | None]] = {
+    "words-tf-64": {
+        "chinese": "38c7bc94ef929326",
+        "english": "cb0a87a31cd39267",
+        "japanese": "a0c26e11a620c330",
+        "thai": "6d3cc6ede823809f",
+        "arabic": "182c25cd4805f0ad",
+        "korean": "6b27b6ff2bfac46b",
+        "mixed": "08b4d982da110436",
+        "emoji": None,
+        "empty": None,
+        "one word": "ad905e65cd7290f0",
+        "accents": "e9c528122dc8a314",
+        "long": "0a6ad2df3d6163c6",
+    },
+    "words-log-tf-64": {
+        "chinese": "38c7bc94ef929326",
+        "english": "8a0e87b318d29267",
+        "japanese": "aad26e11e630c378",
+        "thai": "6d3cc6ede823809f",
+        "arabic": "9aeca7cd48c7f0ad",
+        "korean": "6b27b6ff2bfac46b",
+        "mixed": "08b4d982da110436",
+        "emoji": None,
+        "empty": None,
+        "one word": "ad905e65cd7290f0",
+        "accents": "e9c528122dc8a314",
+        "long": "0a6ad2df3d6163c6",
+    },
+    "shingles-tf-64": {
+        "chinese": "6c0d3100032691e6",
+        "english": "0aa033a8156b8209",
+        "japanese": "9281f82b65671111",
+        "thai": "a2cb9fe6101b9a01",
+        "arabic": "0463cfe176fd6181",
+        "korean": "b8374015264445e7",
+        "mixed": "6b49744279026002",
+        "emoji": None,
+        "empty": None,
+        "one word": "ecfccb7558fa199e",
+        "accents": "823ea0a008040926",
+        "long": "3f0e2fad43384d0f",
+    },
+    "shingles-log-tf-64": {
+        "chinese": "6d0d31500327b5e6",
+        "english": "0ea473aa9d7b820b",
+        "japanese": "9281f82b65671111",
+        "thai": "a2eb9fe6109b9a01",
+        "arabic": "0463cfe176fd6181",
+        "korean": "b8374015264445e7",
+        "mixed": "6b49744279026002",
+        "emoji": None,
+        "empty": None,
+        "one word": "ecfccb7558fa199e",
+        "accents": "823ea0a008040926",
+        "long": "3f0e2fad43384d0f",
+    },
+    "words-tf-128": {
+        "chinese": "163c0688f136171c114fee9ca7359b6d",
+        "english": "704021049bb5aee5c11a8f631cfb123d",
+        "japanese": "d4a792a0b02193c3e7e2723a2dcc0c33",
+        "thai": "bf130da8d841f5a3f948bfa88bccbf48",
+        "arabic": "42e2e202228bfc06d966de548204aa19",
+        "korean": "55a8f43f25b1b401a8bd256c0730cbbc",
+        "mixed": "9dcd3ad058a405d313261b3c0a92d84a",
+        "emoji": None,
+        "empty": None,
+        "one word": "39e97b801d7138e328248a9b4eac30ab",
+        "accents": "dd8dc3c4d8d7725c132d8d31addee1ac",
+        "long": "998d1aae061af0454b4016d46443d7b1",
+    },
+    "words-log-tf-128": {
+        "chinese": "163c0288f136179c114fee9ca7359b6d",
+        "english": "a84221009bb5ae65809ecfc014b912b5",
+        "japanese": "d5a792b8b23193c3e7eaf37b2dcc0c3b",
+        "thai": "bf130da8d841f5a3f948bfa88bccbf48",
+        "arabic": "c2f2e202228ffc06fd6fde5f8204aa99",
+        "korean": "55a8f43f25b1b401a8bd256c0730cbbc",
+        "mixed": "9dcd3ad058a405d313261b3c0a92d84a",
+        "emoji": None,
+        "empty": None,
+        "one word": "39e97b801d7138e328248a9b4eac30ab",
+        "accents": "dd8dc3c4d8d7725c132d8d31addee1ac",
+        "long": "998d1aae061af0454b4016d46443d7b1",
+    },
+    "shingles-tf-128": {
+        "chinese": "a3248b45169a7d9826a125604d8a5d8c",
+        "english": "614804ee800d5d542a35bb50cd7825ad",
+        "japanese": "41ce03e75cac7889ce76eb841b526ae0",
+        "thai": "f10e9830bba242d12489e5e1844207ce",
+        "arabic": "114e8474bcf231a3fee8a89622ab7670",
+        "korean": "c24c934280f8c7c02f7d02bcc2d54711",
+        "mixed": "6c74187f703f5fb508480c735164b274",
+        "emoji": None,
+        "empty": None,
+        "one word": "ee2810ee2f29086b3088c49511946de3",
+        "accents": "661002102a00c0444a0808bc8b890103",
+        "long": "54d577b9d3e4f0ff1bbc8d2e8f2cd124",
+    },
+    "shingles-log-tf-128": {
+        "chinese": "eb648b7f169a7d98e6a12562dd8a5d8c",
+        "english": "674804ee800d7d542a35bbd4dd7825ad",
+        "japanese": "41ce03e75cac7889ce76eb841b526ae0",
+        "thai": "f10e9830bbb242d12489f5e1854227ce",
+        "arabic": "114e8474bcf231a3fee8a89622ab7670",
+        "korean": "c24c934280f8c7c02f7d02bcc2d54711",
+        "mixed": "6c74187f703f5fb508480c735164b274",
+        "emoji": None,
+        "empty": None,
+        "one word": "ee2810ee2f29086b3088c49511946de3",
+        "accents": "661002102a00c0444a0808bc8b890103",
+        "long": "54d577b9d3e4f0ff1bbc8d2e8f2cd124",
+    },
+}
+
+SOME_TEXT = st.text(st.sampled_from("长江大桥是一个好地方ab c dあい,。1é\u0301 \n"), max_size=60)
+HASHES = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=12), max_size=5)
+
+
+def fingerprint_settings(**changes: object) -> config.Fingerprint:
+    """Every setting said aloud, so that a change of what the product ships changes no expectation here."""
+    said: dict[str, object] = {
+        "bits": 64,
+        "features": "shingles",
+        "shingle_words": 2,
+        "weight": "tf",
+        "segmenter": "rjieba",
+        "character_shingle_size": 2,
+        "features_min": 1,
+    }
+    return config.Fingerprint.model_validate(said | changes)
+
+
+def by_name(name: str) -> config.Fingerprint:
+    features, *weight, bits = name.split("-")
+    return fingerprint_settings(features=features, weight="-".join(weight), bits=int(bits))
+
+
+def column(numbers: Sequence[int]) -> npt.NDArray[np.uint64]:
+    return np.array(numbers, np.uint64).reshape(-1, 1)
+
+
+def bounds_of(lists: Sequence[Sequence[object]]) -> npt.NDArray[np.int64]:
+    return np.cumsum([0, *map(len, lists)])
+
+
+def written(sums: npt.NDArray[np.int64], bits: int) -> list[int]:
+    """The sums of the low bits as they are written on paper: the highest bit first."""
+    return sums[0, :bits][::-1].tolist()
+
+
+# --- the worked examples ---------------------------------------------------------------------------------------------
+
+
+def test_two_features_of_six_bits() -> None:
+    hashes, weights, bounds = column([0b100101, 0b101011]), np.array([4, 5]), np.array([0, 2])
+    assert written(bit_sums(hashes, weights, bounds), 6) == [9, -9, 1, -1, 1, 9]
+    assert simhash(hashes, weights, bounds)[0, 0] == 0b101011
+
+
+def test_five_features_of_three_bits_and_their_hyperplanes() -> None:
+    vectors = np.array([(1, -1, 1), (-1, 1, 1), (1, -1, -1), (-1, -1, 1), (1, 1, -1)])
+    weights, bounds = np.array([1, 2, 0, 3, 0]), np.array([0, 5])
+    hashes = column([int("".join("1" if sign > 0 else "0" for sign in vector), 2) for vector in vectors])
+    sums = written(bit_sums(hashes, weights, bounds), 3)
+    assert sums == [-4, -2, 6]
+    assert simhash(hashes, weights, bounds)[0, 0] == 0b001
+    hyperplanes = np.array([(1, -1, 1, -1, 1), (-1, 1, -1, -1, 1), (1, 1, -1, 1, -1)])
+    assert (hyperplanes @ weights).tolist() == sums
+    assert (hyperplanes == vectors.T).all()
+
+
+def test_five_features_of_four_bits() -> None:
+    hashes, bounds = column([0b1010, 0b1100, 0b1110, 0b1000, 0b0001]), np.array([0, 5])
+    weights = np.ones(5, np.int64)
+    assert written(bit_sums(hashes, weights, bounds), 4) == [3, -1, -1, -3]
+    assert simhash(hashes, weights, bounds)[0, 0] == 0b1000
+
+
+def test_a_sum_of_nothing_gives_a_zero() -> None:
+    hashes, weights, bounds = column([0b1100, 0b1010]), np.array([7, 7]), np.array([0, 2])
+    assert written(bit_sums(hashes, weights, bounds), 4) == [14, 0, 0, -14]
+    assert simhash(hashes, weights, bounds)[0, 0] == 0b1000
+
+
+# --- against plain Python --------------------------------------------------------------------------------------------
+
+
+def plain_sums(hashes: Sequence[int], weights: Sequence[int], bits: int) -> list[int]:
+    return [
+        sum(weight if value >> bit & 1 else -weight for value, weight in zip(hashes, weights, strict=True))
+        for bit in range(bits)
+    ]
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 2**128 - 1), st.integers(0, 2**40)), max_size=8), max_size=5),
+    st.sampled_from([1, 2]),
+)
+def test_bit_sums_are_the_sums_of_the_definition(texts: list[list[tuple[int, int]]], lanes: int) -> None:
+    flat = [feature for text in texts for feature in text]
+    hashes = np.array(
+        [[value >> 64 * lane & (2**64 - 1) for lane in range(lanes)] for value, _ in flat], np.uint64
+    ).reshape(-1, lanes)
+    sums = bit_sums(hashes, np.array([weight for _, weight in flat], np.int64), bounds_of(texts))
+    for row, text in enumerate(texts):
+        values = [value & (2 ** (64 * lanes) - 1) for value, _ in text]
+        assert sums[row].tolist() == plain_sums(values, [weight for _, weight in text], 64 * lanes)
+
+
+@pytest.mark.parametrize("count", [1, 254, 255, 256, 511, 64 * 255 - 1, 64 * 255, 64 * 255 + 1, 40_000])
+def test_counters_do_not_overflow_in_long_texts(count: int) -> None:
+    """All bits set is the fullest a counter gets; a short text on either side must not be touched."""
+    ones, bounds = np.full((count + 2, 1), 2**64 - 1, np.uint64), np.array([0, 1, count + 1, count + 2])
+    sums = bit_sums(ones, np.full(count + 2, 3, np.int64), bounds)
+    assert sums[:, 0].tolist() == [3, 3 * count, 3]
+    assert (sums == sums[:, :1]).all()
+
+
+@given(HASHES, st.randoms(use_true_random=False))
+def test_the_order_of_features_changes_no_sum(texts: list[list[int]], random: object) -> None:
+    shuffled = [random.sample(text, len(text)) for text in texts]  # type: ignore[attr-defined]
+    sums = [
+        bit_sums(
+            column([value for text in some for value in text]), np.ones(sum(map(len, some)), np.int64), bounds_of(some)
+        )
+        for some in (texts, shuffled)
+    ]
+    assert (sums[0] == sums[1]).all()
+
+
+def mix(number: int) -> int:
+    number = (number + 0x9E3779B97F4A7C15) % 2**64
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    number = (number ^ number >> 27) * 0x94D049BB133111EB % 2**64
+    return number ^ number >> 31
+
+
+def chained(values: Sequence[int]) -> int:
+    chain = 0
+    for value in values:
+        chain = mix((chain + value) % 2**64)
+    return chain
+
+
+def test_the_mixer_is_that_of_splitmix64() -> None:
+    """The generator's published first outputs for the seed 1234567."""
+    seed, outputs = 1234567, []
+    for _ in range(3):
+        outputs.append(mix(seed))
+        seed = (seed + 0x9E3779B97F4A7C15) % 2**64
+    assert outputs == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+@given(HASHES, st.integers(2, 4))
+def test_shingles_chain_the_words_in_their_order(texts: list[list[int]], size: int) -> None:
+    found, bounds = shingle(column([value for text in texts for value in text]), bounds_of(texts), size)
+    for row, text in enumerate(texts):
+        expected = [chained(text[at : at + size]) for at in range(max(len(text) - size + 1, min(len(text), 1)))]
+        assert found[bounds[row] : bounds[row + 1], 0].tolist() == expected
+
+
+def test_a_shingle_depends_on_the_order_of_its_words() -> None:
+    found, _ = shingle(column([5, 9, 9, 5]), np.array([0, 2, 4]), 2)
+    assert found[0, 0] != found[1, 0]
+
+
+@given(st.lists(st.lists(st.sampled_from([3, 3 + 2**48, 3 + 2**63, 4, 2**63]), max_size=9), max_size=4))
+def test_equal_features_are_counted_even_where_hashes_agree_in_many_bits(texts: list[list[int]]) -> None:
+    distinct = count_distinct(column([value for text in texts for value in text]), bounds_of(texts))
+    for row, text in enumerate(texts):
+        part = slice(distinct.bounds[row], distinct.bounds[row + 1])
+        found = dict(zip(distinct.hashes[part, 0].tolist(), distinct.counts[part].tolist(), strict=True))
+        assert found == Counter(text)
+        assert part.stop - part.start == len(found)
+        assert (distinct.texts[part] == row).all()
+
+
+def test_distinct_features_of_128_bits_differ_in_either_half() -> None:
+    hashes = np.array([[1, 1], [1, 2], [1, 1], [2, 1]], np.uint64)
+    distinct = count_distinct(hashes, np.array([0, 4]))
+    assert sorted(zip(distinct.hashes.tolist(), distinct.counts.tolist(), strict=True)) == [
+        ([1, 1], 2),
+        ([1, 2], 1),
+        ([2, 1], 1),
+    ]
+
+
+def test_logarithmic_weights_are_rounded_far_from_the_border() -> None:
+    """No count up to a million comes so near to a half that another machine's logarithm could round otherwise."""
+    counts = np.arange(1, 1_000_001)
+    exact = (1.0 + np.log(counts)) * WEIGHT_UNIT
+    assert np.abs(exact - np.floor(exact) - 0.5).min() > 1e-8
+    weights = log_weights(counts)
+    assert weights[[0, 1, 9]].tolist() == [65_536, 110_962, 216_438]
+    with localcontext(prec=40):
+        for count in (2, 3, 7, 1_000, 999_983):
+            assert weights[count - 1] == int(((1 + Decimal(count).ln()) * WEIGHT_UNIT).to_integral_value())
+
+
+def plain_fingerprint(text: str, chosen: config.Fingerprint) -> tuple[int, int]:
+    """(fingerprint as one number, distinct features) of a text, without arrays."""
+    found = words([text], chosen.segmenter, chosen.character_shingle_size)[0]
+    lanes = chosen.bits // 64
+    hashes = [hash_text(word, lanes) for word in found]
+    if chosen.features == "shingles":
+        size = chosen.shingle_words
+        runs = [hashes[at : at + size] for at in range(max(len(hashes) - size + 1, min(len(hashes), 1)))]
+        hashes = [tuple(chained([word[lane] for word in run]) for lane in range(lanes)) for run in runs]
+    counts = Counter(hashes)
+    values = [sum(part << 64 * lane for lane, part in enumerate(key)) for key in counts]
+    weights = [
+        count if chosen.weight == "tf" else round((1 + math.log(count)) * WEIGHT_UNIT) for count in counts.values()
+    ]
+    sums = plain_sums(values, weights, chosen.bits)
+    return sum(1 << bit for bit, total in enumerate(sums) if total > 0), len(counts)
+
+
+def as_number(row: npt.NDArray[np.uint64]) -> int:
+    return sum(int(lane) << 64 * position for position, lane in enumerate(row))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SOME_TEXT, max_size=4), st.sampled_from(sorted(PINNED)))
+def test_a_batch_gets_the_fingerprints_of_the_definition(texts: list[str], name: str) -> None:
+    chosen = by_name(name)
+    prints = Fingerprinter(chosen).fingerprint(texts)
+    for row, text in enumerate(texts):
+        assert (as_number(prints.fingerprints[row]), int(prints.feature_counts[row])) == plain_fingerprint(text, chosen)
+
+
+@pytest.mark.parametrize("name", sorted(PINNED))
+def test_fingerprints_are_what_they_were_when_pinned(name: str) -> None:
+    """A failure means that every index in use would have to be built anew: raise FORMAT_VERSION, and say so."""
+    prints = Fingerprinter(by_name(name)).fingerprint(list(TEXTS.values()))
+    assert dict(zip(TEXTS, hexadecimal(prints.kinds, prints.fingerprints), strict=True)) == PINNED[name]
+
+
+def test_both_segmenters_give_the_same_fingerprints() -> None:
+    by_rust, by_python = (
+        Fingerprinter(fingerprint_settings(segmenter=name)).fingerprint(list(TEXTS.values()))
+        for name in ("rjieba", "jieba")
+    )
+    assert_equal(by_rust, by_python)
+
+
+# --- kinds, slices, stamp --------------------------------------------------------------------------------------------
+
+
+def assert_equal(left: Fingerprints, right: Fingerprints) -> None:
+    for name in Fingerprints.__slots__:
+        one, other = getattr(left, name), getattr(right, name)
+        assert one.dtype == other.dtype
+        assert (one == other).all(), name
+
+
+def test_columns_have_the_promised_types_for_any_number_of_texts() -> None:
+    for bits in (64, 128):
+        fingerprinter = Fingerprinter(fingerprint_settings(bits=bits))
+        for texts in ([], [""], ["长江", ""]):
+            prints = fingerprinter.fingerprint(texts)
+            assert len(prints) == len(texts)
+            assert prints.fingerprints.shape == (len(texts), bits // 64)
+            assert [getattr(prints, name).dtype for name in Fingerprints.__slots__] == [
+                np.uint8,
+                np.uint8,
+                np.uint64,
+                np.int32,
+            ]
+
+
+@pytest.mark.parametrize(("bits", "hashed"), [(64, xxhash.xxh3_64_intdigest), (128, xxhash.xxh3_128_intdigest)])
+def test_short_texts_are_exact_and_texts_without_features_undecidable(bits: int, hashed: object) -> None:
+    texts = ["", "！？", "Ａ  b", "a\nB", "a b c d e", "\ud800 x"]
+    prints = Fingerprinter(fingerprint_settings(bits=bits, features_min=3)).fingerprint(texts)
+    assert prints.feature_counts.tolist() == [0, 0, 1, 1, 4, 1]
+    assert prints.kinds.tolist() == [Kind.UNDECIDABLE] * 2 + [Kind.EXACT] * 2 + [Kind.NEAR, Kind.EXACT]
+    assert prints.reasons.tolist() == [Reason.NO_FEATURES] * 2 + [Reason.SHORT_TEXT] * 2 + [
+        Reason.ORDINARY,
+        Reason.SHORT_TEXT,
+    ]
+    assert (prints.fingerprints[:2] == 0).all()
+    assert as_number(prints.fingerprints[2]) == hashed(normalise(texts[2]).encode())  # type: ignore[operator]
+    assert (prints.fingerprints[2] == prints.fingerprints[3]).all()
+    assert as_number(prints.fingerprints[5]) == hashed(texts[5].encode("utf-8", "surrogatepass"))  # type: ignore[operator]
+
+
+@given(SOME_TEXT, st.integers(2, 10))
+def test_no_text_with_words_is_without_features(text: str, size: int) -> None:
+    prints = Fingerprinter(fingerprint_settings(shingle_words=size)).fingerprint([text])
+    assert (prints.feature_counts[0] > 0) == bool(words([text], "rjieba", 2)[0])
+
+
+def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*TEXTS.values()] * 3
+    whole = Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts)
+    monkeypatch.setattr(fingerprint, "_SLICE_CHARACTERS", 50)
+    assert len(list(fingerprint._slices(texts))) > 10
+    assert_equal(Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts), whole)
+    monkeypatch.setattr(fingerprint, "_SLICE_TEXTS", 1)
+    assert len(list(fingerprint._slices(texts))) == len(texts)
+    assert_equal(Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts), whole)
+
+
+@given(st.lists(st.text("ab", max_size=9), max_size=12))
+def test_slices_follow_one_another_and_hold_few_characters(texts: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprint, "_SLICE_CHARACTERS", 10)
+        ranges = list(fingerprint._slices(texts))
+    assert [row for begin, end in ranges for row in range(begin, end)] == list(range(len(texts)))
+    assert all(end - begin <= 1 or sum(map(len, texts[begin:end])) <= 10 for begin, end in ranges)
+
+
+def test_forgetting_words_changes_no_hash_and_bounds_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprint, "_REMEMBERED_WORDS", 3)
+    hashes = WordHashes(2)
+    sizes = []
+    for some in (["a", "b", "a"], ["c", "d"], ["a", "e"], ["长" * 1_000, "b", "长" * 1_000], ["b"]):
+        found = hashes.look_up(some)
+        assert found.tolist() == [list(hash_text(word, 2)) for word in some]
+        sizes.append(len(hashes))
+    assert sizes == [2, 4, 2, 3, 1]
+
+
+def test_every_setting_that_changes_a_fingerprint_changes_the_stamp() -> None:
+    base = fingerprint_settings()
+    others: dict[str, object] = {
+        "bits": 128,
+        "features": "words",
+        "shingle_words": 3,
+        "weight": "log-tf",
+        "segmenter": "jieba",
+        "character_shingle_size": 3,
+        "features_min": 2,
+    }
+    assert set(others) == set(config.Fingerprint.model_fields)
+    stamp = Fingerprinter(base).stamp()
+    assert stamp == Fingerprinter(base).stamp()
+    for name, value in others.items():
+        changed = Fingerprinter(fingerprint_settings(**{name: value})).stamp()
+        assert changed != stamp, name
+        assert changed.keys() == stamp.keys()
+
+
+def test_the_size_of_shingles_is_not_stamped_where_there_are_none() -> None:
+    stamps = [Fingerprinter(fingerprint_settings(features="words", shingle_words=size)).stamp() for size in (2, 3)]
+    assert stamps[0] == stamps[1]
+
+
+def test_hexadecimal_is_the_ordinary_number_with_leading_zeros() -> None:
+    kinds = np.array([Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE, Kind.DEAD_LETTER], np.uint8)
+    single = np.array([[1], [2**63], [0], [0]], np.uint64)
+    assert hexadecimal(kinds, single) == ["0" * 15 + "1", "8" + "0" * 15, None, None]
+    double = np.array([[1, 2**63 + 10], [0, 0], [0, 0], [0, 0]], np.uint64)
+    assert hexadecimal(kinds, double) == ["800000000000000a0000000000000001", "0" * 32, None, None]
+    assert hexadecimal(kinds[:0], single[:0]) == []
+
+
+def test_near_texts_stand_near_and_others_far() -> None:
+    """A guard against a hash or mixer that leaves bits correlated: unrelated texts differ in about half of the bits."""
+    chosen = Fingerprinter(fingerprint_settings(bits=128))
+    numbers = [zlib.crc32(b"%d" % number) for number in range(40_000)]
+    texts = [" ".join(f"w{number % 5_000}" for number in numbers[at : at + 200]) for at in range(0, 40_000, 200)]
+    near = [text.replace(" ", " inserted ", 1) for text in texts]
+    ours, theirs = chosen.fingerprint(texts).fingerprints, chosen.fingerprint(near).fingerprints
+    close = np.bitwise_count(ours ^ theirs).sum(axis=1)
+    apart = np.bitwise_count(ours[:, None] ^ ours[None, :]).sum(axis=2, dtype=np.int64)[np.triu_indices(len(ours), 1)]
+    assert close.max() < 20
+    assert abs(apart.mean() - 64) < 0.5
+    assert abs(apart.std() - math.sqrt(32)) < 0.3
