@@ -1,0 +1,57 @@
+# Everything a person needs; each target makes what it stands on. `make` alone lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+INSTALLED_DEV := .venv/installed-dev
+KAFKA_PORT ?= 9092
+CHAOS_KILLS ?= 100
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo test check kafka dashboard-check chaos clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv \
+	  || { echo "$(PYTHON) cannot make virtual environments (Debian and Ubuntu: apt install python3-venv)" >&2; rm -rf .venv; exit 1; }
+
+$(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
+	@echo "installing into .venv ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+$(INSTALLED_DEV): $(INSTALLED)
+	@echo "installing what tests and checks need into .venv ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(INSTALLED) ## make the environment (.venv) and install the filter into it
+
+setup-dev: $(INSTALLED_DEV) ## the same with everything that tests and checks need
+
+demo: $(INSTALLED) ## filter a stream of made-up news through the real engine, in demo-output/
+	@$(BIN)/streamer demo --directory demo-output
+
+test: $(INSTALLED_DEV) ## all tests, against a real Apache Kafka broker (fetched once, or KAFKA_BOOTSTRAP_SERVERS)
+	@$(BIN)/pytest
+
+check: $(INSTALLED_DEV) ## style, types, and the house's own rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest --quiet tests/test_tidy.py
+
+kafka: $(INSTALLED_DEV) ## a real Apache Kafka broker to try things with; Ctrl-C stops it
+	@$(BIN)/python -m deploy.local_kafka --directory .kafka --port $(KAFKA_PORT)
+
+dashboard-check: $(INSTALLED_DEV) ## scrape the running service with a real Prometheus; every query must return data
+	@$(BIN)/python -m deploy.dashboard_check
+
+chaos: $(INSTALLED_DEV) ## kill -9 the running service CHAOS_KILLS times; outputs must equal an undisturbed run
+	@$(BIN)/python -m bench.chaos --kills $(CHAOS_KILLS)
+
+clean: ## remove the environment and everything the other targets made
+	rm -rf .venv demo-output .kafka build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,366 @@
+"""Does the filter find the near-duplicates, and nothing else? Precision and recall over documents with known truth.
+
+    python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--json]
+
+A set is a folder with `docs.jsonl.xz` (id, text, in stream order) and `pairs.tsv.gz` and `stream_truth.tsv.gz` (its
+documents' Jaccard similarities), or with documents labelled by edit operator (`base`, `op`, `label`), or with
+`pairs.jsonl.xz` (labelled pairs), or with `articles_N.jsonl.xz` and `articles_N.truth.tsv`.
+Documents pass through the product's own Fingerprinter and Index; `--index memory` puts brute force over all pairs in
+the index's place, which gives the same decisions and lets many settings share one fingerprinting.
+A setting is named as in `shingles2-log-tf-64-3-min8-unique`; `default` is what the product ships.
+"""
+
+import gzip
+import lzma
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import numpy as np
+import numpy.typing as npt
+import orjson
+import regex
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.scoring import (
+    UNIQUE_BELOW,
+    Insert,
+    Pairs,
+    Score,
+    Setting,
+    decide,
+    jaccard,
+    near_pairs,
+    parse,
+    policy_similarities,
+    same,
+    score,
+    score_labels,
+)
+from index.admission import Index
+from index.entry import Entries, Kind, Source, Verdict
+from index.parameters import Parameters
+from streamer import config
+from streamer.fingerprint import Fingerprinter, Fingerprints
+
+BATCH_RECORDS = 1_000
+PROGRESS = Console(stderr=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one setting did on one set. `operators` holds the recall per edit operator, where the set has them."""
+
+    set_name: str
+    setting: str
+    documents: int
+    score: Score
+    documents_per_second: float
+    operators: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, and the figures derived from the counts."""
+        counts = {name: getattr(self.score, name) for name in Score.__slots__}
+        derived = {name: getattr(self.score, name) for name in ("precision", "recall", "f1", "false_per_million")}
+        own = {name: getattr(self, name) for name in Result.__slots__ if name != "score"}
+        return own | counts | derived
+
+
+class Texts:
+    """The texts of a set, fingerprinted once per way to hash them; short ones anew for every `features_min`."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+        self._known: dict[config.Fingerprint, tuple[Fingerprints, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def fingerprint(self, chosen: config.Fingerprint) -> tuple[Fingerprints, float]:
+        """Fingerprints, and the seconds that they took."""
+        plain = chosen.model_copy(update={"features_min": 1})
+        if plain not in self._known:
+            fingerprinter = Fingerprinter(plain)
+            begin = time.perf_counter()
+            prints = fingerprinter.fingerprint(self.texts)
+            self._known[plain] = prints, time.perf_counter() - begin
+        prints, seconds = self._known[plain]
+        short = np.flatnonzero(prints.feature_counts < chosen.features_min)
+        if len(short) == 0:
+            return prints, seconds
+        again = Fingerprinter(chosen).fingerprint([self.texts[row] for row in short])
+        kinds, reasons, fingerprints = prints.kinds.copy(), prints.reasons.copy(), prints.fingerprints.copy()
+        kinds[short], reasons[short], fingerprints[short] = again.kinds, again.reasons, again.fingerprints
+        return Fingerprints(kinds, reasons, fingerprints, prints.feature_counts), seconds
+
+
+class Stream:
+    """A set with documents in stream order and the similarity of every pair above a floor."""
+
+    def __init__(self, folder: Path) -> None:
+        rows = list(read_lines(folder / "docs.jsonl.xz"))
+        self.name = folder.name
+        self.texts = Texts([row["text"] for row in rows])
+        numbers = {row["id"]: number for number, row in enumerate(rows)}
+        floor, pair_rows = read_table(folder / "pairs.tsv.gz")
+        self.floor = float(floor.rsplit(maxsplit=1)[-1])
+        both = np.array([[numbers[one], numbers[other]] for one, other, _ in pair_rows], np.int64).reshape(-1, 2)
+        values = np.array([float(row[2]) for row in pair_rows])
+        order = np.lexsort((both.min(axis=1), both.max(axis=1)))
+        self.pairs = Pairs(both.max(axis=1)[order], both.min(axis=1)[order], values[order])
+        _, truth = read_table(folder / "stream_truth.tsv.gz")
+        self.earlier = np.zeros(len(rows))
+        for row in truth:
+            self.earlier[numbers[row[0]]] = float(row[1])
+        self._kept = {insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "all")}
+        self._similarities: dict[tuple[int, int], float] = {}
+        self._near: dict[config.Fingerprint, Pairs] = {}
+
+    def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
+        """Stream the documents through one setting; `distance_max` is the largest of all settings to come."""
+        prints, seconds = self.texts.fingerprint(setting.fingerprint)
+        begin = time.perf_counter()
+        if place == "disk":
+            originals = admit_on_disk(prints, setting)
+            seconds += time.perf_counter() - begin
+        else:
+            if setting.fingerprint not in self._near:
+                self._near = {setting.fingerprint: near_pairs(prints, distance_max)}
+            near = self._near[setting.fingerprint]
+            originals = decide(near, len(prints), setting.distance_max, setting.insert)
+        found = score(
+            originals >= 0, prints.kinds == Kind.UNDECIDABLE, self._kept[setting.insert], self._known(originals)
+        )
+        return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
+
+    def _known(self, originals: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Similarities with the earlier documents; where the truth's floor hides the grey, flagged ones are computed."""
+        if self.floor <= UNIQUE_BELOW:
+            return self.earlier
+        known = self.earlier.copy()
+        for row in np.flatnonzero((originals >= 0) & (known < UNIQUE_BELOW)).tolist():
+            pair = row, int(originals[row])
+            if pair not in self._similarities:
+                one, other = (self.texts.texts[number] for number in pair)
+                self._similarities[pair] = jaccard(one, other, self._shingle_tokens())
+            known[row] = self._similarities[pair]
+        return known
+
+    @cache  # noqa: B019  a set lives as long as the program
+    def _shingle_tokens(self) -> int:
+        sample = "".join(self.texts.texts[:: max(1, len(self.texts) // 200)])
+        return 5 if 2 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample)) else 3
+
+
+class Labelled:
+    """A set of pairs with labels."""
+
+    def __init__(
+        self, name: str, pairs: Sequence[tuple[str, str]], labels: Sequence[str], operators: Sequence[str], no: str
+    ) -> None:
+        self.name = name
+        self.lefts, self.rights = Texts([pair[0] for pair in pairs]), Texts([pair[1] for pair in pairs])
+        self.labels, self.operators, self.no = labels, operators, no
+
+    def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
+        """Compare each pair by itself; neither the index nor the policy plays a part."""
+        del place, distance_max
+        (left, one), (right, other) = (side.fingerprint(setting.fingerprint) for side in (self.lefts, self.rights))
+        flagged = same(left, right, setting.distance_max)
+        wanted = ("dup", "2", "3")
+        recalls: dict[str, float] = {}
+        for operator in sorted(set(self.operators)):
+            chosen = [
+                row
+                for row, (label, used) in enumerate(zip(self.labels, self.operators, strict=True))
+                if used == operator and label in wanted
+            ]
+            if chosen:
+                recalls[operator] = float(flagged[chosen].mean())
+        found = score_labels(flagged, self.labels, wanted, self.no)
+        return Result(self.name, setting.name, len(flagged), found, 2 * len(flagged) / (one + other), recalls)
+
+
+class AllPairs:
+    """A set of articles of which some pairs are known to be duplicates, and all others are not."""
+
+    def __init__(self, articles: Path) -> None:
+        rows = list(read_lines(articles))
+        self.name = f"{articles.parent.name}/{articles.name.removesuffix('.jsonl.xz')}"
+        self.texts = Texts([row["text"] for row in rows])
+        numbers = {row["id"]: number for number, row in enumerate(rows)}
+        lines = articles.with_name(articles.name.replace(".jsonl.xz", ".truth.tsv")).read_text("utf-8").splitlines()
+        self.truth = {frozenset((numbers[one], numbers[other])) for one, other, *_ in map(str.split, lines)}
+
+    def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
+        """Flag every pair within the distance."""
+        del place, distance_max
+        prints, seconds = self.texts.fingerprint(setting.fingerprint)
+        near = near_pairs(prints, setting.distance_max)
+        flagged = {frozenset(pair) for pair in zip(near.later.tolist(), near.earlier.tolist(), strict=True)}
+        every = len(prints) * (len(prints) - 1) // 2
+        right = len(flagged & self.truth)
+        undecidable = int((prints.kinds == Kind.UNDECIDABLE).sum())
+        found = Score(
+            right, len(flagged) - right, len(self.truth) - right, every - len(self.truth), 0, undecidable=undecidable
+        )
+        return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
+
+
+def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int64]:
+    """Pass fingerprints through an index of their own, in batches: the original's row, -1 where there is none."""
+    source = Source("accuracy", 0)
+    originals = np.full(len(prints), -1, np.int64)
+    parameters = Parameters(setting.fingerprint.bits, setting.distance_max, setting.insert, {"bench": setting.name})
+    with (
+        tempfile.TemporaryDirectory(prefix="accuracy-") as folder,
+        Index.open(Path(folder), parameters, map_bytes_max=2**36) as index,
+    ):
+        for begin in range(0, len(prints), BATCH_RECORDS):
+            end = min(begin + BATCH_RECORDS, len(prints))
+            decisions = index.admit(
+                Entries(
+                    sources=(source,),
+                    source_numbers=np.zeros(end - begin, np.uint32),
+                    offsets=np.arange(begin, end, dtype=np.uint64),
+                    kinds=prints.kinds[begin:end],
+                    reasons=prints.reasons[begin:end],
+                    fingerprints=prints.fingerprints[begin:end],
+                    times_ms=np.zeros(end - begin, np.int64),
+                    ids=[str(row) for row in range(begin, end)],
+                ),
+                {source: end},
+            )
+            for row in np.flatnonzero(decisions.verdicts == Verdict.DUPLICATE).tolist():
+                originals[begin + row] = int(decisions.original_ids[row] or -1)
+    return originals
+
+
+def open_sets(folder: Path) -> Iterator[Stream | Labelled | AllPairs]:
+    """The sets in a folder, by the files that it has. Raises click.BadParameter."""
+    if (folder / "stream_truth.tsv.gz").exists():
+        yield Stream(folder)
+    elif (folder / "docs.jsonl.xz").exists():
+        rows = list(read_lines(folder / "docs.jsonl.xz"))
+        bases = {row["base"]: row["text"] for row in rows if row["op"] == "base"}
+        variants = [row for row in rows if row["op"] != "base"]
+        pairs = [(bases[row["base"]], row["text"]) for row in variants]
+        yield Labelled(folder.name, pairs, [row["label"] for row in variants], [row["op"] for row in variants], "neg")
+    elif (folder / "pairs.jsonl.xz").exists():
+        rows = [row for row in read_lines(folder / "pairs.jsonl.xz") if row["label"] != "unknown"]
+        labels = [str(row["label"]).removesuffix(".0") for row in rows]
+        yield Labelled(folder.name, [(row["a"], row["b"]) for row in rows], labels, labels, "0.5")
+    elif articles := sorted(folder.glob("articles_*.jsonl.xz")):
+        yield from map(AllPairs, articles)
+    else:
+        raise click.BadParameter(f"{folder} holds no set that this bench can read.")
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    with lzma.open(path, "rb") as lines:
+        yield from map(orjson.loads, lines)
+
+
+def read_table(path: Path) -> tuple[str, list[list[str]]]:
+    """The remark in the first line, and the rows under the line of column names."""
+    remark, _, *rows = gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()
+    return remark, [row.split("\t") for row in rows]
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "command": " ".join(sys.argv),
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "machine": platform.platform(),
+    }
+
+
+def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:
+    """One table a set, best F1 first, and what it was measured on."""
+    console = Console(width=None if sys.stdout.isatty() else 170)
+    for name in dict.fromkeys(result.set_name for result in results):
+        of_set = [result for result in results if result.set_name == name]
+        table = Table(title=f"{name}: {of_set[0].documents:,} documents or pairs", title_justify="left")
+        columns = [
+            "precision",
+            "recall",
+            "F1",
+            "false/million",
+            "false",
+            "missed",
+            "grey",
+            "undecidable",
+            "documents/s",
+        ]
+        table.add_column("setting", no_wrap=True)
+        for column in columns:
+            table.add_column(column, justify="right")
+        for result in sorted(of_set, key=lambda result: -result.score.f1):
+            found = result.score
+            table.add_row(
+                result.setting,
+                *(f"{figure:.4f}" for figure in (found.precision, found.recall, found.f1)),
+                f"{found.false_per_million:,.0f}",
+                *map(str, (found.false_duplicates, found.missed, found.flagged_grey, found.undecidable)),
+                f"{result.documents_per_second:,.0f}",
+            )
+        console.print(table)
+        if of_set[0].operators:
+            operators = Table(title=f"{name}: recall by operator or label", title_justify="left")
+            operators.add_column("")
+            for result in of_set:
+                operators.add_column(result.setting, justify="right")
+            for operator in of_set[0].operators:
+                operators.add_row(operator, *(f"{result.operators[operator]:.3f}" for result in of_set))
+            console.print(operators)
+    console.print(" | ".join(f"{name}: {value}" for name, value in conditions.items()))
+
+
+@click.command(help=__doc__)
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--setting", "names", multiple=True, default=("default",), help="Name of a setting; may be repeated.")
+@click.option("--index", "place", type=click.Choice(["disk", "memory"]), default="disk", show_default=True)
+@click.option("--insert", type=click.Choice(["unique", "all", "both"]), help="Overrides what the settings say.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")
+def main(
+    folders: tuple[Path, ...],
+    names: tuple[str, ...],
+    place: Literal["disk", "memory"],
+    insert: Literal["unique", "all", "both"] | None,
+    as_json: bool,
+) -> None:
+    try:
+        settings = [parse(name) for name in names]
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from problem
+    policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
+    if policies:
+        settings = [Setting(one.fingerprint, one.distance_max, policy) for one in settings for policy in policies]
+    distance_max = max(setting.distance_max for setting in settings)
+    # Neighbours share fingerprints and pairs.
+    settings.sort(key=lambda setting: setting.fingerprint.model_dump_json())
+    results: list[Result] = []
+    for folder in folders:
+        for each in open_sets(folder):
+            steps = track(settings, description=each.name, console=PROGRESS)
+            results += [each.run(setting, place, distance_max) for setting in steps]
+    if as_json:
+        answer = {"conditions": machine(), "results": [result.as_dict() for result in results]}
+        click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
+    else:
+        show(results, machine())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""What the Kafka benchmarks share: topics filled, the service started as its own process, outputs read back."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+DESTINATIONS = ("unique", "duplicate", "dead-letter")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One filter run: its own group, output topics and index over a shared input topic."""
+
+    name: str
+    bootstrap_servers: str
+    input_topic: str
+    directory: Path
+    port: int
+    settings: tuple[str, ...] = ()
+
+    def topic(self, destination: str) -> str:
+        return f"{self.name}-{destination}"
+
+    def arguments(self) -> list[str]:
+        values = {
+            "kafka.bootstrap_servers": self.bootstrap_servers,
+            "kafka.group": self.name,
+            "topics.input": self.input_topic,
+            "topics.unique": self.topic("unique"),
+            "topics.duplicate": self.topic("duplicate"),
+            "topics.dead_letter": self.topic("dead-letter"),
+            "index.directory": str(self.directory / self.name),
+            "observe.port": str(self.port),
+        }
+        chosen = [f"{key}={value}" for key, value in values.items()] + list(self.settings)
+        return [sys.executable, "-m", "streamer", *(part for one in chosen for part in ("--set", one)), "run"]
+
+    def start(self, log: Path) -> subprocess.Popen[bytes]:
+        """Start the service in a session of its own, its log appended to `log`."""
+        with log.open("ab") as stream:
+            return subprocess.Popen(
+                self.arguments(), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+
+    def ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=1) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def metrics(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def delivered(self) -> int:
+        """Documents that the service counted as delivered since it started; 0 while it does not answer."""
+        try:
+            text = self.metrics()
+        except (urllib.error.URLError, OSError):
+            return 0
+        return int(
+            sum(float(value) for value in re.findall(r"^neardup_documents_total\{.*\} (\S+)$", text, re.MULTILINE))
+        )
+
+
+def create_topics(bootstrap_servers: str, topics: Iterable[str], partitions: int = 1) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1} for topic in topics})
+    admin.close()
+
+
+def fill(bootstrap_servers: str, topic: str, values: Iterable[bytes]) -> int:
+    """Produce values in order; returns how many."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers, compression_type="lz4", linger_ms=20, acks="all")
+    count = 0
+    futures = []
+    for value in values:
+        futures.append(producer.send(topic, value=value))
+        count += 1
+    producer.flush(timeout=120)
+    for future in futures:
+        future.get(timeout=0)
+    producer.close()
+    return count
+
+
+@dataclass
+class Outputs:
+    """What a read-committed reader has seen of a run's output topics so far."""
+
+    run: Run
+    by_position: dict[str, list[tuple[str, bytes | None, tuple[tuple[str, bytes], ...]]]] = field(default_factory=dict)
+    records: int = 0
+
+    def __post_init__(self) -> None:
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=self.run.bootstrap_servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            group_id=None,
+        )
+        partitions = [
+            TopicPartition(self.run.topic(destination), partition)
+            for destination in DESTINATIONS
+            for partition in self._consumer.partitions_for_topic(self.run.topic(destination)) or ()
+        ]
+        self._consumer.assign(partitions)
+
+    def poll(self, timeout_ms: int = 200) -> int:
+        """Read on; returns how many records have been seen in all."""
+        for records in self._consumer.poll(timeout_ms=timeout_ms, max_records=5_000).values():
+            for record in records:
+                headers = {key: value for key, value in record.headers if key.startswith("neardup.")}
+                position = headers["neardup.position"].decode()
+                seen = (record.topic.removeprefix(f"{self.run.name}-"), record.value, tuple(sorted(headers.items())))
+                self.by_position.setdefault(position, []).append(seen)
+                self.records += 1
+        return self.records
+
+    def wait_for(self, count: int, timeout_seconds: float) -> bool:
+        """Read on until `count` positions have been seen, then a little longer, so that doubles show."""
+        deadline = time.monotonic() + timeout_seconds
+        while len(self.by_position) < count and time.monotonic() < deadline:
+            self.poll()
+        for _ in range(5):
+            self.poll()
+        return len(self.by_position) >= count
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def stop(process: subprocess.Popen[bytes], timeout_seconds: float = 60) -> int:
+    """End the service as Ctrl-C does; returns its exit code."""
+    process.send_signal(signal.SIGINT)
+    return process.wait(timeout_seconds)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """kill -9 the supervisor and all its workers at once."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def document_lines(paths: Iterable[Path]) -> Iterator[bytes]:
+    """The lines of document files: plain, .gz, .zst, .xz."""
+    import gzip
+    import lzma
+
+    openers = {".gz": gzip.open, ".xz": lzma.open}
+    for path in paths:
+        with openers.get(path.suffix, open)(path, "rb") as stream:  # type: ignore[operator]
+            for line in stream:
+                yield line.rstrip(b"\n")

@@ -1,0 +1,244 @@
+"""What the accuracy bench computes, without files and tables: settings by name, decisions, truth and scores."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from index.entry import Kind
+from streamer import config
+from streamer.fingerprint import Fingerprints
+from streamer.text import normalise
+
+Insert = Literal["unique", "all"]
+
+DUPLICATE_MIN = 0.8
+"""Jaccard similarity with an earlier document from which on a document is a duplicate."""
+
+UNIQUE_BELOW = 0.5
+"""Below this similarity with every earlier document it is unique; between the two lies the grey."""
+
+_NAME = re.compile(
+    r"(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf-(?P<bits>64|128)-(?P<distance>\d+)"
+    r"(?P<rest>(-(min|chars)\d+|-unique|-all|-jieba|-rjieba)*)"
+)
+_TOKEN = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",
+    regex.VERSION1,
+)
+_BLOCK_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A way to run the filter, and its full name."""
+
+    fingerprint: config.Fingerprint
+    distance_max: int
+    insert: Insert
+
+    @property
+    def name(self) -> str:
+        """The name that `parse` reads back."""
+        chosen = self.fingerprint
+        kind = "words" if chosen.features == "words" else f"shingles{chosen.shingle_words}"
+        return (
+            f"{kind}-{chosen.weight}-{chosen.bits}-{self.distance_max}-min{chosen.features_min}"
+            f"-chars{chosen.character_shingle_size}-{chosen.segmenter}-{self.insert}"
+        )
+
+
+def parse(name: str) -> Setting:
+    """`words|shinglesK - tf|log-tf - 64|128 - distance_max`, then any of `-minN -charsN -jieba -unique -all`.
+
+    What is not named stays as the product ships it; `default` is that altogether. Raises ValueError.
+    """
+    shipped, shipped_index = config.Fingerprint(), config.Index()
+    if name == "default":
+        return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
+    values: dict[str, object] = shipped.model_dump()
+    values["features"] = "words" if match["features"] == "words" else "shingles"
+    if match["shingle_words"]:
+        values["shingle_words"] = int(match["shingle_words"])
+    values["weight"] = "log-tf" if match["log"] else "tf"
+    values["bits"] = int(match["bits"])
+    insert: Insert = shipped_index.insert
+    for part in filter(None, match["rest"].split("-")):
+        if part in ("unique", "all"):
+            insert = "unique" if part == "unique" else "all"
+        elif part in ("jieba", "rjieba"):
+            values["segmenter"] = part
+        elif part.startswith("min"):
+            values["features_min"] = int(part[3:])
+        else:
+            values["character_shingle_size"] = int(part[5:])
+    return Setting(config.Fingerprint.model_validate(values), int(match["distance"]), insert)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of documents by row number, the later one first: sorted by later, then value's rank, then earlier.
+
+    values are distances (nearest first) or similarities (any order).
+    """
+
+    later: npt.NDArray[np.int64]
+    earlier: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+
+
+def distances(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Hamming distance row by row."""
+    return np.bitwise_count(left ^ right).sum(axis=-1, dtype=np.int64)
+
+
+def near_pairs(prints: Fingerprints, distance_max: int) -> Pairs:
+    """Every pair that may match: NEAR rows within `distance_max`, EXACT rows with equal fingerprints. Brute force."""
+    parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
+    for kind, limit in ((Kind.NEAR, distance_max), (Kind.EXACT, 0)):
+        rows = np.flatnonzero(prints.kinds == kind)
+        columns = np.ascontiguousarray(prints.fingerprints[rows].T)
+        for begin in range(0, len(rows), _BLOCK_ROWS):
+            end = min(begin + _BLOCK_ROWS, len(rows))
+            apart = np.zeros((end - begin, end), np.uint8)
+            for lane in columns:
+                apart += np.bitwise_count(lane[begin:end, None] ^ lane[None, :end])
+            high, low = np.nonzero(apart <= limit)
+            earlier = low < high + begin
+            high, low = high[earlier], low[earlier]
+            parts.append((rows[high + begin], rows[low], apart[high, low].astype(np.int64)))
+    later = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64)
+    earlier_rows = np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int64)
+    values = np.concatenate([part[2] for part in parts]) if parts else np.zeros(0, np.int64)
+    order = np.lexsort((earlier_rows, values, later))
+    return Pairs(later[order], earlier_rows[order], values[order].astype(np.float64))
+
+
+def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.NDArray[np.int64]:
+    """The index's decisions by the letter: per row the number of its original, -1 where it is no duplicate.
+
+    A row's match is the nearest entry, the earliest of equally near ones; its original is the unique row at the root.
+    """
+    originals = np.full(count, -1, np.int64)
+    entered = np.ones(count, np.bool_)
+    within = pairs.values <= distance_max
+    later, earlier = pairs.later[within], pairs.earlier[within]
+    for begin, end in _runs(later):
+        candidates = earlier[begin:end]
+        candidates = candidates[entered[candidates]]
+        if len(candidates):
+            match, row = candidates[0], later[begin]
+            originals[row] = originals[match] if originals[match] >= 0 else match
+            entered[row] = insert == "all"
+    return originals
+
+
+def policy_similarities(pairs: Pairs, count: int, insert: Insert) -> npt.NDArray[np.float64]:
+    """Per row the largest similarity with an earlier document that this policy would have kept, by exact similarity.
+
+    With `all` that is every earlier document; with `unique` those that are themselves below DUPLICATE_MIN.
+    """
+    largest = np.zeros(count)
+    for begin, end in _runs(pairs.later):
+        kept = np.ones(end - begin, np.bool_) if insert == "all" else largest[pairs.earlier[begin:end]] < DUPLICATE_MIN
+        largest[pairs.later[begin]] = pairs.values[begin:end].max(initial=0.0, where=kept)
+    return largest
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well decisions agree with the truth. `flagged_grey` counts duplicates found in the grey, neither way."""
+
+    true_duplicates: int
+    false_duplicates: int
+    missed: int
+    non_duplicates: int
+    flagged_grey: int
+    undecidable: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the flagged, the grey apart, that are duplicates; 1 where nothing was flagged."""
+        flagged = self.true_duplicates + self.false_duplicates
+        return self.true_duplicates / flagged if flagged else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the duplicates that were flagged; 1 where there are none."""
+        duplicates = self.true_duplicates + self.missed
+        return self.true_duplicates / duplicates if duplicates else 1.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+    @property
+    def false_per_million(self) -> float:
+        """False duplicates per million documents that are none."""
+        return self.false_duplicates / self.non_duplicates * 1e6 if self.non_duplicates else 0.0
+
+
+def score(
+    flagged: npt.NDArray[np.bool_],
+    undecidable: npt.NDArray[np.bool_],
+    kept: npt.NDArray[np.float64],
+    earlier: npt.NDArray[np.float64],
+) -> Score:
+    """Score a stream: `kept` as of `policy_similarities`, `earlier` the largest similarity with any earlier document.
+
+    Duplicate where kept >= DUPLICATE_MIN; no duplicate where earlier < UNIQUE_BELOW; all else is grey.
+    """
+    duplicate, different = kept >= DUPLICATE_MIN, earlier < UNIQUE_BELOW
+    return Score(
+        true_duplicates=int((flagged & duplicate).sum()),
+        false_duplicates=int((flagged & different).sum()),
+        missed=int((~flagged & duplicate).sum()),
+        non_duplicates=int(different.sum()),
+        flagged_grey=int((flagged & ~duplicate & ~different).sum()),
+        undecidable=int(undecidable.sum()),
+    )
+
+
+def score_labels(flagged: npt.NDArray[np.bool_], labels: Sequence[str], duplicate: Iterable[str], no: str) -> Score:
+    """Score pairs against labels: those in `duplicate`, the one that means no duplicate, all others grey."""
+    wanted = frozenset(duplicate)
+    truth = np.array([1.0 if label in wanted else 0.0 if label == no else 0.6 for label in labels])
+    return score(flagged, np.zeros(len(labels), np.bool_), truth, truth)
+
+
+def same(left: Fingerprints, right: Fingerprints, distance_max: int) -> npt.NDArray[np.bool_]:
+    """Row by row: would the index call the one a duplicate of the other, were it the only entry?"""
+    apart = distances(left.fingerprints, right.fingerprints)
+    near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR) & (apart <= distance_max)
+    exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & (apart == 0)
+    return np.asarray(near | exact)
+
+
+def jaccard(left: str, right: str, size: int) -> float:
+    """Jaccard similarity of the sets of runs of `size` tokens; the truth files were made with it.
+
+    Tokens: every Han, kana, Hangul or Thai character, and every other run of letters and digits. 0 for two empty texts.
+    """
+    one, other = _token_runs(left, size), _token_runs(right, size)
+    return len(one & other) / len(one | other) if one or other else 0.0
+
+
+def _runs(numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """The ranges of equal neighbours."""
+    borders = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
+    return pairwise(borders)
+
+
+def _token_runs(text: str, size: int) -> set[tuple[str, ...]]:
+    tokens = _TOKEN.findall(normalise(text))
+    return {tuple(tokens[begin : begin + size]) for begin in range(max(1, len(tokens) - size + 1))} if tokens else set()

@@ -1,0 +1,208 @@
+"""Documents a second: over files, and Kafka to Kafka beside a bare exactly-once copy loop with the same client.
+
+Each Kafka round fills a fresh input topic, then runs the copy loop and the filter over it, in turn, one worker each, the
+same transport, batch size and broker; the ratio is taken within a round. CPU is this process's, client threads included,
+charged to the verb under way.
+
+    python -m bench.throughput files [DOCUMENTS ...] [--json]
+    python -m bench.throughput kafka [DOCUMENTS ...] [--json]
+"""
+
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from bench.kafka_run import document_lines, fill
+from deploy.local_kafka import LocalKafka
+from index.entry import Verdict
+from streamer import config
+from streamer.backfill import filter_files
+from streamer.broker import KafkaTransport
+from streamer.broker_topics import create_topics
+from streamer.demo import documents as demo_documents
+from streamer.fingerprint import Fingerprinter
+from streamer.record import Decision, Destination, Outgoing
+from streamer.service import BatchReport, Listener
+from streamer.summary import Totals
+from streamer.transport import Assigned, Finished
+from streamer.wiring import build_service, open_index
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "command": " ".join(["bench.throughput", *sys.argv[1:]]),
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "machine": platform.platform(),
+    }
+
+
+def values_of(files: Sequence[Path], count: int) -> list[bytes]:
+    """The benchmark's documents: from files, else the demo's own; repeated never, for copies would all be duplicates."""
+    return list(document_lines(files)) if files else list(demo_documents(count))
+
+
+def settings_for(
+    directory: Path, name: str, overrides: Sequence[str], broker: LocalKafka | None = None
+) -> config.Settings:
+    topics = [f"topics.{role}={name}-{role.replace('_', '-')}" for role in ("unique", "duplicate", "dead_letter")]
+    kafka = [f"kafka.bootstrap_servers={broker.bootstrap_servers}", f"kafka.group={name}"] if broker else []
+    return config.load(None, [f"index.directory={directory / name}", *topics, *kafka, *overrides], {})
+
+
+def filter_round(settings: config.Settings, count: int) -> Totals:
+    """The service, one worker, over a filled topic; the clock runs from the read of the first batch to the end."""
+    totals = Totals()
+    fingerprinter = Fingerprinter(settings.fingerprint)
+    with open_index(settings, fingerprinter) as index:
+        transport = KafkaTransport(settings, "0")
+
+        begin = 0.0
+
+        def add(batch: BatchReport) -> None:
+            nonlocal begin
+            begin = begin or time.perf_counter() - sum(batch.step_seconds.values())
+            totals.add(batch)
+            if totals.records >= count:
+                service.stop()
+
+        listener = Listener(batch=add)
+        service = build_service(settings, transport, index, fingerprinter, listener, settings.recovery)
+        service.run()
+        totals.seconds = time.perf_counter() - begin
+    return totals
+
+
+def copy_round(settings: config.Settings, count: int) -> tuple[float, float]:
+    """The bare exactly-once copy loop over the same topic, timed alike: seconds, microseconds of CPU a document."""
+    transport = KafkaTransport(settings, "0")
+    decision = Decision(Verdict.UNIQUE, "copied", None)
+    copied = 0
+    first: tuple[float, float] | None = None
+    transport.open()
+    while copied < count:
+        now = time.perf_counter(), time.process_time()
+        event = transport.read()
+        if isinstance(event, Finished):
+            raise AssertionError("a topic never ends")
+        if isinstance(event, Assigned):
+            for source in event.sources:
+                transport.commit_start(source, 0)
+                transport.seek(source, 0, None)
+            continue
+        if event.records and first is None:
+            first = now
+        transport.deliver(
+            event, [Outgoing(Destination.UNIQUE, record, record.headers, decision) for record in event.records]
+        )
+        copied += len(event.records)
+    assert first is not None
+    seconds, cpu_seconds = time.perf_counter() - first[0], time.process_time() - first[1]
+    transport.close()
+    return seconds, 1e6 * cpu_seconds / count
+
+
+@click.group()
+def main() -> None:
+    """Documents a second: over files, and Kafka to Kafka beside a bare exactly-once copy loop."""
+
+
+@main.command()
+@click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option("--count", default=20_000, show_default=True, help="Made-up documents where no files are given.")
+@click.option("--set", "overrides", multiple=True, help="A setting.")
+@click.option("--json", "as_json", is_flag=True)
+def files(documents: tuple[Path, ...], count: int, overrides: tuple[str, ...], as_json: bool) -> None:
+    """JSON Lines in, verdicts out, with the index on disk."""
+    with tempfile.TemporaryDirectory(prefix="throughput-") as name:
+        directory = Path(name)
+        source = directory / "documents.jsonl"
+        source.write_bytes(b"".join(line + b"\n" for line in values_of(documents, count)))
+        settings = settings_for(directory, "files", overrides)
+        totals, _ = filter_files(settings, [source], directory / "out", Console(stderr=True))
+    show(
+        {
+            "documents": totals.records,
+            "documents_per_second": totals.records_per_second,
+            "cpu_us_by_verb": totals.cpu_us_by_step(),
+            **machine(),
+        },
+        as_json,
+    )
+
+
+@main.command()
+@click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option("--count", default=20_000, show_default=True, help="Made-up documents where no files are given.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--partitions", default=4, show_default=True)
+@click.option("--set", "overrides", multiple=True, help="A setting.")
+@click.option("--json", "as_json", is_flag=True)
+def kafka(
+    documents: tuple[Path, ...], count: int, rounds: int, partitions: int, overrides: tuple[str, ...], as_json: bool
+) -> None:
+    """Kafka to Kafka on one worker, beside the bare copy loop."""
+    values = values_of(documents, count)
+    copied, filtered, ratios, copy_cpu = [], [], [], []
+    with tempfile.TemporaryDirectory(prefix="throughput-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        with LocalKafka(directory / "kafka") as broker:
+            for number in range(rounds):
+                source = f"topics.input=documents-{number}"
+                copy = settings_for(directory, f"copy-{number}", [source, *overrides], broker)
+                real = settings_for(directory, f"filter-{number}", [source, *overrides], broker)
+                create_topics(copy, partitions, 1)
+                create_topics(real, partitions, 1)
+                fill(broker.bootstrap_servers, copy.topics.input, values)
+                seconds, cpu_us = copy_round(copy, len(values))
+                totals = filter_round(real, len(values))
+                copied.append(len(values) / seconds)
+                copy_cpu.append(cpu_us)
+                filtered.append(totals)
+                ratios.append(totals.records_per_second / copied[-1])
+    middle = filtered[ratios.index(statistics.median_low(ratios))]
+    show(
+        {
+            "documents": len(values),
+            "bytes_per_document": sum(map(len, values)) / len(values),
+            "rounds": rounds,
+            "documents_per_second": statistics.median(totals.records_per_second for totals in filtered),
+            "copy_documents_per_second": statistics.median(copied),
+            "ratio": statistics.median(ratios),
+            "ratio_min": min(ratios),
+            "ratio_max": max(ratios),
+            "copy_cpu_us": statistics.median(copy_cpu),
+            "cpu_us_by_verb": middle.cpu_us_by_step(),
+            **machine(),
+        },
+        as_json,
+    )
+
+
+def show(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(orjson.dumps(result))
+        return
+    table = Table("", "", show_header=False, box=None)
+    for key, value in result.items():
+        if isinstance(value, dict):
+            for verb, number in value.items():
+                table.add_row(f"{key} {verb}", f"{number:,.1f}")
+        else:
+            table.add_row(key, f"{value:,.2f}" if isinstance(value, float) else str(value))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

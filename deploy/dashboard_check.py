@@ -1,0 +1,306 @@
+"""Does every query of the dashboard and of the alerts return data? Asked of a real Prometheus that scrapes the service.
+
+1. Have Prometheus: the one on the PATH, else Debian's package, unpacked into the project's cache (nothing is installed).
+2. Let promtool check prometheus.yml and rules.yml, and run rules_test.yml: every alert fires when it should.
+3. Start a Prometheus on a free port of 127.0.0.1, which scrapes the target every second.
+4. Ask it every query, again and again until all have data or patience ends; print a table; exit 1 if one has none.
+
+An alert that does not fire returns nothing, and should: of an alert every selector is asked for data, and the whole
+expression only for being evaluated without an error.
+"""
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+from rich.console import Console
+from rich.table import Table
+
+from deploy.fed_service import ServiceFailed, fed_service
+from deploy.local_kafka import LocalKafkaError
+
+DEPLOY = Path(__file__).resolve().parent
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "neardup.json"
+PROMETHEUS_CONFIGURATION = DEPLOY / "prometheus" / "prometheus.yml"
+RULES = DEPLOY / "prometheus" / "rules.yml"
+RULE_TESTS = DEPLOY / "prometheus" / "rules_test.yml"
+
+# Grafana's own variables and the dashboard's, as they would be with everything chosen.
+VARIABLES = {"$__rate_interval": "1m", "$__interval": "15s", "$__range": "5m", "$instance": ".*"}
+
+LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+),\s*(?P<label>\w+)\)")
+
+
+class CheckFailed(Exception):
+    """The check cannot be made; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One expression: where it stands, and whether an empty answer is a fault."""
+
+    place: str
+    expression: str
+    needs_data: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What Prometheus said: how many series have a number, or why it cannot be evaluated."""
+
+    query: Query
+    series: int = 0
+    error: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether there is nothing to complain about."""
+        return not self.error and (self.series > 0 or not self.query.needs_data)
+
+
+def dashboard_queries(dashboard: dict[str, Any]) -> list[Query]:
+    """Every query of a Grafana dashboard with its variables put in. Raises CheckFailed for a variable unknown here."""
+    panels = [panel for outer in dashboard["panels"] for panel in (outer, *outer.get("panels", []))]
+    queries = [
+        Query(panel["title"], substituted(target["expr"])) for panel in panels for target in panel.get("targets", [])
+    ]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            found = LABEL_VALUES.fullmatch(variable["definition"])
+            if found is None:
+                raise CheckFailed(f"variable {variable['name']}: only label_values(selector, label) is understood")
+            queries.append(Query(f"${variable['name']}", f"count by ({found['label']}) ({found['selector']})"))
+    return queries
+
+
+def substituted(expression: str) -> str:
+    """The expression with Grafana's variables replaced by values. Raises CheckFailed for one that is unknown here."""
+    for variable, value in VARIABLES.items():
+        expression = expression.replace(variable, value)
+    if "$" in expression:
+        raise CheckFailed(f"a variable that this check does not know: {expression}")
+    return expression
+
+
+def alert_queries(name: str, expression: str) -> list[Query]:
+    """An alert's expression, and apart from it every selector in it, each of which must have data."""
+    selectors = sorted({bare(selector) for selector in vector_selectors(promql_parser.parse(expression))})
+    return [Query(name, expression, needs_data=False), *(Query(name, selector) for selector in selectors)]
+
+
+def vector_selectors(expression: promql_parser.Expr) -> list[promql_parser.VectorSelector]:
+    """Every selector of the expression, those of ranges included, in the order in which they stand."""
+    found = []
+
+    def visit(node: promql_parser.Expr) -> None:
+        if isinstance(node, promql_parser.VectorSelector):
+            found.append(node)
+        elif isinstance(node, promql_parser.MatrixSelector):
+            found.append(node.vector_selector)
+
+    promql_parser.walk(expression, visit)
+    return found
+
+
+def bare(selector: promql_parser.VectorSelector) -> str:
+    """The selector without offset: name and matchers."""
+    operators = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
+    matchers = [
+        f"{matcher.name}{operators[str(matcher.op).rsplit('.', 1)[-1]]}{json.dumps(matcher.value)}"
+        for matcher in selector.matchers.matchers
+    ]
+    return f"{selector.name}{{{', '.join(matchers)}}}" if matchers else str(selector.name)
+
+
+def prometheus_programs() -> tuple[Path, Path]:
+    """prometheus and promtool: those on the PATH, else those of the cache, else fetched. Raises CheckFailed."""
+    names = ("prometheus", "promtool")
+    on_path = [shutil.which(name) for name in names]
+    if all(on_path):
+        return Path(str(on_path[0])), Path(str(on_path[1]))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
+    unpacked = cache / "prometheus"
+    if not unpacked.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="prometheus-download-") as staging:
+            _fetch_debian_package(Path(staging))
+            (Path(staging) / "unpacked").rename(unpacked)
+    return unpacked / "usr" / "bin" / names[0], unpacked / "usr" / "bin" / names[1]
+
+
+def _fetch_debian_package(staging: Path) -> None:
+    advice = "put the programs prometheus and promtool on the PATH (prometheus.io/download)"
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise CheckFailed(f"this is no Debian or Ubuntu: {advice}")
+    download = ["apt-get", "download", "-o", "APT::Sandbox::User=root", "prometheus"]
+    outcome = subprocess.run(download, cwd=staging, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0 and os.geteuid() == 0:
+        subprocess.run(["apt-get", "update"], capture_output=True, check=False)
+        outcome = subprocess.run(download, cwd=staging, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        raise CheckFailed(
+            f"cannot download Debian's package prometheus: {outcome.stderr.strip()}\n"
+            f"Run `apt-get update` as root and try again, or {advice}."
+        )
+    package = next(staging.glob("prometheus_*.deb"))
+    subprocess.run(["dpkg-deb", "--extract", str(package), str(staging / "unpacked")], check=True)
+
+
+def check_files(promtool: Path) -> None:
+    """Let promtool read the configuration and the rules, and run the rules' tests. Raises CheckFailed."""
+    checks = (("check", "config", PROMETHEUS_CONFIGURATION), ("check", "rules", RULES), ("test", "rules", RULE_TESTS))
+    for first, second, file in checks:
+        outcome = subprocess.run([str(promtool), first, second, str(file)], capture_output=True, text=True, check=False)
+        if outcome.returncode != 0:
+            raise CheckFailed(f"promtool {first} {second} {file}:\n{outcome.stdout}{outcome.stderr}")
+
+
+@contextmanager
+def running_prometheus(program: Path, target: str) -> Iterator[str]:
+    """The URL of a Prometheus that scrapes `target` every second and knows the rules; gone afterwards."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    with tempfile.TemporaryDirectory(prefix="dashboard-check-") as name, ExitStack() as stack:
+        configuration = Path(name) / "prometheus.yml"
+        # JSON is YAML.
+        configuration.write_text(
+            json.dumps(
+                {
+                    "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                    "rule_files": [str(RULES)],
+                    "scrape_configs": [{"job_name": "neardup", "static_configs": [{"targets": [target]}]}],
+                }
+            )
+        )
+        output = stack.enter_context((Path(name) / "log").open("w+"))
+        process = subprocess.Popen(
+            [
+                str(program),
+                f"--config.file={configuration}",
+                f"--storage.tsdb.path={name}/data",
+                f"--web.listen-address={address}",
+            ],
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            _wait_until_ready(f"http://{address}", process, Path(output.name))
+            yield f"http://{address}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(f"{url}/-/ready", timeout=5).close()
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                tail = "\n".join(log.read_text().splitlines()[-20:])
+                raise CheckFailed(f"Prometheus does not come up:\n{tail}") from None
+            time.sleep(0.1)
+        else:
+            return
+
+
+def ask(url: str, path: str, **parameters: str) -> Any:
+    """The `data` of one answer of Prometheus' HTTP interface. Raises CheckFailed with its words if it refuses."""
+    try:
+        with urllib.request.urlopen(
+            f"{url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=10
+        ) as response:
+            return json.load(response)["data"]
+    except urllib.error.HTTPError as error:
+        with error:
+            raise CheckFailed(json.load(error).get("error", str(error))) from None
+
+
+def answer(url: str, query: Query) -> Answer:
+    """Ask one query at this moment; a series whose value is not a number counts as none."""
+    try:
+        data = ask(url, "query", query=query.expression)
+    except (CheckFailed, LocalKafkaError, ServiceFailed) as error:
+        return Answer(query, error=str(error))
+    values = [data["result"]] if data["resultType"] == "scalar" else [series["value"] for series in data["result"]]
+    return Answer(query, series=sum(not math.isnan(float(value)) for _, value in values))
+
+
+def rule_queries(url: str) -> list[Query]:
+    """The queries of all rules that Prometheus has loaded."""
+    return [
+        query
+        for group in ask(url, "rules")["groups"]
+        for rule in group["rules"]
+        for query in alert_queries(rule["name"], rule["query"])
+    ]
+
+
+def answers_with_patience(url: str, queries: Sequence[Query], patience_seconds: float) -> list[Answer]:
+    """Ask all queries once a second until every answer is good or patience has ended; the last answers."""
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        answers = [answer(url, query) for query in queries]
+        if all(given.good for given in answers) or time.monotonic() > deadline:
+            return answers
+        time.sleep(1)
+
+
+def show(answers: Sequence[Answer]) -> None:
+    """Print the table of all answers to standard output."""
+    table = Table("where", "query", "series", "", title="Every query, asked of a real Prometheus")
+    for given in answers:
+        outcome = given.error or ("ok" if given.good else "EMPTY")
+        colour = "green" if given.good else "red"
+        shown = str(given.series) if given.query.needs_data else "evaluates"
+        table.add_row(given.query.place, given.query.expression, shown, f"[{colour}]{outcome}[/]")
+    Console(width=max(120, Console().width)).print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check that every query of the dashboard and of the alerts returns data."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--target", help="host:port of a running service; else one is started and fed")
+    parser.add_argument("--dashboard", type=Path, default=DASHBOARD, help="the dashboard's JSON")
+    parser.add_argument("--patience-seconds", type=float, default=30.0, help="how long an empty answer is asked again")
+    options = parser.parse_args(arguments)
+    try:
+        queries = dashboard_queries(json.loads(options.dashboard.read_text()))
+        prometheus, promtool = prometheus_programs()
+        check_files(promtool)
+        with ExitStack() as stack:
+            target = options.target
+            if target is None:
+                target = stack.enter_context(fed_service())
+            url = stack.enter_context(running_prometheus(prometheus, target))
+            answers = answers_with_patience(url, [*queries, *rule_queries(url)], options.patience_seconds)
+    except (CheckFailed, LocalKafkaError, ServiceFailed) as error:
+        print(error, file=sys.stderr)
+        return 1
+    show(answers)
+    bad = sum(not given.good for given in answers)
+    print(f"{len(answers)} queries against {target}: {len(answers) - bad} good, {bad} without data or with an error")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The real service over a real broker, fed with made-up news for as long as somebody watches it."""
+
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from deploy.local_kafka import LocalKafka
+from streamer import config
+from streamer.broker_topics import create_topics, produce
+from streamer.demo import documents
+
+START_TIMEOUT_SECONDS = 60
+DOCUMENTS_EACH_TIME = 200
+PERIOD_SECONDS = 0.5
+
+
+class ServiceFailed(Exception):
+    """The service did not start; the message holds the end of its log."""
+
+
+@contextmanager
+def fed_service() -> Iterator[str]:
+    """The address, host:port, of a running `streamer run` that works on new documents all the time."""
+    with tempfile.TemporaryDirectory(prefix="fed-service-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        with LocalKafka(directory / "kafka") as broker:
+            port = _free_port()
+            overrides = [
+                f"kafka.bootstrap_servers={broker.bootstrap_servers}",
+                f"index.directory={directory / 'index'}",
+                f"observe.port={port}",
+            ]
+            settings = config.load(None, overrides, {})
+            create_topics(settings, partitions=4, replication_factor=1)
+            log = directory / "service.log"
+            with log.open("wb") as stream:
+                chosen = [part for override in overrides for part in ("--set", override)]
+                service = subprocess.Popen([sys.executable, "-m", "streamer", *chosen, "run"], stderr=stream)
+            enough = threading.Event()
+            feeder = threading.Thread(target=_feed, args=(settings, enough), daemon=True)
+            try:
+                _wait_until_ready(port, service, log)
+                feeder.start()
+                yield f"127.0.0.1:{port}"
+            finally:
+                enough.set()
+                if feeder.is_alive():
+                    feeder.join()
+                service.terminate()
+                service.wait()
+
+
+def _feed(settings: config.Settings, enough: threading.Event) -> None:
+    for seed in count():
+        produce(settings, settings.topics.input, documents(DOCUMENTS_EACH_TIME, seed))
+        if enough.wait(PERIOD_SECONDS):
+            return
+
+
+def _wait_until_ready(port: int, service: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while service.poll() is None and time.monotonic() < deadline:
+        with (
+            suppress(urllib.error.URLError, OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1),
+        ):
+            return
+        time.sleep(0.1)
+    raise ServiceFailed(f"the service did not become ready:\n{log.read_text()[-2_000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,8 @@
+"""`python -m streamer`, and the command `streamer`."""
+
+from streamer.cli import main
+
+__all__ = ["main"]
+
+if __name__ == "__main__":
+    main()

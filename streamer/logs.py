@@ -1,0 +1,103 @@
+"""Log lines on standard error: structlog for our own, the standard library's loggers (the Kafka client) through it."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Literal, TextIO
+
+import orjson
+import structlog
+
+CHATTER_PERIOD_SECONDS = 30.0
+"""A line of the Kafka client that repeats is shown once in this time."""
+
+
+class ChatterFilter(logging.Filter):
+    """Lets a line of the Kafka client through once a period, with the count of its repetitions that were held back.
+
+    While a broker is away the client logs about ten lines a second and worker, from a dozen places that try again. What
+    it tries and why is worth a line, but one is enough. Places in its source are counted, so memory is bounded.
+    """
+
+    def __init__(self, period_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._period_seconds = period_seconds
+        self._clock = clock
+        self._shown_at: dict[tuple[str, int], float] = {}
+        self._held_back: dict[tuple[str, int], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is to be shown; lines of other loggers always are."""
+        if record.name != "kafka" and not record.name.startswith("kafka."):
+            return True
+        place = (record.pathname, record.lineno)
+        now = self._clock()
+        shown_at = self._shown_at.get(place)
+        if shown_at is not None and now - shown_at < self._period_seconds:
+            self._held_back[place] = self._held_back.get(place, 0) + 1
+            return False
+        self._shown_at[place] = now
+        held_back = self._held_back.pop(place, 0)
+        if held_back:
+            record.msg, record.args = f"{record.getMessage()} (and {held_back} times more before)", ()
+        return True
+
+
+def configure_logging(
+    level: Literal["debug", "info", "warning", "error"],
+    form: Literal["console", "json"],
+    worker: int | None = None,
+    stream: TextIO | None = None,
+) -> None:
+    """Send all log lines of this process from `level` on to `stream` (standard error), as text or as JSON.
+
+    `worker` then stands on every line. The Kafka client is heard from warnings on, and once for the same complaint.
+    Calling it again replaces what was configured before.
+    """
+    out = sys.stderr if stream is None else stream
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _add_worker(worker),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_last(form, out)))
+    handler.addFilter(ChatterFilter(CHATTER_PERIOD_SECONDS))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    logging.getLogger("kafka").setLevel(max(logging.WARNING, root.level))
+
+
+def _add_worker(worker: int | None) -> structlog.typing.Processor:
+    def add(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        # Not a context variable: lines of the client's own threads carry it too.
+        if worker is not None:
+            event["worker"] = worker
+        return event
+
+    return add
+
+
+def _last(form: str, out: TextIO) -> list[structlog.typing.Processor]:
+    strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    if form == "json":
+        return [
+            strip,
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=lambda event, **_: orjson.dumps(event, default=str).decode()),
+        ]
+    return [strip, structlog.dev.ConsoleRenderer(colors=out.isatty())]

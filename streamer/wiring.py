@@ -1,0 +1,59 @@
+"""How the parts of one worker are put together, whatever the transport, and what its errors mean to the outside."""
+
+import os
+
+from index.admission import Index
+from index.errors import FormatUnknown, IndexFull, IndexProblem, ParametersDiffer
+from index.parameters import Parameters
+from streamer.config import Recovery, Settings
+from streamer.document import Decoder
+from streamer.errors import StreamerError
+from streamer.fingerprint import Fingerprinter
+from streamer.recovery import Recoverer
+from streamer.service import Listener, Service
+from streamer.transport import Transport
+
+
+def open_index(settings: Settings, fingerprinter: Fingerprinter) -> Index:
+    """The index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem."""
+    return Index.open(
+        settings.index.directory,
+        Parameters(
+            bits=settings.fingerprint.bits,
+            distance_max=settings.index.distance_max,
+            insert=settings.index.insert,
+            fingerprint=fingerprinter.stamp(),
+        ),
+        map_bytes_max=settings.index.map_bytes_max,
+    )
+
+
+def build_service(
+    settings: Settings,
+    transport: Transport,
+    index: Index,
+    fingerprinter: Fingerprinter,
+    listener: Listener,
+    policy: Recovery,
+) -> Service:
+    """Wire the parts of one worker together."""
+    decoder = Decoder(settings.decode)
+    recoverer = Recoverer(
+        transport,
+        index,
+        decoder,
+        fingerprinter,
+        policy,
+        insert=settings.index.insert,
+        progress=listener.restored,
+    )
+    return Service(transport, index, decoder, fingerprinter, recoverer, listener)
+
+
+def exit_code_of(error: StreamerError | IndexProblem) -> int:
+    """What the process ends with: EX_CONFIG means that a restart will not help, all else that it may."""
+    if isinstance(error, StreamerError):
+        return error.exit_code
+    if isinstance(error, ParametersDiffer | FormatUnknown):
+        return os.EX_CONFIG
+    return os.EX_IOERR if isinstance(error, IndexFull) else os.EX_SOFTWARE

@@ -1,0 +1,239 @@
+"""The accuracy bench: its scores by hand, its brute force against the real index, and one run over a made-up set."""
+
+import gzip
+import lzma
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench import accuracy
+from bench.scoring import (
+    Insert,
+    Pairs,
+    Score,
+    Setting,
+    decide,
+    jaccard,
+    near_pairs,
+    parse,
+    policy_similarities,
+    same,
+    score,
+    score_labels,
+)
+from index.entry import Kind
+from streamer import config
+from streamer.fingerprint import Fingerprints
+
+
+def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
+    count = len(numbers)
+    return Fingerprints(np.array(kinds, np.uint8), np.zeros(count, np.uint8), numbers, np.full(count, 9, np.int32))
+
+
+def pairs_of(rows: Sequence[tuple[int, int, float]]) -> Pairs:
+    ordered = sorted(rows)
+    return Pairs(
+        np.array([row[0] for row in ordered], np.int64),
+        np.array([row[1] for row in ordered], np.int64),
+        np.array([row[2] for row in ordered], np.float64),
+    )
+
+
+# --- names of settings -----------------------------------------------------------------------------------------------
+
+
+def test_the_default_is_what_the_product_ships() -> None:
+    assert parse("default") == Setting(config.Fingerprint(), config.Index().distance_max, config.Index().insert)
+
+
+def test_a_full_name_says_everything() -> None:
+    setting = parse("shingles3-log-tf-128-7-min8-chars3-jieba-all")
+    chosen = setting.fingerprint
+    assert (chosen.features, chosen.shingle_words, chosen.weight, chosen.bits) == ("shingles", 3, "log-tf", 128)
+    assert (chosen.features_min, chosen.character_shingle_size, chosen.segmenter) == (8, 3, "jieba")
+    assert (setting.distance_max, setting.insert) == (7, "all")
+
+
+@pytest.mark.parametrize("name", ["words-tf-64-3", "words-logtf-128-0-min4", "shingles2-log-tf-64-7-all", "default"])
+def test_a_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
+    setting = parse(name)
+    assert parse(setting.name) == setting
+
+
+@pytest.mark.parametrize("name", ["", "words", "words-tf-65-3", "bigrams-tf-64-3", "words-tf-64-3-maybe"])
+def test_a_name_of_no_setting_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="names no setting"):
+        parse(name)
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def clustered(draw: st.DrawFn, lanes: int) -> Fingerprints:
+    """Fingerprints around a few centres, so that chains, ties and exact rows are common."""
+    count = draw(st.integers(1, 30))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    numbers = generator.integers(0, 2**64, (3, lanes), dtype=np.uint64)[generator.integers(0, 3, count)]
+    for _ in range(3):
+        numbers ^= np.uint64(1) << generator.integers(0, 64, (count, lanes), dtype=np.uint64)
+    kinds = generator.choice([Kind.NEAR, Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE], count)
+    return prints_of(numbers, kinds.tolist())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.sampled_from([64, 128]), st.integers(0, 7), st.sampled_from(["unique", "all"]))
+def test_brute_force_decides_as_the_index_on_disk_does(
+    data: st.DataObject, bits: int, distance_max: int, insert: Insert
+) -> None:
+    prints = data.draw(clustered(bits // 64))
+    setting = Setting(config.Fingerprint.model_validate({"bits": bits}), distance_max, insert)
+    by_force = decide(near_pairs(prints, 7), len(prints), distance_max, insert)
+    assert by_force.tolist() == accuracy.admit_on_disk(prints, setting).tolist()
+
+
+def test_a_chain_ends_where_its_middle_was_not_kept() -> None:
+    """0 and 1 are near, 1 and 2 are near, 0 and 2 are not."""
+    numbers = np.array([[0], [0b111], [0b111111]], np.uint64)
+    near = near_pairs(prints_of(numbers, [Kind.NEAR] * 3), 7)
+    assert decide(near, 3, 3, "unique").tolist() == [-1, 0, -1]
+    assert decide(near, 3, 3, "all").tolist() == [-1, 0, 0]
+    assert decide(near, 3, 2, "all").tolist() == [-1, -1, -1]
+    assert decide(near_pairs(prints_of(numbers[:1], [Kind.NEAR]), 7), 1, 7, "all").tolist() == [-1]
+
+
+def test_the_nearest_entry_is_the_match_and_the_earliest_of_equals() -> None:
+    numbers = np.array([[0b1], [0b110000], [0b11], [0b111], [0b0]], np.uint64)
+    near = near_pairs(prints_of(numbers, [Kind.NEAR] * 5), 7)
+    assert decide(near, 5, 1, "unique").tolist() == [-1, -1, 0, -1, 0]
+
+
+def test_kinds_do_not_match_one_another() -> None:
+    one = np.array([[5], [5], [5], [5], [5]], np.uint64)
+    kinds = [Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE, Kind.EXACT, Kind.UNDECIDABLE]
+    assert decide(near_pairs(prints_of(one, kinds), 7), 5, 7, "unique").tolist() == [-1, -1, -1, 1, -1]
+    left, right = prints_of(one, kinds), prints_of(one, [Kind.NEAR, Kind.NEAR, Kind.UNDECIDABLE, Kind.EXACT, Kind.NEAR])
+    assert same(left, right, 7).tolist() == [True, False, False, True, False]
+
+
+def test_distance_zero_is_not_demanded_of_near_pairs_but_of_exact_ones() -> None:
+    left, right = np.array([[0b1], [0b1]], np.uint64), np.array([[0b0], [0b0]], np.uint64)
+    kinds = [Kind.NEAR, Kind.EXACT]
+    assert same(prints_of(left, kinds), prints_of(right, kinds), 1).tolist() == [True, False]
+
+
+# --- truth and scores ------------------------------------------------------------------------------------------------
+
+
+def test_the_truth_of_a_policy_knows_only_what_it_would_have_kept() -> None:
+    """2 is like 1, which is like 0 and therefore not kept by `unique`."""
+    pairs = pairs_of([(1, 0, 0.9), (2, 1, 0.85), (2, 0, 0.6), (4, 3, 0.55)])
+    assert policy_similarities(pairs, 5, "all").tolist() == [0, 0.9, 0.85, 0, 0.55]
+    assert policy_similarities(pairs, 5, "unique").tolist() == [0, 0.9, 0.6, 0, 0.55]
+
+
+def test_scores_of_a_stream_by_hand() -> None:
+    kept = np.array([0.0, 0.9, 0.8, 0.6, 0.49, 0.0, 0.3])
+    earlier = np.array([0.0, 0.9, 0.8, 0.6, 0.49, 0.7, 0.3])
+    flagged = np.array([False, True, False, True, True, True, False])
+    undecidable = np.array([True, False, False, False, False, False, False])
+    found = score(flagged, undecidable, kept, earlier)
+    assert found == Score(
+        true_duplicates=1, false_duplicates=1, missed=1, non_duplicates=3, flagged_grey=2, undecidable=1
+    )
+    assert (found.precision, found.recall, found.f1) == (0.5, 0.5, 0.5)
+    assert found.false_per_million == pytest.approx(1e6 / 3)
+
+
+def test_scores_of_nothing_are_defined() -> None:
+    nothing = Score(0, 0, 0, 0, 0, 0)
+    assert (nothing.precision, nothing.recall, nothing.false_per_million) == (1.0, 1.0, 0.0)
+    assert Score(0, 3, 2, 5, 0, 0).f1 == 0.0
+
+
+def test_labels_neither_yes_nor_no_are_grey() -> None:
+    found = score_labels(np.array([True, True, True, False]), ["dup", "neg", "grey", "dup"], ("dup",), "neg")
+    assert found == Score(1, 1, 1, 1, 1, 0)
+
+
+def test_jaccard_counts_characters_of_han_and_words_of_others() -> None:
+    assert jaccard("长江大桥", "长江大河", 2) == 2 / 4
+    assert jaccard("the quick fox", "The  quick, ｆｏｘ!", 2) == 1.0
+    assert jaccard("abc 长江", "abc长江", 3) == 1.0
+    assert jaccard("one", "one", 5) == 1.0
+    assert jaccard("", "", 3) == 0.0
+
+
+# --- a whole run -----------------------------------------------------------------------------------------------------
+
+
+def written_set(folder: Path) -> Path:
+    """Six documents: 1 repeats 0, 3 nearly repeats 2, the last is empty; all similarities by the bench's own Jaccard."""
+    folder.mkdir()
+    base = [f"第{number}号船在清晨驶出港口，渔民们把网撒向{number * 37}米外的海面。" for number in range(40)]
+    other = [
+        f"The {word} of {place} lies open on table {row}."
+        for row, (word, place) in enumerate(product("abcdefg", "uvwxyz"))
+    ]
+    ending = "Nothing follows behind this sentence, whatever anybody hopes."
+    texts = [
+        "".join(base),
+        "".join(base),
+        " ".join(other),
+        " ".join([*other, ending]),
+        "今天下雨。" * 2,
+        "",
+    ]
+    rows = [{"id": f"d{row}", "title": "", "text": text} for row, text in enumerate(texts)]
+    (folder / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(map(orjson.dumps, rows))))
+    similar = [
+        (row, earlier, jaccard(texts[row], texts[earlier], 5)) for row in range(len(texts)) for earlier in range(row)
+    ]
+    lines = ["#every pair with Jaccard >= 0.5", "id1\tid2\tjaccard"]
+    lines += [f"d{earlier}\td{row}\t{value:.4f}" for row, earlier, value in similar if value >= 0.5]
+    (folder / "pairs.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    lines = ["#max_j", "id\tmax_j\tbest_earlier_id"]
+    for row in range(len(texts)):
+        largest = max((value for later, _, value in similar if later == row), default=0.0)
+        lines.append(f"d{row}\t{largest:.4f}\t")
+    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    return folder
+
+
+@pytest.mark.parametrize("place", ["disk", "memory"])
+def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, place: str) -> None:
+    arguments = [str(written_set(tmp_path / "tiny")), "--index", place, "--insert", "both", "--json"]
+    arguments += ["--setting", "shingles2-log-tf-64-7-min20", "--setting", "words-log-tf-128-0-min1"]
+    done = CliRunner().invoke(accuracy.main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    results = orjson.loads(done.stdout)["results"]
+    by_name = {result["setting"]: result for result in results}
+    assert len(by_name) == 4
+    for insert in ("unique", "all"):
+        near = by_name[f"shingles2-log-tf-64-7-min20-chars2-rjieba-{insert}"]
+        assert (near["true_duplicates"], near["missed"], near["false_duplicates"]) == (2, 0, 0)
+        assert (near["documents"], near["undecidable"], near["non_duplicates"]) == (6, 1, 4)
+        exact = by_name[f"words-log-tf-128-0-min1-chars2-rjieba-{insert}"]
+        assert (exact["true_duplicates"], exact["missed"], exact["recall"]) == (1, 1, 0.5)
+
+
+def test_the_table_names_the_machine_and_the_command(tmp_path: Path) -> None:
+    done = CliRunner().invoke(accuracy.main, [str(written_set(tmp_path / "tiny"))], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "tiny: 6 documents" in done.stdout
+    assert "processors" in done.stdout
+
+
+def test_a_folder_that_holds_no_set_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(accuracy.main, [str(tmp_path)])
+    assert done.exit_code == 2
+    assert "holds no set" in done.stderr

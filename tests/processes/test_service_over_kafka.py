@@ -1,0 +1,212 @@
+"""The service as its users run it: supervisor, workers, a real broker, and everything that can be taken away from them."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill, stop
+from deploy.local_kafka import LocalKafka
+from streamer.demo import documents
+
+pytestmark = pytest.mark.kafka
+
+SHORT_TIMEOUTS = (
+    "kafka.request_timeout_ms=2000",
+    "kafka.delivery_timeout_ms=4000",
+    "workers.progress_timeout_ms=7000",
+    "kafka.transaction_timeout_ms=12000",
+    "kafka.session_timeout_ms=6000",
+    "kafka.max_poll_interval_ms=30000",
+    "workers.restart_backoff_ms=100",
+    "workers.restart_backoff_max_ms=1000",
+    "batch.records_max=10",
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def make_run(bootstrap_servers: str, directory: Path, *settings: str, partitions: int = 1) -> Run:
+    name = f"service-{uuid.uuid4().hex[:8]}"
+    run = Run(name, bootstrap_servers, f"{name}-input", directory, free_port(), (*SHORT_TIMEOUTS, *settings))
+    create_topics(bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
+    create_topics(bootstrap_servers, [run.input_topic], partitions)
+    return run
+
+
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 40) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.05)
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    children = psutil.Process(process.pid).children()
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+
+class Started:
+    """A running service that is ended at the end of a test, and what it logged."""
+
+    def __init__(self, run: Run, log: Path) -> None:
+        self.run, self.log = run, log
+        self.process = run.start(log)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[Run], Started]]:
+    started: list[Started] = []
+
+    def begin(run: Run) -> Started:
+        started.append(Started(run, tmp_path / "service.log"))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.end()
+
+
+def require_every_position_once(outputs: Outputs, count: int) -> None:
+    assert outputs.wait_for(count, timeout_seconds=60), f"{len(outputs.by_position)} of {count}"
+    outputs.close()
+    doubled = {position: seen for position, seen in outputs.by_position.items() if len(seen) != 1}
+    assert not doubled
+    assert len(outputs.by_position) == count
+
+
+def test_a_broker_killed_for_longer_than_the_delivery_timeout_costs_nothing(
+    own_kafka: Callable[..., LocalKafka], tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    broker = own_kafka()
+    run = make_run(broker.bootstrap_servers, tmp_path)
+    values = list(documents(600))
+    service = start(run)
+    wait_until(run.ready)
+    fill(broker.bootstrap_servers, run.input_topic, values)
+    wait_until(lambda: run.delivered() > 50)
+    broker.kill()
+    wait_until(lambda: not run.ready())
+    time.sleep(6)
+    assert service.process.poll() is None
+    broker.start()
+    wait_until(run.ready)
+    require_every_position_once(Outputs(run), len(values))
+    assert stop(service.process) == 0
+
+
+def test_a_broker_stopped_past_the_session_timeout_costs_nothing(
+    own_kafka: Callable[..., LocalKafka], tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    broker = own_kafka()
+    run = make_run(broker.bootstrap_servers, tmp_path)
+    values = list(documents(600))
+    service = start(run)
+    wait_until(run.ready)
+    fill(broker.bootstrap_servers, run.input_topic, values)
+    wait_until(lambda: run.delivered() > 50)
+    broker.suspend()
+    time.sleep(9)
+    broker.resume()
+    wait_until(run.ready)
+    require_every_position_once(Outputs(run), len(values))
+    assert stop(service.process) == 0
+
+
+def test_a_worker_that_stands_still_is_killed_and_a_fresh_one_goes_on(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path)
+    values = list(documents(300))
+    service = start(run)
+    wait_until(run.ready)
+    outputs = Outputs(run)
+    fill(kafka.bootstrap_servers, run.input_topic, values)
+    wait_until(lambda: outputs.poll(20) > 20)
+    (worker,) = workers_of(service.process)
+    worker.suspend()
+    require_every_position_once(outputs, len(values))
+    assert not worker.is_running()
+    assert 'neardup_worker_restarts_total{cause="no-progress"} 1.0' in run.metrics()
+
+
+def test_workers_end_with_their_supervisor(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=2)
+    service = start(run)
+    wait_until(run.ready)
+    workers = workers_of(service.process)
+    assert len(workers) == 2
+    service.process.kill()
+    service.process.wait()
+    wait_until(lambda: not any(worker.is_running() and worker.status() != "zombie" for worker in workers))
+
+
+def test_near_duplicates_on_different_partitions_get_one_unique_while_workers_are_killed(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    """The same documents on four partitions, two workers: of each document exactly one copy comes out as unique."""
+    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=4)
+    values = [value for value in documents(150) if value.startswith(b"{") and b'"text"' in value]
+    distinct = {value.split(b'"text"')[1] for value in values}
+    service = start(run)
+    wait_until(run.ready)
+    outputs = Outputs(run)
+    for _ in range(4):
+        fill(kafka.bootstrap_servers, run.input_topic, values)
+    for threshold in (40, 120, 250):
+        wait_until(lambda threshold=threshold: outputs.poll(20) > threshold)
+        for worker in workers_of(service.process)[:1]:
+            worker.kill()
+    require_every_position_once(outputs, 4 * len(values))
+    unique = [
+        value.split(b'"text"')[1]
+        for seen in outputs.by_position.values()
+        for destination, value, headers in seen
+        if destination == "unique" and value and (b"no-match" in dict(headers)["neardup.reason"])
+    ]
+    assert len(unique) == len(set(unique))
+    assert set(unique) <= distinct
+    assert stop(service.process) == 0
+
+
+def test_a_topic_that_is_missing_stops_the_service_with_a_message_and_its_exit_code(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = Run(f"none-{uuid.uuid4().hex[:8]}", kafka.bootstrap_servers, "no-such-topic", tmp_path, free_port())
+    service = start(run)
+    assert service.process.wait(30) == os.EX_CONFIG
+    assert "streamer topics create" in service.log.read_text()
+
+
+def test_other_settings_than_the_index_was_built_with_stop_the_service(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path, "fingerprint.bits=64")
+    first = start(run)
+    wait_until(run.ready)
+    assert stop(first.process) == 0
+    other = Run(run.name, run.bootstrap_servers, run.input_topic, tmp_path, free_port(), ("fingerprint.bits=128",))
+    second = start(other)
+    assert second.process.wait(30) == os.EX_CONFIG
+    log = second.log.read_text()
+    assert "bits" in log
+    assert "128" in log

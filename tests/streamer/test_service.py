@@ -1,0 +1,172 @@
+"""The loop, crashed at every point: the outputs are those of a run in peace."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from index.store import CommitHooks
+from streamer.config import Batching, Fingerprint, Index, Recovery, Settings
+from streamer.errors import RecoveryRefused
+from tests.support.memory_broker import Crash, Crashed, CrashPoint
+from tests.support.memory_service import World, document
+
+SENTENCES = (
+    "市政府今天公布了新的轨道交通规划，三条线路将在五年内建成，沿线居民出行时间将缩短一半。",
+    "气象台发布暴雨预警，提醒山区群众注意防范山洪和泥石流，学校和景区当天全部关闭。",
+    "The harbour council voted to widen the northern quay so that larger ferries can dock before the summer season.",
+    "Researchers at the coastal institute found that replanted seagrass meadows recover within eight quiet winters.",
+    "农业部门表示，今年水稻长势良好，预计总产量比去年增加百分之三，粮价保持稳定。",
+    "A small bakery in the old town has switched its ovens to electricity and shares the savings with its apprentices.",
+)
+
+
+def stream() -> list[bytes]:
+    """Unique documents, near-duplicates in the same and in later batches, an undecidable one and dead letters."""
+    items = [document(f"base-{number}", text) for number, text in enumerate(SENTENCES)]
+    copies = [document(f"copy-{number}", text + "！") for number, text in enumerate(SENTENCES)]
+    return [items[0], copies[0], *items[1:4], b"no json", document("empty", ""), *copies[1:4], *items[4:], *copies[4:]]
+
+
+def settings(records_max: int = 3, **sections: object) -> Settings:
+    # The sentences are short, and their copies have a mark more.
+    return Settings(batch=Batching(records_max=records_max), fingerprint=Fingerprint(features_min=1), **sections)  # type: ignore[arg-type]
+
+
+def peaceful(directory: Path, chosen: Settings) -> World:
+    world = World(directory, chosen)
+    world.fill(stream())
+    world.run()
+    return world
+
+
+def test_every_record_comes_out_once_with_its_verdict(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    destinations = Counter(destination for destination, _ in world.outputs().values())
+    assert destinations == {"documents-unique": 7, "documents-duplicate": 6, "documents-dead-letter": 1}
+    assert world.starts == 1
+
+
+def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
+    expected = peaceful(tmp_path / "3", settings()).outputs()
+    for size in (1, 2, 5, 100):
+        assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("offset", range(len(stream())))
+def test_a_crash_in_delivery_changes_no_output(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings())
+    items: list[bytes | Crash] = list(stream())
+    items.insert(offset, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("passage", range(1, 8))
+def test_a_crash_around_the_index_commit_changes_no_output(tmp_path: Path, passage: int, side: str) -> None:
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings())
+    world.fill(stream())
+    left = passage
+
+    def crash() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Crashed(side)
+
+    world.run(CommitHooks(**{f"{side}_commit": crash}))
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+def test_a_crash_before_every_single_delivery_changes_no_output(tmp_path: Path) -> None:
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings(1))
+    world.fill([item for value in stream() for item in (Crash(CrashPoint.BEFORE_COMMIT), value)])
+    world.run()
+    assert world.starts == 1 + len(stream())
+    assert world.outputs() == expected
+
+
+def test_without_the_journal_a_crash_after_the_decision_does_change_outputs(tmp_path: Path) -> None:
+    """The negative control: were this to pass with equal outputs, the tests above would prove nothing."""
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings(), journal=False)
+    world.fill([Crash(CrashPoint.BEFORE_DELIVER), *stream()])
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() != expected
+
+
+def test_replayed_verdicts_are_counted_as_such(tmp_path: Path) -> None:
+    world = World(tmp_path, settings())
+    world.fill([Crash(CrashPoint.BEFORE_COMMIT), *stream()])
+    world.run()
+    assert sum(report.replayed for report in world.reports) == 3
+    assert sum(report.records for report in world.reports) == len(stream())
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("kept", [0, 5, 9])
+def test_an_index_that_lost_commits_is_restored_from_the_outputs(tmp_path: Path, kept: int, insert: str) -> None:
+    """The index is thrown away after `kept` records and an older copy, or none, takes its place."""
+    chosen = settings(index=Index(insert=insert))  # type: ignore[arg-type]
+    late = [document(f"late-{number}", text + "。") for number, text in enumerate(SENTENCES)]
+    whole = World(tmp_path / "whole", chosen)
+    whole.fill([*stream(), *late])
+    whole.run()
+
+    world = World(tmp_path / "index", chosen)
+    world.fill(stream()[:kept])
+    world.run()
+    shutil.copytree(tmp_path / "index", tmp_path / "old-copy")
+    world.fill(stream()[kept:])
+    world.run()
+    world.directory = tmp_path / "old-copy" if kept else tmp_path / "new"
+    world.fill(late)
+    world.run()
+    assert sum(world.restored) > 0
+    assert _verdicts(world) == _verdicts(whole)
+
+
+def _verdicts(world: World) -> dict[str, object]:
+    return {position: (destination, headers[:2]) for position, (destination, headers) in world.outputs().items()}
+
+
+def test_a_recreated_topic_stops_the_service_and_is_read_anew_where_the_policy_says_so(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    world.broker.create("documents")
+    world.fill([document("new", "A topic made anew holds a new document, which nobody has seen before in this place.")])
+    with pytest.raises(RecoveryRefused, match="deleted and made again"):
+        world.run()
+    world.run_once(policy=Recovery(topic_recreated="continue"))
+    assert sum(report.records for report in world.reports) == len(stream()) + 1
+
+
+def test_records_gone_by_retention_stop_the_service_or_are_counted(tmp_path: Path) -> None:
+    world = World(tmp_path, settings())
+    world.fill(stream()[:3])
+    world.run()
+    world.fill(stream()[3:])
+    world.broker.delete_before("documents", 0, 7)
+    with pytest.raises(RecoveryRefused, match="4 offsets from 3 on were deleted by retention"):
+        world.run()
+    world.run_once(policy=Recovery(offsets_gone="skip"))
+    assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
+    assert len(world.outputs()) == len(stream()) - 4
+
+
+def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    world.broker.group("neardup").committed.clear()
+    with pytest.raises(RecoveryRefused, match=r"recovery\.committed_missing"):
+        world.run()
+    world.run_once(policy=Recovery(committed_missing="applied"))
+    assert len(world.outputs()) == len(stream())

@@ -1,0 +1,100 @@
+"""One worker over real Kafka in a process of its own, which dies by kill -9 at a named point of its n-th batch.
+
+    python -m tests.support.doomed_worker POINT PASSAGE COUNT journal|no-journal SETTING...
+
+It ends by itself once COUNT records were delivered by this process. Without a journal it is the negative control.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from index.admission import Index
+from index.parameters import Parameters
+from index.store import CommitHooks
+from streamer import config
+from streamer.broker import KafkaTransport
+from streamer.fingerprint import Fingerprinter
+from streamer.record import Batch, Outgoing
+from streamer.service import BatchReport, Listener, Service
+from streamer.transport import Assigned
+from streamer.wiring import build_service
+
+POINTS = (
+    "after-read",
+    "before-index-commit",
+    "after-index-commit",
+    "after-send",
+    "before-kafka-commit",
+    "after-kafka-commit",
+)
+"""In the order in which a batch passes them."""
+
+
+class Doom:
+    """Dies at the n-th passage of one point; the way there starts with the first batch, not with opening the index."""
+
+    def __init__(self, point: str, passage: int) -> None:
+        self._point = point
+        self._left = passage
+        self.begun = False
+
+    def pass_by(self, point: str) -> None:
+        if point == self._point and self.begun:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DoomedTransport(KafkaTransport):
+    """The real transport, passing its points by."""
+
+    def __init__(self, settings: config.Settings, doom: Doom) -> None:
+        super().__init__(settings, "0")
+        self._doom = doom
+
+    def read(self) -> Batch | Assigned:
+        event = super().read()
+        if isinstance(event, Batch) and event.records:
+            self._doom.begun = True
+            self._doom.pass_by("after-read")
+        return event
+
+    def _within_timeout(self, call: Callable[[], None], step: str) -> None:
+        self._doom.pass_by({"offsets": "after-send", "commit": "before-kafka-commit"}[step])
+        super()._within_timeout(call, step)
+
+    def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
+        super().deliver(batch, outgoing)
+        self._doom.pass_by("after-kafka-commit")
+
+
+def main(point: str, passage: int, count: int, journal: bool, overrides: list[str]) -> None:
+    settings = config.load(None, overrides, {})
+    doom = Doom(point, passage)
+    fingerprinter = Fingerprinter(settings.fingerprint)
+    parameters = Parameters(
+        settings.fingerprint.bits, settings.index.distance_max, settings.index.insert, fingerprinter.stamp()
+    )
+    hooks = CommitHooks(
+        before_commit=lambda: doom.pass_by("before-index-commit"),
+        after_commit=lambda: doom.pass_by("after-index-commit"),
+    )
+    delivered = 0
+    service: Service
+
+    def add(batch: BatchReport) -> None:
+        nonlocal delivered
+        delivered += batch.records
+        if delivered >= count:
+            service.stop()
+
+    with Index.open(settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=journal) as index:
+        transport = DoomedTransport(settings, doom)
+        service = build_service(settings, transport, index, fingerprinter, Listener(batch=add), settings.recovery)
+        service.run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "journal", sys.argv[5:])

@@ -1,0 +1,97 @@
+"""A worker over the in-memory broker, restarted after every crash as the supervisor would."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from index.admission import Index
+from index.parameters import Parameters
+from index.store import CommitHooks
+from streamer import config
+from streamer.config import Recovery, Settings
+from streamer.fingerprint import Fingerprinter
+from streamer.record import Headers
+from streamer.service import BatchReport, Listener, Service
+from streamer.wiring import build_service
+from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport
+
+RESTARTS_MAX = 200
+
+
+def document(identity: str, text: str) -> bytes:
+    return orjson.dumps({"id": identity, "text": text})
+
+
+@dataclass
+class World:
+    """A broker and an index that outlive the workers, and what the workers reported."""
+
+    directory: Path
+    settings: Settings = field(default_factory=config.Settings)
+    journal: bool = True
+    broker: MemoryBroker = field(default_factory=MemoryBroker)
+    reports: list[BatchReport] = field(default_factory=list)
+    restored: list[int] = field(default_factory=list)
+    skipped: list[tuple[str, int, int]] = field(default_factory=list)
+    starts: int = 0
+
+    def fill(self, items: Sequence[bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
+        if self.settings.topics.input not in self.broker.topics:
+            self.broker.create_for(self.settings, partitions)
+        self.broker.write(self.settings.topics.input, partition, items)
+
+    def run_once(self, hooks: CommitHooks | None = None, policy: Recovery | None = None) -> None:
+        """One life of a worker: until all is read, or until it crashes."""
+        self.starts += 1
+        fingerprinter = Fingerprinter(self.settings.fingerprint)
+        parameters = Parameters(
+            self.settings.fingerprint.bits,
+            self.settings.index.distance_max,
+            self.settings.index.insert,
+            fingerprinter.stamp(),
+        )
+        with Index.open(self.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=self.journal) as index:
+            transport = MemoryTransport(self.broker, self.settings, "0")
+            service: Service
+            idle = 0
+
+            def stop_when_read() -> None:
+                nonlocal idle
+                idle = idle + 1 if not sum(transport.lags().values()) else 0
+                if idle > 2:
+                    service.stop()
+
+            listener = Listener(
+                progress=stop_when_read,
+                batch=self.reports.append,
+                skipped=lambda *skipped: self.skipped.append(skipped),
+                restored=self.restored.append,
+            )
+            service = build_service(
+                self.settings, transport, index, fingerprinter, listener, policy or self.settings.recovery
+            )
+            service.run()
+
+    def run(self, hooks: CommitHooks | None = None) -> None:
+        """Lives of workers, one after the other, until one has read everything."""
+        while self.starts < RESTARTS_MAX:
+            try:
+                return self.run_once(hooks)
+            except Crashed:
+                continue
+        raise AssertionError(f"still crashing after {RESTARTS_MAX} starts")
+
+    def outputs(self) -> dict[str, tuple[str, Headers]]:
+        """By input position: the destination and the `neardup.` headers; a position that came out twice raises."""
+        topics = self.settings.topics
+        seen: dict[str, tuple[str, Headers]] = {}
+        for name in (topics.unique, topics.duplicate, topics.dead_letter):
+            for record in self.broker.records(name):
+                headers = dict(record.headers)
+                position = (headers["neardup.position"] or b"").decode()
+                assert position not in seen, f"{position} came out twice"
+                stable = ("neardup.verdict", "neardup.reason", "neardup.distance", "neardup.original.position")
+                seen[position] = (name, tuple((key, headers.get(key)) for key in stable))
+        return seen

@@ -1,0 +1,23 @@
+"""One made-up batch, with every verdict and reason, and all that a worker tells besides."""
+
+import numpy as np
+
+from streamer import metrics, reason
+
+BATCH_RECORDS = 200
+
+
+def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -> None:
+    """Let one made-up batch be seen, with every verdict and reason, and all that a worker tells besides."""
+    pairs = reason.labels()
+    measures.observe_batch(
+        records=BATCH_RECORDS,
+        value_bytes=2_000 * BATCH_RECORDS,
+        step_seconds={step: float(random.exponential(0.02)) for step in metrics.STEPS},
+        outcomes=dict.fromkeys(pairs, BATCH_RECORDS // len(pairs)),
+        distances=random.integers(0, 4, size=BATCH_RECORDS // 5).astype(np.int16),
+        candidates=random.geometric(0.1, size=BATCH_RECORDS),
+        replayed=1,
+    )
+    measures.observe_lags({("documents", partition): int(random.integers(1, 100)) for partition in range(4)})
+    measures.observe_index(int(random.integers(1_000, 2_000)), int(random.integers(2**20, 2**21)))
