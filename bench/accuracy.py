@@ -98,7 +98,7 @@ class Texts:
         short = np.flatnonzero(prints.feature_counts < chosen.features_min)
         if len(short) == 0:
             return prints, seconds
-        again = Fingerprinter(chosen).fingerprint([self.texts[row] for row in short])
+        again = Fingerprinter(chosen).fingerprint([self.texts[row] for row in short.tolist()])
         kinds, reasons, fingerprints = prints.kinds.copy(), prints.reasons.copy(), prints.fingerprints.copy()
         kinds[short], reasons[short], fingerprints[short] = again.kinds, again.reasons, again.fingerprints
         return Fingerprints(kinds, reasons, fingerprints, prints.feature_counts), seconds
@@ -138,10 +138,12 @@ class Stream:
                 self._near = {setting.fingerprint: near_pairs(prints, distance_max)}
             near = self._near[setting.fingerprint]
             originals = decide(near, len(prints), setting.distance_max, setting.insert)
-        found = score(
-            originals >= 0, prints.kinds == Kind.UNDECIDABLE, self._kept[setting.insert], self._known(originals)
-        )
+        found = self.judge(originals, prints.kinds == Kind.UNDECIDABLE, setting.insert)
         return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
+
+    def judge(self, originals: npt.NDArray[np.int64], undecidable: npt.NDArray[np.bool_], insert: Insert) -> Score:
+        """Score decisions on this stream: int64 [n], per document the row of its original, -1 where it is unique."""
+        return score(originals >= 0, undecidable, self._kept[insert], self._known(originals))
 
     def _known(self, originals: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Similarities with the earlier documents; where the truth's floor hides the grey, flagged ones are computed."""

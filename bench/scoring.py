@@ -97,7 +97,7 @@ class Pairs:
 
 def distances(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Hamming distance row by row."""
-    return np.bitwise_count(left ^ right).sum(axis=-1, dtype=np.int64)
+    return np.asarray(np.bitwise_count(left ^ right).sum(axis=-1, dtype=np.int64))
 
 
 def near_pairs(prints: Fingerprints, distance_max: int) -> Pairs:

@@ -167,7 +167,7 @@ class Index(Section):
         Path("index-data"), description="Folder of the index; one index serves many workers of one host."
     )
     distance_max: int = Field(
-        3, ge=0, le=7, description="Documents this many bits apart or nearer are near-duplicates."
+        4, ge=0, le=7, description="Documents this many bits apart or nearer are near-duplicates."
     )
     insert: Literal["unique", "all"] = Field("unique", description="Which documents later ones are compared with.")
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")

@@ -48,7 +48,8 @@ class Filter:
     def live(self, point: str, passage: int, *, count: int, journal: bool = True) -> int:
         """One life of a worker; returns its exit code, negative where a signal ended it."""
         overrides = [one for one in self.run.arguments() if "=" in one]
-        chosen = ["journal" if journal else "no-journal", f"batch.records_max={BATCH_RECORDS}", *overrides]
+        chosen = ["journal" if journal else "no-journal", "fingerprint.features_min=1"]
+        chosen += [f"batch.records_max={BATCH_RECORDS}", *overrides]
         command = [sys.executable, "-m", "tests.support.doomed_worker", point, str(passage), str(count), *chosen]
         return subprocess.run(command, check=False, timeout=60).returncode
 

@@ -1,0 +1,97 @@
+"""Precision and recall of the running service: a set is produced to a real broker, in order, and filtered from there.
+
+    python -m bench.kafka_accuracy SET [--setting NAME ...] [--json]
+
+The same sets, settings and scores as `bench.accuracy`; but the decisions are read back from the service's output topics,
+each of which must hold every input position exactly once.
+"""
+
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from bench.accuracy import Stream, machine
+from bench.chaos import wait_until_ready
+from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, document_lines, fill, stop
+from bench.scoring import Setting, parse
+from deploy.local_kafka import LocalKafka
+
+RUN_TIMEOUT_SECONDS = 600
+
+
+def overrides(setting: Setting) -> tuple[str, ...]:
+    """A setting of the accuracy bench as the service's own settings."""
+    fingerprint = [f"fingerprint.{key}={value}" for key, value in setting.fingerprint.model_dump().items()]
+    return (*fingerprint, f"index.distance_max={setting.distance_max}", f"index.insert={setting.insert}")
+
+
+def filtered(stream: Stream, run: Run, setting: Setting, count: int) -> dict[str, Any]:
+    """Let the service filter the whole input; score what came out."""
+    outputs = Outputs(run)
+    process = run.start(run.directory / f"{run.name}.log")
+    wait_until_ready(run, process)
+    begin = time.monotonic()
+    if not outputs.wait_for(count, RUN_TIMEOUT_SECONDS):
+        raise click.ClickException(f"{len(outputs.by_position)} of {count} came out")
+    seconds = time.monotonic() - begin
+    stop(process)
+    outputs.close()
+    if any(len(seen) != 1 for seen in outputs.by_position.values()):
+        raise click.ClickException("a position came out twice")
+    originals = np.full(count, -1, np.int64)
+    undecidable = np.zeros(count, np.bool_)
+    verdicts: Counter[str] = Counter()
+    for position, ((_, _, pairs),) in outputs.by_position.items():
+        headers, row = dict(pairs), int(position.rsplit("/", 1)[1])
+        verdict = headers["neardup.verdict"].decode()
+        verdicts[verdict] += 1
+        undecidable[row] = verdict == "undecidable"
+        if verdict == "duplicate":
+            originals[row] = int(headers["neardup.original.position"].rsplit(b"/", 1)[1])
+    score = stream.judge(originals, undecidable, setting.insert)
+    return {
+        "setting": setting.name,
+        **{label: verdicts[label] for label in ("unique", "duplicate", "undecidable", "dead-letter")},
+        "precision": score.precision,
+        "recall": score.recall,
+        "f1": score.f1,
+        "false_per_million": score.false_per_million,
+        "documents_per_second": count / seconds,
+    }
+
+
+@click.command(help=__doc__)
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--setting", "names", multiple=True, default=("default",), help="Name of a setting; may be repeated.")
+@click.option("--json", "as_json", is_flag=True)
+def main(folder: Path, names: tuple[str, ...], as_json: bool) -> None:
+    stream = Stream(folder)
+    results = []
+    with tempfile.TemporaryDirectory(prefix="kafka-accuracy-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        with LocalKafka(directory / "kafka") as broker:
+            create_topics(broker.bootstrap_servers, ["documents"])
+            count = fill(broker.bootstrap_servers, "documents", document_lines([folder / "docs.jsonl.xz"]))
+            for number, chosen in enumerate(map(parse, names)):
+                run = Run(f"run-{number}", broker.bootstrap_servers, "documents", directory, 19_466, overrides(chosen))
+                create_topics(broker.bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
+                results.append(filtered(stream, run, chosen, count))
+    if as_json:
+        click.echo(orjson.dumps({"conditions": machine(), "set": folder.name, "results": results}))
+        return
+    table = Table(*results[0])
+    for result in results:
+        table.add_row(*(f"{value:,.4f}" if isinstance(value, float) else str(value) for value in result.values()))
+    Console(width=200).print(f"{folder.name}: {count:,} documents, in order, through a real broker", table)
+
+
+if __name__ == "__main__":
+    main()
