@@ -47,10 +47,16 @@ class _Watch:
 
     def as_listener(self) -> Listener:
         return Listener(
-            state=lambda state: self._progress.update(self._task, description=_SHOWN[state]),
+            state=self._enter,
             progress=self._move,
             batch=self._batch,
         )
+
+    def _enter(self, state: State) -> None:
+        self._progress.update(self._task, description=_SHOWN[state])
+        if state is State.RUNNING:
+            # Not before: an error at the start should not stand below an empty bar.
+            self._progress.start()
 
     def _batch(self, batch: BatchReport) -> None:
         self._totals.add(batch)
@@ -91,10 +97,13 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             TimeRemainingColumn(),
             console=console,
         )
-        with bar:
-            watch = _Watch(transport, bar, totals)
-            service = build_service(settings, transport, index, fingerprinter, watch.as_listener(), FILES_POLICY)
+        watch = _Watch(transport, bar, totals)
+        service = build_service(settings, transport, index, fingerprinter, watch.as_listener(), FILES_POLICY)
+        try:
             interrupted = _run_until_signal(service)
+        finally:
+            if bar.live.is_started:
+                bar.stop()
         totals.before = transport.lines_delivered - totals.records
     totals.seconds = time.perf_counter() - begin
     return totals, not interrupted
