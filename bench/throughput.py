@@ -32,6 +32,7 @@ from streamer.broker import KafkaTransport
 from streamer.broker_topics import create_topics
 from streamer.demo import documents as demo_documents
 from streamer.fingerprint import Fingerprinter
+from streamer.logs import configure_logging
 from streamer.record import Decision, Destination, Outgoing
 from streamer.service import BatchReport, Listener
 from streamer.summary import Totals
@@ -116,6 +117,7 @@ def copy_round(settings: config.Settings, count: int) -> tuple[float, float]:
 @click.group()
 def main() -> None:
     """Documents a second: over files, and Kafka to Kafka beside a bare exactly-once copy loop."""
+    configure_logging("warning", "console")
 
 
 @main.command()

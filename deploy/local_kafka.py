@@ -59,6 +59,7 @@ def kafka_jars() -> Path:
         with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-download-") as staging:
             _download_jars(Path(staging)).rename(jars)
     except Exception as error:
+        # The resolver lets errors of several libraries through; whichever it is, the answer is the same.
         # Another start may have finished the same download first.
         if not jars.is_dir():
             raise LocalKafkaError(f"cannot fetch Kafka {KAFKA_VERSION} into {jars}: {error}\n{REMEDY}") from error
@@ -159,6 +160,7 @@ class LocalKafka:
             self._launch()
             self._wait_until_ready(timeout_seconds)
         except BaseException:
+            # Whatever it was, Ctrl-C included: no JVM stays behind.
             self.kill()
             raise
 

@@ -92,28 +92,25 @@ def require_every_position_once(outputs: Outputs, count: int) -> None:
     assert len(outputs.by_position) == count
 
 
-def test_a_broker_killed_for_longer_than_the_delivery_timeout_costs_nothing(
-    own_kafka: Callable[..., LocalKafka], tmp_path: Path, start: Callable[[Run], Started]
-) -> None:
-    broker = own_kafka()
-    run = make_run(broker.bootstrap_servers, tmp_path)
-    values = list(documents(600))
-    service = start(run)
-    wait_until(run.ready)
-    fill(broker.bootstrap_servers, run.input_topic, values)
-    wait_until(lambda: run.delivered() > 50)
+def kill_for_longer_than_the_delivery_timeout(broker: LocalKafka, run: Run) -> None:
     broker.kill()
     wait_until(lambda: not run.ready())
     time.sleep(6)
-    assert service.process.poll() is None
     broker.start()
-    wait_until(run.ready)
-    require_every_position_once(Outputs(run), len(values))
-    assert stop(service.process) == 0
 
 
-def test_a_broker_stopped_past_the_session_timeout_costs_nothing(
-    own_kafka: Callable[..., LocalKafka], tmp_path: Path, start: Callable[[Run], Started]
+def stop_past_the_session_timeout(broker: LocalKafka, _run: Run) -> None:
+    broker.suspend()
+    time.sleep(9)
+    broker.resume()
+
+
+@pytest.mark.parametrize("go_away", [kill_for_longer_than_the_delivery_timeout, stop_past_the_session_timeout])
+def test_a_broker_that_goes_away_amid_a_transaction_costs_nothing(
+    own_kafka: Callable[..., LocalKafka],
+    tmp_path: Path,
+    start: Callable[[Run], Started],
+    go_away: Callable[[LocalKafka, Run], None],
 ) -> None:
     broker = own_kafka()
     run = make_run(broker.bootstrap_servers, tmp_path)
@@ -122,9 +119,8 @@ def test_a_broker_stopped_past_the_session_timeout_costs_nothing(
     wait_until(run.ready)
     fill(broker.bootstrap_servers, run.input_topic, values)
     wait_until(lambda: run.delivered() > 50)
-    broker.suspend()
-    time.sleep(9)
-    broker.resume()
+    go_away(broker, run)
+    assert service.process.poll() is None
     wait_until(run.ready)
     require_every_position_once(Outputs(run), len(values))
     assert stop(service.process) == 0
