@@ -72,7 +72,8 @@ class Batch:
 
     ends      for every source in the batch the offset behind its last record: what is committed and applied
     marks     for every source in the batch an opaque proof of the content up to that end (files; Kafka needs none)
-    snapshot  the transport's proof that these sources were ours when the records were read; handed back at `deliver`
+    snapshot  the transport's proof that these sources were ours when the records were read; handed back at `deliver`.
+              Without records: proof that we belong to those who share the sources, even where none is ours
     """
 
     records: Sequence[Record]

@@ -170,6 +170,9 @@ class Service:
             self._begin(event)
         elif event.records:
             self._walk(event, stopwatch)
+        elif event.snapshot is not None and self._state is State.STARTING:
+            # A member that got no source stands by for the others: it is as ready as it can be.
+            self._enter(State.RUNNING)
         return True
 
     def _begin(self, assigned: Assigned) -> None:

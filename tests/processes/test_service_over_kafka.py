@@ -143,10 +143,10 @@ def test_a_worker_that_stands_still_is_killed_and_a_fresh_one_goes_on(
     assert 'neardup_worker_restarts_total{cause="no-progress"} 1.0' in run.metrics()
 
 
-def test_workers_end_with_their_supervisor(
+def test_workers_more_than_partitions_stand_by_ready_and_all_end_with_their_supervisor(
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
-    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=2)
+    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=1)
     service = start(run)
     wait_until(run.ready)
     workers = workers_of(service.process)

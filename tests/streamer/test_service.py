@@ -9,7 +9,8 @@ import pytest
 from index.store import CommitHooks
 from streamer.config import Batching, Fingerprint, Index, Recovery, Settings
 from streamer.errors import RecoveryRefused
-from tests.support.memory_broker import Crash, Crashed, CrashPoint
+from streamer.service import State
+from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport
 from tests.support.memory_service import World, document
 
 SENTENCES = (
@@ -138,6 +139,17 @@ def test_an_index_that_lost_commits_is_restored_from_the_outputs(tmp_path: Path,
 
 def _verdicts(world: World) -> dict[str, object]:
     return {position: (destination, headers[:2]) for position, (destination, headers) in world.outputs().items()}
+
+
+def test_a_worker_that_gets_no_source_stands_by_and_is_ready(tmp_path: Path) -> None:
+    world = World(tmp_path, settings())
+    world.fill(stream())
+    owner = MemoryTransport(world.broker, world.settings, "owner")
+    owner.open()
+    owner.read()
+    world.run()
+    assert world.reports == []
+    assert world.states == [State.STARTING, State.RUNNING, State.DRAINING, State.STOPPED]
 
 
 def test_a_recreated_topic_stops_the_service_and_is_read_anew_where_the_policy_says_so(tmp_path: Path) -> None:

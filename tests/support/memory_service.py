@@ -13,7 +13,7 @@ from streamer import config
 from streamer.config import Recovery, Settings
 from streamer.fingerprint import Fingerprinter
 from streamer.record import Headers
-from streamer.service import BatchReport, Listener, Service
+from streamer.service import BatchReport, Listener, Service, State
 from streamer.wiring import build_service
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport
 
@@ -35,6 +35,7 @@ class World:
     reports: list[BatchReport] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
     starts: int = 0
 
     def fill(self, items: Sequence[bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
@@ -64,6 +65,7 @@ class World:
                     service.stop()
 
             listener = Listener(
+                state=self.states.append,
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),
