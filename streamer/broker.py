@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
     CommitFailedError,
@@ -46,9 +46,11 @@ from streamer.broker_clients import (
     NULL_VALUE,
     broker_errors,
     let_go,
+    make_admin,
     make_consumer,
     make_transactional_producer,
     require_fast_checksums,
+    topic_ids,
 )
 from streamer.broker_topics import require_topics
 from streamer.config import Settings
@@ -91,11 +93,14 @@ class KafkaTransport:
         self._topics = {destination: topic_of(settings, destination) for destination in Destination}
         self._open_consumer: KafkaConsumer | None = None
         self._open_producer: KafkaProducer | None = None
+        self._open_admin: KafkaAdminClient | None = None
 
     def open(self) -> None:
         """See Transport. Ends what a predecessor of the same instance left open. Raises SettingsError besides."""
         require_fast_checksums()
         self._stream = require_topics(self._settings)
+        with broker_errors(self._settings, "connecting"):
+            self._open_admin = make_admin(self._settings)
         with broker_errors(self._settings, f"taking over the transactions of instance {self._instance!r}"):
             self._open_producer = make_transactional_producer(self._settings, self._instance)
             self._open_producer.init_transactions()
@@ -110,7 +115,6 @@ class KafkaTransport:
         # 1. Poll, and take the membership at once.
         polled = self._poll()
         snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
-        self._require_same_topic()
         # 2. Follow the assignment; of what is new to us nothing may be handed out yet.
         assigned = self._follow_assignment()
         for partition, records in polled.items():
@@ -123,6 +127,9 @@ class KafkaTransport:
         #    follow at once: the client throws a join away that is answered while nobody polls.
         if not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
             return Batch(())
+        # 4. The client fetches by name: only asking afterwards proves that the records are of the topic we began with.
+        if self._kept:
+            self._require_same_topic()
         return self._cut(snapshot)
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
@@ -209,6 +216,10 @@ class KafkaTransport:
     def close(self) -> None:
         """See Transport."""
         self._drop_producer()
+        admin, self._open_admin = self._open_admin, None
+        if admin is not None:
+            with suppress(KafkaError, OSError, RuntimeError):
+                admin.close()
         consumer, self._open_consumer = self._open_consumer, None
         if consumer is not None:
             with suppress(KafkaError, OSError, RuntimeError):
@@ -266,9 +277,12 @@ class KafkaTransport:
         return polled
 
     def _require_same_topic(self) -> None:
-        found = self._consumer._cluster.topic_id(self._settings.topics.input)
-        if found is not None and str(found) != self._stream:
-            raise DeliveryDoubtful(f"the topic {self._settings.topics.input!r} was deleted and made anew")
+        name = self._settings.topics.input
+        assert self._open_admin is not None, "the transport is not open"
+        with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
+            found = topic_ids(self._open_admin, [name])[name]
+        if found != self._stream:
+            raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
 
     def _follow_assignment(self) -> set[TopicPartition]:
         """Carry the noted changes out; return the partitions that are ours and new."""
