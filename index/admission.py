@@ -5,19 +5,20 @@ leaves either all of a batch or nothing, and deciding it again gives the same ve
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, documents, restoration, sources
+from index import batch, documents, forgetting, restoration, sources
 from index.blocks import BLOCK_BITS
 from index.documents import Document
 from index.entry import Applied, Decisions, Entries, Position, Source, Verdict
 from index.errors import FormatUnknown
+from index.forgetting import ignored
 from index.layout import COUNTERS_KEY, STAMP_KEY, Counters, Table, pack_counters, unpack_counters
 from index.matching import probes_of
 from index.parameters import DISTANCE_MAX, Parameters, read_stamp, require_equal, stamp_of
@@ -25,7 +26,10 @@ from index.restoration import Restored
 from index.store import CommitHooks, Store, Transaction
 
 MAP_BYTES_INITIAL = 2**26
+Result = TypeVar("Result")
+
 NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
+NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
 
 class Match(NamedTuple):
@@ -40,6 +44,7 @@ class Statistics(NamedTuple):
 
     entries        NEAR entries
     exact_entries  EXACT entries
+    forgotten      documents that were entries once
     journal_rows   positions in the journal
     used_bytes     bytes of the file in use, free pages within it included
     map_bytes      what the file may grow to before the map is grown
@@ -48,6 +53,7 @@ class Statistics(NamedTuple):
 
     entries: int
     exact_entries: int
+    forgotten: int
     journal_rows: int
     used_bytes: int
     map_bytes: int
@@ -191,9 +197,13 @@ class Index:
         )
 
     def restore(
-        self, entries: Entries, verdicts: npt.NDArray[np.uint8], originals: Sequence[Position | None]
+        self,
+        entries: Entries,
+        verdicts: npt.NDArray[np.uint8],
+        originals: Sequence[Position | None],
+        ends: Mapping[Source, int] = NO_ENDS,
     ) -> Restored:
-        """Enter documents that are known to have been decided: no matching, no change of applied offsets.
+        """Enter documents that are known to have been decided: no matching; `ends` moves applied offsets forward.
 
         verdicts   uint8 [n], UNIQUE or DUPLICATE; rows whose kind is UNDECIDABLE or DEAD_LETTER are journaled as that
         originals  for DUPLICATE rows the original's position; not read elsewhere
@@ -221,6 +231,7 @@ class Index:
                     next_number=next_number + entered, journal_rows=counters.journal_rows + done.restored
                 ),
             )
+            sources.advance(transaction, ends, {})
             return done
 
         return self._store.write(operation)
@@ -284,6 +295,41 @@ class Index:
         found = self._store.read(lambda transaction: documents.read(transaction, wanted, self.parameters.words))
         return [found.get(number) for number in numbers]
 
+    def forget(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
+        """Remove the documents that have these ids, so that their near-duplicates are unique again.
+
+        Verdicts stay what they were: the journal goes on to answer for every position, and to name a forgotten original.
+        With insert = "all" an original takes the duplicates that entered after it along. Returns what was forgotten.
+        `progress` is told how many documents were looked through. Raises IndexFull, IndexDamaged.
+        """
+        return forgetting.forget(self._store, frozenset(ids), self.parameters.words, progress)
+
+    def find(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
+        """The documents that have one of these ids, oldest first, forgotten ones too. Looks through all documents.
+
+        `progress` is told how many documents were looked through.
+        """
+        return forgetting.find(self._store, frozenset(ids), self.parameters.words, progress)
+
+    def inspect(self, operation: Callable[[Transaction], Result]) -> Result:
+        """Run `operation` on one moment's state: for the modules of this package that look after the tables.
+
+        While it runs, pages that writers free are not used again: the file grows by about 1 KB a document admitted.
+        """
+        return self._store.read(operation)
+
+    def change(self, operation: Callable[[Transaction], Result]) -> Result:
+        """Run `operation` in one synced write transaction, perhaps twice; for the same modules as `inspect`."""
+        return self._store.write(operation)
+
+    def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
+        """Write one moment's state into a file, as a data file of an index. Raises IndexFull, IndexDamaged."""
+        self._store.copy_to(file_descriptor, compact=compact)
+
+    def readers(self) -> list[tuple[int, int | None]]:
+        """Process id, and the transaction being read or None, of everybody who reads."""
+        return self._store.readers()
+
     def statistics(self) -> Statistics:
         """How large the index is; touches a few pages only."""
 
@@ -295,6 +341,7 @@ class Index:
             return Statistics(
                 entries=transaction.count(Table.BUCKETS) // blocks,
                 exact_entries=transaction.count(Table.EXACT),
+                forgotten=transaction.count(Table.FORGOTTEN),
                 journal_rows=_counters(transaction).journal_rows,
                 used_bytes=used_bytes,
                 map_bytes=map_bytes,

@@ -27,3 +27,11 @@ class AlreadyOpen(IndexProblem):
 
 class IndexDamaged(IndexProblem):
     """The file's structure is broken, or writing it failed half-way in a way that only a fresh opening can judge."""
+
+
+class IndexExists(IndexProblem):
+    """There is an index already where a new one was to be put."""
+
+
+class IndexInUse(IndexProblem):
+    """Another process has the index open, and its file was to be replaced."""

@@ -1,6 +1,6 @@
 """The bytes on disk, format version 1. The only place that knows them; a change of any of them is a new version.
 
-One LMDB file with eight tables. `>` big-endian (keys, and what LMDB has to sort), `<` little-endian, fp = the
+One LMDB file with nine tables. `>` big-endian (keys, and what LMDB has to sort), `<` little-endian, fp = the
 fingerprint's words as <u64 (8 or 16 bytes), text = UTF-8 (a lone surrogate, which JSON can hold, as WTF-8).
 
     meta       "stamp"                             -> JSON {"format": 1, "bits": .., "distance_max": .., ..}
@@ -15,10 +15,12 @@ fingerprint's words as <u64 (8 or 16 bytes), text = UTF-8 (a lone surrogate, whi
                                                       partition <u32, kind u8, fp, id text
     buckets    block number u8, block value >u16   -> document number >u64, fp    many values to a key, of one size
     exact      fp                                  -> document number >u64        many values to a key, of one size
+    forgotten  document number >u64                -> nothing
 
 The journal's values of one source never overlap: between a value's first and last offset no other value has a row.
 Document numbers are given in the order of entering and never given again. A NEAR document stands in one bucket per
-block, an EXACT one in `exact`; `root` is its own number, or its original's where duplicates enter too.
+block, an EXACT one in `exact`; `root` is its own number, or its original's where duplicates enter too. A forgotten one
+stands in neither, but stays in `documents`, for the journal goes on to name it.
 """
 
 import struct
@@ -45,6 +47,7 @@ class Table(Enum):
     DOCUMENTS = b"documents"
     BUCKETS = b"buckets"
     EXACT = b"exact"
+    FORGOTTEN = b"forgotten"
 
     @property
     def many_values(self) -> bool:

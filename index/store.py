@@ -105,6 +105,15 @@ class Transaction:
         """All pairs, ascending."""
         return iter(self._cursor(table))
 
+    def walk_from(self, table: Table, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All pairs from the least key that is not below `key` on, ascending."""
+        cursor = self._cursor(table)
+        return cursor.iternext() if cursor.set_range(key) else iter(())
+
+    def delete(self, table: Table, key: bytes, value: bytes = b"") -> bool:
+        """Remove a key, of many values this one; whether it was there."""
+        return self._transaction.delete(key, value, db=self._tables[table])
+
     def count(self, table: Table) -> int:
         """How many values the table holds."""
         return self._transaction.stat(self._tables[table])["entries"]
@@ -145,14 +154,14 @@ class Store:
             raise IndexMissing(f"There is no index in {directory}.")
         if not read_only:
             directory.mkdir(parents=True, exist_ok=True)
-        self._identity = _claim(directory)
+        self._identity = claim(directory)
         self._is_open = False
         try:
             self._environment = self._opened(map_bytes_initial)
             self._is_open = True
         finally:
             if not self._is_open:
-                _release(self._identity)
+                release(self._identity)
         # A reader that was killed would keep freed pages from being used again.
         self._environment.reader_check()
 
@@ -222,6 +231,23 @@ class Store:
             self._hooks.after_commit()
             return result
 
+    def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
+        """Write one moment's state into a file; others may go on to write. `compact` leaves free pages out.
+
+        Raises IndexFull where the file cannot be written, IndexDamaged.
+        """
+        with self._turn:
+            try:
+                self._environment.copyfd(file_descriptor, compact=compact)
+            except lmdb.Error as problem:
+                raise self._named(problem) from problem
+
+    def readers(self) -> list[tuple[int, int | None]]:
+        """Who is reading: process id, and the transaction whose state is read, None between two reads."""
+        lines = self._environment.readers().splitlines()
+        columns = [line.split() for line in lines if line.split()[:1] and line.split()[0].isdecimal()]
+        return [(int(pid), int(state) if state.isdecimal() else None) for pid, _, state in columns]
+
     @contextmanager
     def _begun(self, *, write: bool) -> Iterator["lmdb.Transaction[bytes]"]:
         """A transaction that commits at the end, or aborts on what is raised. MapFullError passes through."""
@@ -270,14 +296,14 @@ class Store:
             if self._is_open:
                 self._is_open = False
                 self._environment.close()
-                _release(self._identity)
+                release(self._identity)
 
 
 def _whole_pages(size: int) -> int:
     return size - size % 65_536
 
 
-def _claim(directory: Path) -> tuple[int, int]:
+def claim(directory: Path) -> tuple[int, int]:
     """Note that this process has the directory open: LMDB's locks belong to the process, a second opening breaks them."""
     status = directory.stat()
     identity = (status.st_dev, status.st_ino)
@@ -288,6 +314,7 @@ def _claim(directory: Path) -> tuple[int, int]:
     return identity
 
 
-def _release(identity: tuple[int, int]) -> None:
+def release(identity: tuple[int, int]) -> None:
+    """Undo `claim`."""
     with _open_directories_turn:
         _open_directories.discard(identity)

@@ -3,7 +3,15 @@
 import os
 
 from index.admission import Index
-from index.errors import FormatUnknown, IndexFull, IndexProblem, ParametersDiffer
+from index.errors import (
+    FormatUnknown,
+    IndexExists,
+    IndexFull,
+    IndexInUse,
+    IndexMissing,
+    IndexProblem,
+    ParametersDiffer,
+)
 from index.parameters import Parameters
 from streamer.config import Recovery, Settings
 from streamer.document import Decoder
@@ -54,6 +62,14 @@ def exit_code_of(error: StreamerError | IndexProblem) -> int:
     """What the process ends with: EX_CONFIG means that a restart will not help, all else that it may."""
     if isinstance(error, StreamerError):
         return error.exit_code
-    if isinstance(error, ParametersDiffer | FormatUnknown):
-        return os.EX_CONFIG
-    return os.EX_IOERR if isinstance(error, IndexFull) else os.EX_SOFTWARE
+    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), os.EX_SOFTWARE)
+
+
+_EXIT_CODES: dict[type[IndexProblem], int] = {
+    IndexFull: os.EX_IOERR,
+    IndexMissing: os.EX_NOINPUT,
+    IndexExists: os.EX_CANTCREAT,
+    IndexInUse: os.EX_TEMPFAIL,
+    ParametersDiffer: os.EX_CONFIG,
+    FormatUnknown: os.EX_CONFIG,
+}

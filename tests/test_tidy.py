@@ -14,7 +14,7 @@ FUNCTION_LINES_MAX = 70
 
 ONLY_IMPORTERS = {
     "kafka": {"streamer.broker", "streamer.broker_changelog", "streamer.broker_clients", "streamer.broker_topics"},
-    "lmdb": {"index.store"},
+    "lmdb": {"index.copies", "index.store"},
     "jieba": {"streamer.features"},
     "rjieba": {"streamer.features"},
     "prometheus_client": {"streamer.metrics"},

@@ -7,9 +7,10 @@ import index
 
 DIRECTORY = Path(index.__file__).parent
 LAYERS = (
-    ("admission",),
-    ("restoration",),
-    ("batch",),
+    ("copies", "transfer"),
+    ("admission", "verification"),
+    ("forgetting", "restoration"),
+    ("batch", "contents"),
     ("documents", "journal", "parameters"),
     ("sources",),
     ("store",),

@@ -53,6 +53,7 @@ EXPECTED_64 = {
         ("03" "7788", "0000000000000000" "8877665544332211"),
     ],
     "exact": [("0500000000000000", "0000000000000001")],
+    "forgotten": [],
 }  # fmt: skip
 
 
@@ -79,6 +80,18 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path) -> 
         index.begin(SOURCE, "名", 258)
         index.admit(entries_of(rows), {SOURCE: 265}, {SOURCE: b"mark"})
     assert raw(tmp_path) == EXPECTED_64
+
+
+def test_a_forgotten_document_is_noted_and_stands_in_no_searched_table(tmp_path: Path) -> None:
+    rows = [Row(0, 0x1122334455667788, id="a"), Row(1, 5, kind=Kind.EXACT, id="b"), Row(2, 2**64 - 1, id="c")]
+    with Index.open(tmp_path, Parameters(), map_bytes_max=2**24) as index:
+        index.admit(entries_of(rows), {})
+        index.forget(["a", "b"])
+    held = raw(tmp_path)
+    assert held["forgotten"] == [("00" * 8, ""), ("00" * 7 + "01", "")]
+    assert {value[:16] for _, value in held["buckets"]} == {"00" * 7 + "02"}
+    assert held["exact"] == []
+    assert len(held["documents"]) == 3
 
 
 def test_a_fingerprint_of_128_bits_stands_there_with_its_high_word_first(tmp_path: Path) -> None:

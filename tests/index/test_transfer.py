@@ -1,0 +1,162 @@
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.admission import Index
+from index.entry import Position, Source, Verdict
+from index.parameters import Parameters
+from index.transfer import Record, Taking, portions, records
+from tests.support.answers import answers_of
+from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
+from tests.support.indexes import everything, filled, mixed_rows, opened, wrong
+
+
+def all_records(index: Index) -> list[Record]:
+    return index.inspect(lambda transaction: list(records(transaction, index.parameters)))
+
+
+def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max: int, stop: int = 10**9) -> int:
+    """Returns how many records were known already."""
+    taking = Taking(index)
+    taking.begin(list(names.items()))
+    known = 0
+    for portion in list(portions(iter(found), rows_max))[:stop]:
+        known += taking.add(portion).already_known
+    return known
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.integers(0, 150),
+    st.sampled_from([64, 128]),
+    st.sampled_from(["unique", "all"]),
+    st.integers(1, 60),
+    st.data(),
+)
+def test_an_index_taken_over_equals_the_one_it_came_from_however_often_it_was_broken_off(
+    seed: int, count: int, bits: int, insert: Any, rows_max: int, data: st.DataObject
+) -> None:
+    parameters = Parameters(bits, 3, insert)
+    rows = mixed_rows(seed, count, bits)
+    with tempfile.TemporaryDirectory() as name:
+        first, second = Path(name) / "first", Path(name) / "second"
+        filled(first, rows, parameters)
+        with opened(first, parameters) as index:
+            index.forget([row.id for row in rows[::7]])
+            expected, found, names = everything(index), all_records(index), index.stream_names()
+            applied = index.applied()
+            answers = answers_of(index.admit(entries_of(rows, bits), {})) if rows else []
+        for stop in data.draw(st.lists(st.integers(0, 8), max_size=2)):
+            with opened(second, parameters) as index:
+                take_over(index, found, names, rows_max, stop)
+            assert wrong(second) == {}
+        with opened(second, parameters) as index:
+            take_over(index, found, names, rows_max)
+            Taking(index).finish(applied)
+            assert everything(index) == expected
+            assert take_over(index, found, names, rows_max) == len(found)
+            assert everything(index) == expected
+            assert all_records(index) == found
+            if rows:
+                again = index.admit(entries_of(rows, bits), {})
+                assert again.replayed.all()
+                assert answers_of(again) == answers
+        assert wrong(second) == {}
+
+
+def test_records_come_in_the_order_of_deciding(tmp_path: Path) -> None:
+    rows = mixed_rows(5, 120)
+    filled(tmp_path, rows)
+    with opened(tmp_path) as index:
+        found = all_records(index)
+    assert len(found) == 120
+    assert all(record.settled for record in found)
+    for source in (ONE, TWO):
+        offsets = [record.offset for record in found if record.source == source]
+        assert offsets == sorted(offsets)
+    numbers = [record.document.number for record in found if record.document]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_what_was_restored_out_of_order_is_taken_over_whole(tmp_path: Path) -> None:
+    """Offsets 5 and 9 were entered before 2, and a duplicate at 1 names an original that entered after both."""
+    parameters = Parameters()
+    original = Position(TWO, 4)
+    with opened(tmp_path / "first", parameters) as index:
+        late = [Row(5, 0xF0F0, id="five"), Row(9, 2**40, id="nine")]
+        index.restore(entries_of(late), np.zeros(2, np.uint8), [None, None])
+        index.restore(
+            entries_of([Row(2, 2**63, id="two"), Row(4, 0xFFFFFF, TWO, id="four")]), np.zeros(2, np.uint8), [None] * 2
+        )
+        index.restore(entries_of([Row(1, 0xFFFFFE, id="one")]), np.full(1, Verdict.DUPLICATE, np.uint8), [original])
+        index.set_applied(ONE, 10)
+        index.set_applied(TWO, 5)
+        found, names, applied = all_records(index), index.stream_names(), index.applied()
+    assert {(record.source, record.offset) for record in found} == {(ONE, 1), (ONE, 2), (ONE, 5), (ONE, 9), (TWO, 4)}
+    assert not all(record.settled for record in found)
+    with opened(tmp_path / "second", parameters) as index:
+        for portion in portions(iter(found), 1):
+            taking = Taking(index)
+            taking.begin(list(names.items()))
+            for earlier in portions(iter(found[: found.index(portion[0]) + 1]), 1):
+                taking.add(earlier)
+            for source, (offset, _) in index.applied().items():
+                known = {record.offset for record in found[: found.index(portion[0]) + 1] if record.source == source}
+                assert {
+                    record.offset for record in found if record.source == source and record.offset < offset
+                } <= known
+        taking.finish(applied)
+        again = index.admit(entries_of([Row(1, 0xFFFFFE, id="one")]), {})
+        assert again.replayed.all()
+        assert again.original_positions == [original]
+    assert wrong(tmp_path / "second") == {}
+
+
+def test_an_index_that_holds_others_keeps_them_and_gives_new_numbers(tmp_path: Path) -> None:
+    filled(tmp_path / "first", mixed_rows(6, 100))
+    with opened(tmp_path / "first") as index:
+        found, names = all_records(index), index.stream_names()
+    other = Source("another", 0)
+    with opened(tmp_path / "second") as index:
+        rows = [Row(offset, offset << 40, other, id=f"other {offset}") for offset in range(30)]
+        first = index.admit(entries_of(rows), ends_of(rows))
+        take_over(index, found, names, 50)
+        assert answers_of(index.admit(entries_of(rows), {})) == answers_of(first)
+        mixed = mixed_rows(6, 100)
+        again = index.admit(entries_of(mixed), {})
+        assert again.replayed.all()
+        with opened(tmp_path / "first") as origin:
+            expected = origin.admit(entries_of(mixed), {})
+        assert again.original_ids == expected.original_ids
+        assert again.verdicts.tolist() == expected.verdicts.tolist()
+    assert wrong(tmp_path / "second") == {}
+
+
+def test_records_with_a_document_missing_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    filled(tmp_path / "first", mixed_rows(7, 60))
+    with opened(tmp_path / "first") as index:
+        found = all_records(index)
+    second_document = next(
+        place for place, record in enumerate(found) if record.document and record.document.number == 1
+    )
+    with opened(tmp_path / "second") as index:
+        with pytest.raises(ValueError, match="document 1 is missing before it"):
+            take_over(index, found[:second_document] + found[second_document + 1 :], {}, 1_000)
+        assert index.statistics().journal_rows == 0
+
+
+def test_portions_keep_the_order_and_the_bound() -> None:
+    def record(source: Source, offset: int) -> Record:
+        return Record(source, offset, Verdict.UNDECIDABLE, 0, None, None, None, False, True)
+
+    def found() -> Iterator[Record]:
+        yield from (record(ONE, 3), record(TWO, 1), record(ONE, 2), record(ONE, 5), record(ONE, 6), record(ONE, 7))
+
+    assert [[each.offset for each in portion] for portion in portions(found(), 3)] == [[3, 1], [2, 5, 6], [7]]

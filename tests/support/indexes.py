@@ -1,0 +1,79 @@
+"""Indexes to look after: filled with some of everything, and all that can be asked of one."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from index.admission import Index
+from index.entry import Kind
+from index.parameters import Parameters
+from index.verification import Finding, verify
+from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+
+MAP_BYTES_MAX = 2**30
+
+
+def opened(directory: Path, parameters: Parameters | None = None, **options: Any) -> Index:
+    """For writing with these parameters, the default ones if None."""
+    return Index.open(directory, parameters or Parameters(), map_bytes_max=MAP_BYTES_MAX, **options)
+
+
+def looked_at(directory: Path) -> Index:
+    """For reading, with whatever parameters it was made."""
+    return Index.open(directory, None, map_bytes_max=MAP_BYTES_MAX, read_only=True)
+
+
+def mixed_rows(seed: int, count: int, bits: int = 64) -> list[Row]:
+    """Near and exact documents with many duplicates, undecidable ones and dead letters, from two sources."""
+    generator = np.random.default_rng(seed)
+    fingerprints = clustered_fingerprints(generator, count, bits, centres=max(2, count // 8))
+    kinds = generator.choice(4, size=count, p=[0.7, 0.15, 0.1, 0.05])
+    return [
+        Row(
+            offset,
+            offset % 7 if kind == Kind.EXACT else fingerprint,
+            (ONE, TWO)[int(generator.integers(2))],
+            Kind(int(kind)),
+            reason=offset % 5,
+            time_ms=offset - 3,
+            id=f"id {offset}",
+        )
+        for offset, (fingerprint, kind) in enumerate(zip(fingerprints, kinds, strict=True))
+    ]
+
+
+def filled(directory: Path, rows: list[Row], parameters: Parameters | None = None, batch_rows: int = 40) -> None:
+    parameters = parameters or Parameters()
+    with opened(directory, parameters) as index:
+        index.begin(ONE, "news", 0)
+        for begin in range(0, len(rows), batch_rows):
+            part = rows[begin : begin + batch_rows]
+            ends = ends_of(part)
+            index.admit(entries_of(part, parameters.bits), ends, {source: b"%d" % end for source, end in ends.items()})
+
+
+def everything(index: Index) -> tuple[object, ...]:
+    """All that an index can be asked."""
+    statistics = index.statistics()
+    count = len(index.find({f"id {number}" for number in range(10_000)}))
+    return (
+        statistics.entries,
+        statistics.exact_entries,
+        statistics.journal_rows,
+        statistics.forgotten,
+        index.documents(range(count + 1)),
+        index.applied(),
+        index.stream_names(),
+    )
+
+
+def findings(directory: Path) -> dict[str, Finding]:
+    """What verification says, check by check."""
+    with looked_at(directory) as index:
+        return {finding.check: finding for finding in index.inspect(lambda t: verify(t, index.parameters))}
+
+
+def wrong(directory: Path) -> dict[str, list[str]]:
+    """Only the checks that found something, with what they found."""
+    return {check: finding.examples for check, finding in findings(directory).items() if finding.wrong}
