@@ -14,16 +14,19 @@ from index import documents
 from index.blocks import Buckets, bucket_count
 from index.documents import Document
 from index.layout import (
+    COUNTERS_KEY,
     JOURNAL_KEY,
     JOURNAL_ROW,
     NUMBER_KEY,
     SOURCE_KEY,
+    Counters,
     Table,
     bucket_value_bytes,
     pack_bucket_keys,
     pack_numbers,
     unpack_applied,
     unpack_buckets,
+    unpack_counters,
     unpack_documents,
     unpack_numbers,
     unpack_stream,
@@ -47,6 +50,11 @@ class Stored:
     numbers: npt.NDArray[np.uint64]
     columns: npt.NDArray[np.void]
     ids: list[str]
+
+
+def counters(transaction: Transaction) -> Counters:
+    """What is counted up and never down."""
+    return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
 
 
 def portion(transaction: Transaction, words: int, first: int) -> Stored | None:

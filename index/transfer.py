@@ -16,7 +16,7 @@ from index import batch, contents, documents, forgetting, sources
 from index.admission import Index
 from index.documents import Document
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Entries, Kind, Source, Verdict
-from index.layout import COUNTERS_KEY, JOURNAL_ROW, Table, pack_counters, unpack_counters
+from index.layout import COUNTERS_KEY, JOURNAL_ROW, Table, pack_counters
 from index.parameters import Parameters
 from index.store import Transaction
 
@@ -176,7 +176,7 @@ class Taking:
     def _added(self, transaction: Transaction, taken: Sequence[Record], entries: Entries) -> tuple[Taken, list[int]]:
         places = batch.places_of(transaction, entries)
         past = batch.journaled(transaction, entries, places)
-        counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
+        counters = contents.counters(transaction)
         new = ~past.known
         entering = new & np.array([record.document is not None for record in taken], np.bool_)
         numbers = np.full(len(taken), NO_NUMBER, np.uint64)

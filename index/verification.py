@@ -18,7 +18,7 @@ from index.blocks import BLOCK_BITS, Buckets, block_keys
 from index.contents import Stored
 from index.entry import NO_NUMBER, Kind, Verdict
 from index.forgetting import ignored
-from index.layout import COUNTERS_KEY, Table, unpack_counters
+from index.layout import Table
 from index.parameters import Parameters
 from index.store import Transaction
 
@@ -78,7 +78,7 @@ def verify(
 
 
 def _counters(transaction: Transaction) -> Finding:
-    counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
+    counters = contents.counters(transaction)
     journal_rows = sum(len(rows) for _, _, _, rows in contents.journals(transaction))
     held = {
         "next number": (counters.next_number, transaction.count(Table.DOCUMENTS)),

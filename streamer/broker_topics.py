@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
+from index.entry import Source
 from streamer.broker_clients import (
     broker_errors,
     let_go,
@@ -75,6 +76,22 @@ def require_topics(settings: Settings) -> str:
             "missing with `streamer topics create`, or correct the names under [topics]"
         )
     return str(found[topics.input])
+
+
+def committed_offsets(settings: Settings) -> dict[Source, int]:
+    """What the group has committed of the input topic. Raises SettingsError, BrokerUnavailable.
+
+    An offset that the service committed names the topic it was meant for, which may have been made anew since.
+    """
+    topic, group = settings.topics.input, settings.kafka.group
+    with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
+        identity = topic_ids(admin, [topic])[topic]
+        found = admin.list_group_offsets({group: None})[group]
+    return {
+        Source(at.metadata or identity or topic, partition.partition): at.offset
+        for partition, at in found.items()
+        if partition.topic == topic and at.offset >= 0
+    }
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:

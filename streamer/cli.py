@@ -11,6 +11,7 @@ from rich.console import Console
 from index.errors import IndexProblem
 from streamer import config
 from streamer.errors import StreamerError
+from streamer.index_cli import index_group
 
 EXIT_INTERRUPTED = 130
 
@@ -144,6 +145,9 @@ def config_check(context: click.Context) -> None:
     """Check the settings; exit code 78 if they do not hold together."""
     _settings(context)
     click.echo("the settings hold together")
+
+
+cli.add_command(index_group)
 
 
 def main() -> None:

@@ -33,6 +33,12 @@ class InputUnreadable(StreamerError):
     exit_code = os.EX_NOINPUT
 
 
+class OutputUnwritable(StreamerError):
+    """What an operator's command was to write cannot be written."""
+
+    exit_code = os.EX_CANTCREAT
+
+
 class DeliveryDoubtful(StreamerError):
     """It is not known, or known not to be so, that a batch was delivered. The worker ends and a fresh one replays."""
 

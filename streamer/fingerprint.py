@@ -300,6 +300,13 @@ def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint6
     return [digits[row * length : (row + 1) * length] if has else None for row, has in enumerate(present.tolist())]
 
 
+def from_hexadecimal(text: str, bits: int) -> npt.NDArray[np.uint64]:
+    """The reverse of `hexadecimal` for one fingerprint: uint64 [1, bits / 64]. Raises ValueError."""
+    if len(text) != bits // 4:
+        raise ValueError(f"a fingerprint of {bits} bits has {bits // 4} hexadecimal digits, not {len(text)}")
+    return np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)[None, ::-1]
+
+
 def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -23,10 +23,10 @@ ONLY_IMPORTERS = {
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("demo",),
+    ("demo", "index_cli"),
     ("demo_documents", "supervisor", "backfill"),
-    ("worker", "summary"),
-    ("wiring", "board", "observe"),
+    ("worker", "summary", "index_export", "index_rebuild", "index_tables"),
+    ("wiring", "board", "observe", "index_tools"),
     ("service",),
     ("recovery",),
     ("pipeline",),

@@ -1,0 +1,111 @@
+"""What `index_tools` found, as tables for people; and bars for what takes long."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+BAR_CHARACTERS = 40
+
+
+@contextmanager
+def progress_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error while the block runs; call what it gives with how many are done."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("", total=total or None)
+        yield lambda completed: bar.update(task, completed=completed)
+
+
+def statistics_table(found: Mapping[str, Any]) -> RenderableType:
+    """`index_tools.statistics` for people."""
+    return Group(_sizes(found), Text(), _parts(found), Text(), _buckets(found["buckets"]), Text(), _sources(found))
+
+
+def _plain(*headings: str, right: tuple[str, ...] = ()) -> Table:
+    rows = Table(box=None, pad_edge=False, show_header=any(headings), header_style="dim")
+    for heading in headings:
+        rows.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    return rows
+
+
+def _sizes(found: Mapping[str, Any]) -> Table:
+    rows = Table(box=None, pad_edge=False, show_header=False)
+    rows.add_column()
+    rows.add_column(justify="right")
+    rows.add_column(style="dim")
+    parameters = found["parameters"]
+    rows.add_row("index", "", found["directory"])
+    near = f"{parameters['bits']} bits, matched within a distance of {parameters['distance_max']}"
+    rows.add_row("entries", f"{found['entries']:,}", near)
+    rows.add_row("exact entries", f"{found['exact_entries']:,}", "short texts, matched by equality")
+    rows.add_row("forgotten", f"{found['forgotten']:,}", "no longer matched")
+    rows.add_row("journal rows", f"{found['journal_rows']:,}", "positions decided")
+    share = 100 * found["used_bytes"] / found["map_bytes_max"]
+    rows.add_row("bytes", f"{found['used_bytes']:,}", f"{share:.2g} % of index.map_bytes_max")
+    readers = ", ".join(str(reader["process"]) for reader in found["readers"])
+    rows.add_row("reading processes", f"{len(found['readers']):,}", readers)
+    return rows
+
+
+def _parts(found: Mapping[str, Any]) -> Table:
+    rows = _plain("part", "bytes", "bytes an entry", right=("bytes", "bytes an entry"))
+    for name, size in sorted(found["table_bytes"].items(), key=lambda part: -part[1]):
+        each = found["bytes_per_entry"].get(name)
+        rows.add_row(name, f"{size:,}", "" if each is None else f"{each:,.1f}")
+    return rows
+
+
+def _buckets(found: Mapping[str, Any]) -> Table:
+    rows = _plain("entries in a bucket", "buckets", "", right=("entries in a bucket", "buckets"))
+    most = max(level["buckets"] for level in found["histogram"])
+    for level in found["histogram"]:
+        span = str(level["from"]) if level["from"] == level["to"] else f"{level['from']:,} to {level['to']:,}"
+        length = -(-BAR_CHARACTERS * level["buckets"] // most)
+        rows.add_row(span, f"{level['buckets']:,}", "█" * length)
+    rows.add_row("mean", f"{found['mean']:,.3f}", "")
+    rows.add_row("largest", f"{found['largest']:,}", "")
+    return rows
+
+
+def _sources(found: Mapping[str, Any]) -> Table:
+    with_committed = any("committed" in source for source in found["sources"])
+    headings = ["input", "partition", "applied", *(["committed"] if with_committed else []), "stream"]
+    rows = _plain(*headings, right=("partition", "applied", "committed"))
+    for source in found["sources"]:
+        offsets = [source["applied"], *([source["committed"]] if with_committed else [])]
+        shown = ["-" if offset is None else f"{offset:,}" for offset in offsets]
+        rows.add_row(source["name"] or "-", str(source["partition"]), *shown, source["stream"])
+    return rows
+
+
+def answer_table(found: Mapping[str, Any]) -> RenderableType:
+    """`index_tools.answer` for people."""
+    title = Text(f"{found['fingerprint'] or 'no fingerprint'} ({found['kind']})")
+    if "document" in found:
+        title.append(f" of {found['document']['id']} at {found['document']['position']}")
+    rows = _plain("distance", "id", "position", "time", right=("distance",))
+    for match in found["matches"]:
+        rows.add_row(str(match["distance"]), match["id"], match["position"], match["time"] or "-")
+    return Group(title, rows if found["matches"] else Text("nothing within the distance", style="dim"))
+
+
+def findings_table(found: Mapping[str, Any]) -> RenderableType:
+    """`index_tools.verdict` for people."""
+    rows = _plain("check", "examined", "wrong", "", right=("examined", "wrong"))
+    for check in found["checks"]:
+        rows.add_row(check["check"], f"{check['examined']:,}", f"{check['wrong']:,}", "\n".join(check["examples"]))
+    return Group(rows, Text("the index is sound" if found["sound"] else "the index is not sound"))

@@ -1,0 +1,215 @@
+"""What an operator asks of an index, as plain values: its size, documents like another, whether it is sound.
+
+The index is opened for reading only, beside a running service. `index_tables` shows the same values to people.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index import contents, documents
+from index.admission import Index, Match
+from index.blocks import bucket_count
+from index.copies import structure_problems
+from index.documents import Document
+from index.entry import NO_NUMBER, Kind, Position, Source
+from index.parameters import Parameters, require_equal
+from index.store import Transaction
+from index.verification import Finding, verify
+from streamer.config import Settings
+from streamer.delivered_lines import NO_TIMESTAMP_MS
+from streamer.fingerprint import Fingerprinter, from_hexadecimal, hexadecimal
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What was looked for: its kind and fingerprint, uint64 [1, words]; for an id, whose document it is."""
+
+    kind: Kind
+    fingerprint: npt.NDArray[np.uint64]
+    document: Document | None = None
+
+
+def open_for_reading(settings: Settings) -> Index:
+    """The index that the settings name, with whatever parameters it was built. Raises IndexProblem."""
+    return Index.open(settings.index.directory, None, map_bytes_max=settings.index.map_bytes_max, read_only=True)
+
+
+def open_for_writing(settings: Settings) -> Index:
+    """The same for writing. Raises IndexProblem; IndexMissing where there is none."""
+    with open_for_reading(settings) as index:
+        parameters = index.parameters
+    return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+
+
+def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:
+    """How large and how full an index is, how far each source was decided, and who reads it.
+
+    committed  what the group has committed of each source; None where nobody was asked
+    """
+    found = index.statistics()
+    names, applied = index.stream_names(), index.applied()
+    entries = found.entries + found.exact_entries
+    return {
+        "directory": str(settings.index.directory),
+        "parameters": parameters_of(index.parameters),
+        "entries": found.entries,
+        "exact_entries": found.exact_entries,
+        "forgotten": found.forgotten,
+        "journal_rows": found.journal_rows,
+        "used_bytes": found.used_bytes,
+        "map_bytes_max": settings.index.map_bytes_max,
+        "table_bytes": dict(found.table_bytes),
+        "bytes_per_entry": {name: size / entries for name, size in found.table_bytes.items() if entries},
+        "buckets": _fullness(index),
+        "sources": [
+            {
+                "name": names.get(source.stream, ""),
+                "stream": source.stream,
+                "partition": source.partition,
+                "applied": applied[source].offset if source in applied else None,
+                **({} if committed is None else {"committed": committed.get(source)}),
+            }
+            for source in sorted({*applied, *(committed or {})})
+        ],
+        "readers": [
+            {"process": process, "transaction": state} for process, state in index.readers() if process != os.getpid()
+        ],
+    }
+
+
+def _fullness(index: Index) -> dict[str, Any]:
+    """How many buckets hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
+    words = index.parameters.words
+
+    def operation(transaction: Transaction) -> npt.NDArray[np.int64]:
+        sizes = np.zeros(bucket_count(words), np.int64)
+        for buckets in contents.filed(transaction, words):
+            keys, counts = np.unique(buckets.keys, return_counts=True)
+            sizes[keys] = counts
+        return sizes
+
+    sizes = index.inspect(operation)
+    levels = np.where(sizes > 0, np.frexp(sizes)[1], 0)
+    counts = np.bincount(levels)
+    return {
+        "count": len(sizes),
+        "mean": float(sizes.mean()),
+        "largest": int(sizes.max()),
+        "histogram": [
+            {"from": (1 << level) >> 1, "to": max(0, (1 << level) - 1), "buckets": int(count)}
+            for level, count in enumerate(counts)
+        ],
+    }
+
+
+def parameters_of(parameters: Parameters) -> dict[str, Any]:
+    """The parameters for machines."""
+    return {
+        "bits": parameters.bits,
+        "distance_max": parameters.distance_max,
+        "insert": parameters.insert,
+        "fingerprint": dict(parameters.fingerprint),
+    }
+
+
+def seek_text(index: Index, settings: Settings, text: str) -> Sought:
+    """The fingerprint of a text, as the service would make it.
+
+    Raises ParametersDiffer where the settings give other fingerprints than those in the index.
+    """
+    fingerprinter = Fingerprinter(settings.fingerprint)
+    stored = index.parameters
+    asked = Parameters(settings.fingerprint.bits, stored.distance_max, stored.insert, fingerprinter.stamp())
+    require_equal(stored, asked, str(settings.index.directory))
+    found = fingerprinter.fingerprint([text])
+    return Sought(Kind(int(found.kinds[0])), found.fingerprints)
+
+
+def seek_fingerprint(index: Index, text: str) -> Sought:
+    """A fingerprint in hexadecimal. Raises ValueError."""
+    return Sought(Kind.NEAR, from_hexadecimal(text, index.parameters.bits))
+
+
+def seek_id(index: Index, id_: str, progress: Callable[[int], None]) -> list[Sought]:
+    """The documents of an id; all documents are looked through, as there is no table by id."""
+    return [
+        Sought(document.kind, np.array([document.fingerprint], np.uint64), document)
+        for document in index.find([id_], progress)
+    ]
+
+
+def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) -> list[Match]:
+    """The entries nearest to what is sought; for an EXACT one the earliest equal one, for an undecidable one none."""
+    if sought.kind is Kind.NEAR:
+        return index.query(sought.fingerprint, distance_max, limit)[0]
+    if sought.kind is not Kind.EXACT:
+        return []
+    numbers = index.inspect(lambda transaction: documents.exact_numbers(transaction, sought.fingerprint))
+    found = index.documents([int(number) for number in numbers if number != NO_NUMBER])
+    return [Match(document, 0) for document in found if document is not None]
+
+
+def answer(sought: Sought, matches: list[Match], names: Mapping[str, str]) -> dict[str, Any]:
+    """What was sought and what was found, for machines."""
+    return {
+        "kind": sought.kind.name.lower(),
+        "fingerprint": hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0],
+        **({"document": _described(sought.document, names)} if sought.document else {}),
+        "matches": [{"distance": match.distance, **_described(match.document, names)} for match in matches],
+    }
+
+
+def _described(document: Document, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "id": document.id,
+        "position": position_text(document.position, names),
+        "stream": document.position.source.stream,
+        "time": time_text(document.time_ms),
+        "number": document.number,
+    }
+
+
+def position_text(position: Position, names: Mapping[str, str]) -> str:
+    """`name/partition/offset`; a stream without a name stands for itself."""
+    source = position.source
+    return f"{names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
+
+
+def time_text(time_ms: int) -> str | None:
+    """A time in ISO 8601, UTC; None where there was none, or where it lies outside of what a calendar holds."""
+    if time_ms == NO_TIMESTAMP_MS:
+        return None
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def check(index: Index, directory: Path, progress: Callable[[int], None]) -> list[Finding]:
+    """The findings of all checks: the file's structure, and whether its tables fit together, at one moment."""
+
+    def operation(transaction: Transaction) -> list[Finding]:
+        structure = Finding("structure", 1)
+        structure.note(structure_problems(directory))
+        # Tables in a broken structure cannot be read safely.
+        return [structure] if structure.wrong else [structure, *verify(transaction, index.parameters, progress)]
+
+    return index.inspect(operation)
+
+
+def verdict(findings: list[Finding]) -> dict[str, Any]:
+    """Findings for machines."""
+    return {
+        "sound": not any(finding.wrong for finding in findings),
+        "checks": [
+            {"check": each.check, "examined": each.examined, "wrong": each.wrong, "examples": each.examples}
+            for each in findings
+        ],
+    }

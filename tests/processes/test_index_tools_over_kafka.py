@@ -1,0 +1,88 @@
+"""The operator's commands that ask the broker, beside the service that they are asked about."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.kafka_run import Outputs, Run, fill, stop
+from streamer.demo import documents
+from tests.processes.test_service_over_kafka import make_run, wait_until
+from tests.support.indexes import looked_at, wrong
+
+pytestmark = pytest.mark.kafka
+
+DOCUMENTS = 240
+
+
+def told(run: Run, *arguments: object, settings: tuple[str, ...] = ()) -> Any:
+    command = [*run.arguments()[:-1], *(part for one in settings for part in ("--set", one)), "index"]
+    done = subprocess.run([*command, *map(str, arguments), "--json"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def served(run: Run, log: Path, count: int) -> dict[str, Any]:
+    """Run the service until `count` positions were delivered; stats as they were told while it ran."""
+    process = run.start(log)
+    try:
+        outputs = Outputs(run)
+        assert outputs.wait_for(count, timeout_seconds=60)
+        outputs.close()
+        wait_until(
+            lambda: all(each["applied"] == each["committed"] for each in told(run, "stats", "--kafka")["sources"])
+        )
+        found: dict[str, Any] = told(run, "stats", "--kafka")
+        assert told(run, "verify")["sound"] is True
+        assert stop(process) == 0
+        return found
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def run(kafka: SimpleNamespace, tmp_path: Path) -> Run:
+    return make_run(kafka.bootstrap_servers, tmp_path, partitions=2)
+
+
+def test_an_index_is_looked_at_rebuilt_from_the_topics_and_switched_to(run: Run, tmp_path: Path) -> None:
+    values = list(documents(DOCUMENTS + 60))
+    fill(run.bootstrap_servers, run.input_topic, values[:DOCUMENTS])
+    stats = served(run, tmp_path / "log", DOCUMENTS)
+    assert {source["name"] for source in stats["sources"]} == {run.input_topic}
+    assert sum(source["committed"] for source in stats["sources"]) >= DOCUMENTS
+    changed = ("fingerprint.bits=128", "index.distance_max=7")
+    killed = subprocess.run(
+        [
+            sys.executable, "-m", "tests.support.doomed_command", "after", "6", *run.arguments()[3:-1],
+            *(part for one in changed for part in ("--set", one)), "index", "rebuild", str(tmp_path / "new"), "--topics",
+        ],
+        capture_output=True,
+        timeout=60,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert wrong(tmp_path / "new") == {}
+    done = told(run, "rebuild", tmp_path / "new", "--topics", "--switch", settings=changed)
+    assert done["switched"]["former"]
+    with looked_at(tmp_path / "new") as index:
+        statistics = index.statistics()
+        assert index.parameters.bits == 128
+        assert {source.partition: at.offset for source, at in index.applied().items()} == {
+            source["partition"]: source["applied"] for source in stats["sources"]
+        }
+    assert statistics.entries + statistics.exact_entries == stats["entries"] + stats["exact_entries"]
+    fill(run.bootstrap_servers, run.input_topic, values)
+    after = Run(run.name, run.bootstrap_servers, run.input_topic, run.directory, run.port, (*run.settings, *changed))
+    stats = served(after, tmp_path / "log", 2 * DOCUMENTS + 60)
+    known = statistics.entries + statistics.exact_entries
+    grown = stats["entries"] + stats["exact_entries"] - known
+    # Every document that was unique came again and was known; only one that had been a duplicate, or is new, may enter.
+    assert 0 < grown <= DOCUMENTS + 60 - known

@@ -1,0 +1,358 @@
+"""The operator's commands as they are typed; what they stand on is tested under tests/index."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from index.copies import FORMER_FILE
+from index.errors import IndexProblem
+from index.layout import Table, pack_numbers
+from index.parameters import Parameters
+from streamer.cli import cli
+from streamer.config import load
+from streamer.delivered_lines import NO_TIMESTAMP_MS
+from streamer.demo import documents
+from streamer.errors import StreamerError
+from streamer.fingerprint import Fingerprinter, from_hexadecimal, hexadecimal
+from streamer.index_tools import time_text
+from streamer.wiring import exit_code_of
+from tests.support.entries import Row
+from tests.support.indexes import everything, filled, looked_at, opened, wrong
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_SECONDS = 60
+TEXT = " ".join(f"word{number}" for number in range(60))
+OTHER = " ".join(f"another{number}" for number in range(60))
+SHORT = "only four short words"
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: object, given: str = "") -> Done:
+    """The command line in this process, with the exit codes that `streamer.cli.main` gives errors."""
+    result = CliRunner().invoke(cli, [*map(str, arguments)], input=given)
+    if isinstance(result.exception, StreamerError | IndexProblem):
+        return Done(exit_code_of(result.exception), result.stdout, f"{result.stderr}streamer: {result.exception}")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Done(result.exit_code, result.stdout, result.stderr)
+
+
+def run_apart(*arguments: object, given: str = "", module: Sequence[str] = ("streamer",)) -> Done:
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", *module, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=WAIT_SECONDS)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def told(*arguments: object, given: str = "", by: Callable[..., Done] = run) -> Any:
+    """What a command that succeeds prints as JSON; standard output holds nothing else."""
+    done = by(*arguments, "--json", given=given)
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    file = tmp_path / "corpus.jsonl"
+    texts = {"a": TEXT, "b": OTHER, "copy": TEXT + " end", "short": SHORT, "same": SHORT, "empty": ""}
+    lines = [orjson.dumps({"id": id_, "text": text}) for id_, text in texts.items()]
+    file.write_bytes(b"\n".join([*lines, b"broken", b""]))
+    return file
+
+
+@pytest.fixture
+def index(tmp_path: Path, corpus: Path) -> Path:
+    done = run(
+        "--set", "index.distance_max=7", "filter", corpus, "--out", tmp_path / "out", "--index", tmp_path / "index"
+    )
+    assert done.code == 0, done.err
+    return tmp_path / "index"
+
+
+def contents_of(directory: Path) -> tuple[object, ...]:
+    with looked_at(directory) as index:
+        return everything(index)
+
+
+def test_stats_say_how_large_the_index_is_and_how_far_it_came(index: Path, corpus: Path) -> None:
+    found = told("index", "--directory", index, "stats")
+    assert (found["entries"], found["exact_entries"], found["forgotten"], found["journal_rows"]) == (2, 1, 0, 7)
+    assert found["parameters"]["distance_max"] == 7
+    assert sum(found["table_bytes"].values()) == found["used_bytes"]
+    assert found["bytes_per_entry"]["documents"] == found["table_bytes"]["documents"] / 3
+    assert found["buckets"]["histogram"] == [
+        {"from": 0, "to": 0, "buckets": 262_136},
+        {"from": 1, "to": 1, "buckets": 8},
+    ]
+    assert (found["buckets"]["count"], found["buckets"]["largest"]) == (262_144, 1)
+    (source,) = found["sources"]
+    assert (source["name"], source["partition"], source["applied"]) == (str(corpus), 0, 7)
+    assert found["readers"] == []
+    shown = run("index", "--directory", index, "stats").out.splitlines()
+    columns = [line.index("262,136") for line in shown if "262,136" in line]
+    assert columns == [line.index("      8") for line in shown if line.startswith(" " * 18 + "1")]
+
+
+def test_stats_name_the_processes_that_read_the_index(index: Path) -> None:
+    with looked_at(index) as opened_index:
+        found: list[Any] = []
+        opened_index.inspect(lambda _: found.append(told("index", "--directory", index, "stats", by=run_apart)))
+    (reader,) = found[0]["readers"]
+    assert reader["transaction"] is not None
+
+
+def test_a_query_by_text_file_id_or_fingerprint_finds_the_same(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(TEXT + " end")
+    by_text = told("index", "--directory", index, "query", "--text", TEXT + " end")
+    assert told("index", "--directory", index, "query", "--text", "-", given=TEXT + " end") == by_text
+    assert told("index", "--directory", index, "query", "--file", tmp_path / "text") == by_text
+    (found,) = by_text["answers"]
+    (match,) = found["matches"]
+    assert match["id"] == "a"
+    assert match["position"].endswith("corpus.jsonl/0/0")
+    assert told("index", "--directory", index, "query", "--fingerprint", found["fingerprint"]) == by_text
+    assert (
+        told("index", "--directory", index, "query", "--text", TEXT, "--distance", 0)["answers"][0]["matches"][0]["id"]
+        == "a"
+    )
+    if match["distance"]:
+        nearer = told(
+            "index", "--directory", index, "query", "--text", TEXT + " end", "--distance", match["distance"] - 1
+        )
+        assert nearer["answers"][0]["matches"] == []
+    (of_id,) = told("index", "--directory", index, "query", "--id", "b")["answers"]
+    assert of_id["document"]["id"] == "b"
+    assert [each["id"] for each in of_id["matches"]] == ["b"]
+    (exact,) = told("index", "--directory", index, "query", "--text", SHORT)["answers"]
+    assert (exact["kind"], [each["id"] for each in exact["matches"]]) == ("exact", ["short"])
+    (nothing,) = told("index", "--directory", index, "query", "--text", "")["answers"]
+    assert (nothing["kind"], nothing["fingerprint"], nothing["matches"]) == ("undecidable", None, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["query"], 2, "give one of"),
+        (["query", "--text", "a", "--id", "b"], 2, "give one of"),
+        (["query", "--fingerprint", "12"], 2, "16 hexadecimal digits"),
+        (["query", "--fingerprint", "x" * 16], 2, "non-hexadecimal"),
+        (["query", "--id", "nobody"], 1, "no document has the id nobody"),
+        (["--set", "fingerprint.shingle_words=3", "query", "--text", "a"], 78, "fingerprint.shingle_words: stored 2, asked 3"),
+        (["forget", "nobody"], 1, "has the id nobody"),
+        (["compact"], 2, "either DIRECTORY or --in-place"),
+        (["rebuild", "somewhere"], 2, "give one of FILES, --topics, --export"),
+        (["export", "/nonexistent/export.jsonl"], 73, "No such file or directory"),
+        (["backup", "."], 73, "is not empty"),
+        (["import", "pyproject.toml"], 66, "is no export of an index"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_says_so_by_words_and_exit_code(
+    arguments: list[str], code: int, complaint: str, index: Path
+) -> None:
+    before = contents_of(index)
+    settings = arguments[:2] if arguments[0] == "--set" else []
+    done = run(*settings, "index", "--directory", index, *arguments[len(settings) :])
+    assert done.code == code
+    assert complaint in done.err
+    assert contents_of(index) == before
+
+
+def test_where_there_is_no_index_nothing_is_made(tmp_path: Path) -> None:
+    for command in (["stats"], ["verify"], ["query", "--text", "a"], ["forget", "a"], ["compact", "--in-place"]):
+        done = run("index", "--directory", tmp_path / "none", *command)
+        assert done.code == 66, done.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_verify_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: Path) -> None:
+    found = told("index", "--directory", index, "verify")
+    assert found["sound"] is True
+    assert {check["check"]: check["examined"] for check in found["checks"]} == {
+        "structure": 1, "counters": 4, "documents": 3, "blocks": 9, "journal": 7, "applied": 1,
+    }  # fmt: skip
+    with opened(index, parameters_of(index)) as damaged:
+        damaged.change(lambda t: t.delete(Table.DOCUMENTS, pack_numbers(np.array([1], np.uint64))[0]))
+    done = run("index", "--directory", index, "verify")
+    assert done.code == 1
+    assert "the index is not sound" in done.out
+
+
+def parameters_of(directory: Path) -> Parameters:
+    with looked_at(directory) as index:
+        return index.parameters
+
+
+def test_a_backup_is_restored_where_there_is_no_index_and_only_there(index: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    expected = contents_of(index)
+    assert told("index", "--directory", index, "backup", backup)["directory"] == str(backup)
+    refused = run("index", "--directory", index, "restore", backup)
+    assert refused.code == 73
+    (index / "data.mdb").unlink()
+    (index / "lock.mdb").unlink()
+    told("index", "--directory", index, "restore", backup)
+    assert contents_of(index) == contents_of(backup) == expected
+
+
+def test_compacting_refuses_an_open_index_and_keeps_all_of_a_closed_one(index: Path, tmp_path: Path) -> None:
+    with looked_at(index) as opened_index:
+        expected = everything(opened_index)
+        refused = run_apart("index", "--directory", index, "compact", "--in-place")
+        assert refused.code == 75
+        assert "open in another process" in refused.err
+        told("index", "--directory", index, "compact", tmp_path / "compacted", by=run_apart)
+    done = told("index", "--directory", index, "compact", "--in-place")
+    assert done["bytes"] <= done["bytes_before"]
+    assert contents_of(index) == contents_of(tmp_path / "compacted") == expected
+
+
+def test_an_export_to_standard_output_is_imported_from_standard_input(index: Path, tmp_path: Path) -> None:
+    exported = run_apart("index", "--directory", index, "export", "-").out
+    assert told("index", "--directory", tmp_path / "new", "import", "-", given=exported, by=run_apart) == {
+        "directory": str(tmp_path / "new"), "entered": 7, "already_known": 0,
+    }  # fmt: skip
+    assert contents_of(tmp_path / "new") == contents_of(index)
+
+
+def test_a_forgotten_document_is_logged_and_its_copies_are_unique_again(index: Path, tmp_path: Path) -> None:
+    done = run_apart("--set", "observe.log_format=json", "index", "--directory", index, "forget", "a", "--json")
+    assert done.code == 0
+    (forgotten,) = json.loads(done.out)["forgotten"]
+    (line,) = [json.loads(each) for each in done.err.splitlines() if each.startswith("{")]
+    assert (line["event"], line["id"], line["position"]) == ("forgotten", "a", forgotten["position"])
+    export, backup = tmp_path / "export.jsonl", tmp_path / "backup"
+    told("index", "--directory", index, "export", export)
+    told("index", "--directory", index, "backup", backup)
+    told("index", "--directory", tmp_path / "imported", "import", export)
+    (tmp_path / "again.jsonl").write_bytes(orjson.dumps({"id": "again", "text": TEXT}))
+    for directory in (index, backup, tmp_path / "imported"):
+        assert told("index", "--directory", directory, "verify")["sound"] is True
+        totals = told(
+            "--set", "index.distance_max=7", "filter", tmp_path / "again.jsonl",
+            "--out", tmp_path / f"out {directory.name}", "--index", directory,
+        )  # fmt: skip
+        assert (totals["unique"], totals["duplicate"]) == (1, 0)
+
+
+def test_an_index_rebuilt_from_files_with_other_settings_is_switched_to(
+    index: Path, corpus: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    changed = ("--set", "fingerprint.bits=128", "index", "--directory", index)
+    assert told(*changed, "rebuild", new, corpus)["records"] == 7
+    assert told(*changed, "rebuild", new, corpus) == {"directory": str(new), "records": 7, "already_known": 7}
+    assert run(*changed, "rebuild", index, corpus).code == 2
+    expected = contents_of(new)
+    with looked_at(index) as old:
+        streams = old.stream_names()
+        assert run_apart(*changed, "switch", new).code == 75
+    done = told(*changed, "rebuild", new, corpus, "--switch")
+    assert done["switched"]["former"] == str(index / FORMER_FILE)
+    assert contents_of(index) == expected
+    with looked_at(index) as switched:
+        assert switched.parameters.bits == 128
+        assert switched.stream_names() == streams
+    # The filter goes on behind what it has delivered, with the new settings.
+    with corpus.open("ab") as more:
+        more.write(orjson.dumps({"id": "late", "text": TEXT}) + b"\n")
+    totals = told("--set", "fingerprint.bits=128", "filter", corpus, "--out", tmp_path / "out", "--index", index)
+    assert (totals["documents"], totals["duplicate"]) == (1, 1)
+
+
+def test_an_index_rebuilt_from_an_export_matches_within_another_distance(index: Path, tmp_path: Path) -> None:
+    export = tmp_path / "export.jsonl.zst"
+    told("index", "--directory", index, "export", export)
+    arguments = ("--set", "index.distance_max=2", "index", "--directory", index, "rebuild", tmp_path / "new")
+    assert told(*arguments, "--export", export) == {
+        "directory": str(tmp_path / "new"), "records": 7, "already_known": 0,
+    }  # fmt: skip
+    assert parameters_of(tmp_path / "new").distance_max == 2
+    assert contents_of(tmp_path / "new") == contents_of(index)
+
+
+def test_files_that_changed_since_a_rebuild_was_begun_are_refused(index: Path, corpus: Path, tmp_path: Path) -> None:
+    told("index", "--directory", index, "rebuild", tmp_path / "new", corpus)
+    corpus.write_bytes(corpus.read_bytes().replace(b"word1 ", b"word2 "))
+    done = run("index", "--directory", index, "rebuild", tmp_path / "new", corpus)
+    assert done.code == 65
+    assert "are not those that the new index was begun with" in done.err
+
+
+@pytest.mark.parametrize(("moment", "commit"), [("before", 3), ("after", 3), ("after", 4)])
+def test_a_killed_import_leaves_an_index_that_verifies_and_goes_on_when_run_again(
+    moment: str, commit: int, tmp_path: Path
+) -> None:
+    first, second, export = tmp_path / "first", tmp_path / "second", tmp_path / "export.jsonl"
+    fingerprints = np.random.default_rng(5).integers(0, 2**64, 9_000, np.uint64).tolist()
+    filled(first, [Row(offset, fingerprint) for offset, fingerprint in enumerate(fingerprints)], batch_rows=3_000)
+    told("index", "--directory", first, "export", export)
+    arguments = ("index", "--directory", second, "import", export)
+    killed = run_apart(moment, commit, *arguments, module=("tests.support.doomed_command",))
+    assert killed.code == -signal.SIGKILL, killed.err
+    assert wrong(second) == {}
+    assert journal_rows(second) == (commit - 2 - (moment == "before")) * 4_096
+    known = journal_rows(second)
+    assert told(*arguments) == {"directory": str(second), "entered": 9_000 - known, "already_known": known}
+    assert wrong(second) == {}
+    assert everything_but_streams(second) == everything_but_streams(first)
+
+
+@pytest.mark.parametrize(("moment", "commit"), [("before", 3), ("after", 3), ("after", 7)])
+def test_a_killed_rebuild_leaves_an_index_that_verifies_and_goes_on_when_run_again(
+    moment: str, commit: int, tmp_path: Path
+) -> None:
+    file, first, second = tmp_path / "documents.jsonl", tmp_path / "first", tmp_path / "second"
+    file.write_bytes(b"\n".join([*documents(120), b""]))
+    settings = ("--set", "batch.records_max=20", "index", "--directory", tmp_path / "none", "rebuild")
+    told(*settings, first, file)
+    killed = run_apart(moment, commit, *settings, second, file, module=("tests.support.doomed_command",))
+    assert killed.code == -signal.SIGKILL, killed.err
+    assert wrong(second) == {}
+    decided = (commit - 2 - (moment == "before")) * 20
+    assert journal_rows(second) == decided
+    assert told(*settings, second, file)["already_known"] == decided
+    assert wrong(second) == {}
+    assert everything_but_streams(second) == everything_but_streams(first)
+
+
+def journal_rows(directory: Path) -> int:
+    with looked_at(directory) as index:
+        return index.statistics().journal_rows
+
+
+def everything_but_streams(directory: Path) -> tuple[object, ...]:
+    """Streams of files are drawn at random."""
+    with looked_at(directory) as index:
+        count = index.statistics().entries + index.statistics().exact_entries
+        found = [(each.id, each.position.offset, each.fingerprint) for each in index.documents(range(count)) if each]
+        names = index.stream_names()
+        applied = {(names[source.stream], source.partition): at for source, at in index.applied().items()}
+        return (index.statistics().journal_rows, found, applied)
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_a_fingerprint_read_back_from_hexadecimal_is_the_same(bits: int) -> None:
+    found = Fingerprinter(load(None, [f"fingerprint.bits={bits}"], {}).fingerprint).fingerprint([TEXT])
+    (text,) = hexadecimal(found.kinds, found.fingerprints)
+    assert text is not None
+    assert np.array_equal(from_hexadecimal(text, bits), found.fingerprints)
+
+
+def test_times_that_no_calendar_holds_are_left_out() -> None:
+    assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
+    assert time_text(NO_TIMESTAMP_MS) is None
+    assert time_text(2**62) is None

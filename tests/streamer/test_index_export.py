@@ -1,0 +1,159 @@
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.admission import Index
+from index.parameters import Parameters
+from streamer.errors import InputUnreadable
+from streamer.index_export import export, read_header, take_in
+from streamer.line_reader import lines
+from tests.support.entries import ONE, Row, ends_of, entries_of
+from tests.support.index_process import PARAMETERS
+from tests.support.indexes import MAP_BYTES_MAX, everything, filled, looked_at, mixed_rows, opened, wrong
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def nobody(_: int) -> None: ...
+
+
+def exported(directory: Path, file: Path) -> int:
+    with looked_at(directory) as index:
+        return export(index, file, nobody)
+
+
+def imported(file: Path, directory: Path) -> tuple[int, int]:
+    found = lines(file)
+    parameters, streams, _ = read_header(found, str(file))
+    with Index.open(directory, parameters, map_bytes_max=MAP_BYTES_MAX) as index:
+        return take_in(index, found, streams, str(file), nobody)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.integers(0, 120),
+    st.sampled_from([64, 128]),
+    st.sampled_from(["unique", "all"]),
+    st.sampled_from(["export.jsonl", "export.jsonl.zst"]),
+)
+def test_an_exported_index_comes_back_equal_and_a_second_time_changes_nothing(
+    seed: int, count: int, bits: int, insert: Any, name: str
+) -> None:
+    parameters = Parameters(bits, 2, insert, {"scheme": "a", "weight": "b"})
+    rows = mixed_rows(seed, count, bits)
+    with tempfile.TemporaryDirectory() as folder:
+        first, second, file = Path(folder) / "first", Path(folder) / "second", Path(folder) / name
+        filled(first, rows, parameters)
+        with opened(first, parameters) as index:
+            index.forget([row.id for row in rows[::9]])
+            expected = everything(index)
+        assert exported(first, file) == count
+        assert imported(file, second) == (count, 0)
+        assert imported(file, second) == (0, count)
+        with looked_at(second) as index:
+            assert index.parameters == parameters
+            assert everything(index) == expected
+        assert wrong(second) == {}
+        again = file.with_name("again.jsonl")
+        exported(second, again)
+        assert list(lines(again)) == list(lines(file))
+
+
+def test_an_export_may_be_compressed_by_others_and_ids_may_hold_anything(tmp_path: Path) -> None:
+    ids = ["\ud800 half a pair", 'quotes " and \n breaks', "汉字", "\x00"]
+    rows = [Row(offset, 0xFFFF << (16 * offset), id=id_) for offset, id_ in enumerate(ids)]
+    with opened(tmp_path / "first") as index:
+        index.admit(entries_of(rows), ends_of(rows))
+    exported(tmp_path / "first", tmp_path / "export.jsonl")
+    (tmp_path / "export.gz").write_bytes(gzip.compress((tmp_path / "export.jsonl").read_bytes()))
+    imported(tmp_path / "export.gz", tmp_path / "second")
+    with looked_at(tmp_path / "second") as index:
+        assert [document.id for document in index.documents(range(4)) if document] == ids
+
+
+def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_path: Path) -> None:
+    Index.open(tmp_path / "first", PARAMETERS, map_bytes_max=MAP_BYTES_MAX).close()
+    command = [sys.executable, "-m", "tests.support.index_process", str(tmp_path / "first"), "0", "1000"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        counts = []
+        for number in range(3):
+            acknowledged = int(process.stdout.readline())
+            counts.append(exported(tmp_path / "first", tmp_path / f"{number}.jsonl"))
+            assert counts[-1] >= acknowledged
+    for number, count in enumerate(counts):
+        imported(tmp_path / f"{number}.jsonl", tmp_path / str(number))
+        assert wrong(tmp_path / str(number)) == {}
+        with looked_at(tmp_path / str(number)) as index:
+            assert index.statistics().journal_rows == count
+            assert [applied.offset for applied in index.applied().values()] == [count]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda found: found[:-1], r"ends too early, behind line 61"),
+        (lambda found: [*found, found[-2]], r"line 63 cannot be read: there is more behind the last line"),
+        (lambda found: found[1:], r"is no export of an index"),
+        (lambda _: [], r"is no export of an index"),
+        (lambda found: [found[0].replace(b'"neardup_index_export":1', b'"neardup_index_export":2'), *found[1:]], r"version 2"),
+        (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
+        (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
+        (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),
+        (lambda found: [found[0], *found[2:]], r"is missing before it|does not stand before it"),
+    ],
+)  # fmt: skip
+def test_a_damaged_export_is_refused_and_what_was_read_verifies(change: Any, complaint: str, tmp_path: Path) -> None:
+    rows = [Row(offset, offset << 32, ONE) for offset in range(60)]
+    filled(tmp_path / "first", rows)
+    exported(tmp_path / "first", tmp_path / "export.jsonl")
+    found = (tmp_path / "export.jsonl").read_bytes().splitlines()
+    assert len(found) == 62
+    (tmp_path / "export.jsonl").write_bytes(b"".join(line + b"\n" for line in change(found)))
+    with pytest.raises(InputUnreadable, match=complaint):
+        imported(tmp_path / "export.jsonl", tmp_path / "second")
+    if (tmp_path / "second").exists():
+        assert wrong(tmp_path / "second") == {}
+
+
+def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
+    rows = [Row(7, 0x0123456789ABCDEF, ONE, time_ms=5, id="a", reason=1), Row(8, 0x0123456789ABCDEE, ONE, id="b")]
+    with opened(tmp_path / "index") as index:
+        index.begin(ONE, "news", 7)
+        index.admit(entries_of(rows), ends_of(rows), {ONE: b"\x01\x02"})
+        index.forget(["a"])
+    exported(tmp_path / "index", tmp_path / "export.jsonl")
+    header, *others = map(json.loads, (tmp_path / "export.jsonl").read_bytes().splitlines())
+    assert header == {
+        "neardup_index_export": 1,
+        "parameters": {"bits": 64, "distance_max": 3, "insert": "unique", "fingerprint": {}},
+        "streams": [["stream-one", "news"]],
+        "journal_rows": 2,
+    }
+    document = {
+        "number": 0,
+        "id": "a",
+        "time_ms": 5,
+        "kind": "near",
+        "fingerprint": "0123456789abcdef",
+        "forgotten": True,
+    }
+    position = {"stream": 0, "partition": 0, "original": 0}
+    assert others == [
+        {**position, "offset": 7, "verdict": "unique", "reason": 1, **document},
+        {**position, "offset": 8, "verdict": "duplicate", "reason": 0, "distance": 1},
+        {"applied": [[0, 0, 9, "0102"]]},
+    ]
