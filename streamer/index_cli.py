@@ -247,7 +247,7 @@ def export(settings: config.Settings, file: Path, as_json: bool) -> None:
 @click.pass_obj
 def import_command(settings: config.Settings, file: Path, as_json: bool) -> None:
     """Enter an export into the index, a new one or one made with the same settings. Known positions are left alone."""
-    entered, known = _imported(settings, file, None)
+    entered, known = _imported(settings, file)
     _shown(
         {"directory": str(settings.index.directory), "entered": entered, "already_known": known},
         as_json,
@@ -255,18 +255,25 @@ def import_command(settings: config.Settings, file: Path, as_json: bool) -> None
     )
 
 
-def _imported(settings: config.Settings, file: Path, distance_max: int | None) -> tuple[int, int]:
-    """`distance_max`: that of a new index, if another than the exported one's."""
+def _imported(settings: config.Settings, file: Path, *, by_settings: bool = False) -> tuple[int, int]:
+    """How many positions were entered, and how many were known.
+
+    by_settings  a new index gets the distance_max of the settings, all else of which must be what was exported
+    """
     from dataclasses import replace
 
     from index.admission import Index
+    from index.parameters import require_equal
     from streamer import index_export, index_tables
+    from streamer.fingerprint import Fingerprinter
     from streamer.line_reader import lines
+    from streamer.wiring import parameters_of
 
     found = lines(file)
     parameters, streams, total = index_export.read_header(found, str(file))
-    if distance_max is not None:
-        parameters = replace(parameters, distance_max=distance_max)
+    if by_settings:
+        parameters = replace(parameters, distance_max=settings.index.distance_max)
+        require_equal(parameters, parameters_of(settings, Fingerprinter(settings.fingerprint)), str(file))
     with (
         Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max) as index,
         index_tables.progress_bar("importing", total) as progress,
@@ -307,7 +314,7 @@ def rebuild(
     new = _at(settings, directory)
     done: dict[str, Any] = {"directory": str(directory)}
     if export_file is not None:
-        entered, known = _imported(new, export_file, settings.index.distance_max)
+        entered, known = _imported(new, export_file, by_settings=True)
         done |= {"records": entered + known, "already_known": known}
     else:
         done |= _rebuilt(settings, new, files)

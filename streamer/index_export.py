@@ -30,7 +30,7 @@ from index.store import Transaction
 from index.transfer import Record, Taking, portions, records
 from streamer.errors import InputUnreadable
 from streamer.fingerprint import from_hexadecimal
-from streamer.index_tools import parameters_of
+from streamer.index_tools import parameters_as_json
 from streamer.line_reader import STANDARD_INPUT
 
 EXPORT_VERSION = 1
@@ -158,7 +158,7 @@ class _Reading:
 def _header(transaction: Transaction, parameters: Parameters, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "neardup_index_export": EXPORT_VERSION,
-        "parameters": parameters_of(parameters),
+        "parameters": parameters_as_json(parameters),
         "streams": list(names.items()),
         "journal_rows": contents.counters(transaction).journal_rows,
     }

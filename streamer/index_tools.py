@@ -58,7 +58,7 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
     entries = found.entries + found.exact_entries
     return {
         "directory": str(settings.index.directory),
-        "parameters": parameters_of(index.parameters),
+        "parameters": parameters_as_json(index.parameters),
         "entries": found.entries,
         "exact_entries": found.exact_entries,
         "forgotten": found.forgotten,
@@ -109,7 +109,7 @@ def _fullness(index: Index) -> dict[str, Any]:
     }
 
 
-def parameters_of(parameters: Parameters) -> dict[str, Any]:
+def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
     """The parameters for machines."""
     return {
         "bits": parameters.bits,

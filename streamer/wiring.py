@@ -26,13 +26,18 @@ def open_index(settings: Settings, fingerprinter: Fingerprinter) -> Index:
     """The index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem."""
     return Index.open(
         settings.index.directory,
-        Parameters(
-            bits=settings.fingerprint.bits,
-            distance_max=settings.index.distance_max,
-            insert=settings.index.insert,
-            fingerprint=fingerprinter.stamp(),
-        ),
+        parameters_of(settings, fingerprinter),
         map_bytes_max=settings.index.map_bytes_max,
+    )
+
+
+def parameters_of(settings: Settings, fingerprinter: Fingerprinter) -> Parameters:
+    """What an index is stamped with that is built by these settings."""
+    return Parameters(
+        bits=settings.fingerprint.bits,
+        distance_max=settings.index.distance_max,
+        insert=settings.index.insert,
+        fingerprint=fingerprinter.stamp(),
     )
 
 

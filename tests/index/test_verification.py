@@ -1,5 +1,7 @@
 """Each way in which an index can be damaged is found, and nothing is found in a sound one."""
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index import contents
+from index.admission import Index
 from index.blocks import buckets_of
 from index.copies import structure_problems
 from index.entry import Kind, Verdict
@@ -28,8 +31,11 @@ from index.layout import (
 )
 from index.parameters import Parameters
 from index.store import DATA_FILE, Transaction
-from tests.support.indexes import filled, findings, looked_at, mixed_rows, opened, wrong
+from index.verification import verify
+from tests.support.index_process import DOCUMENTS, PARAMETERS
+from tests.support.indexes import MAP_BYTES_MAX, filled, findings, looked_at, mixed_rows, opened, wrong
 
+ROOT = Path(__file__).resolve().parents[2]
 ROWS = mixed_rows(11, 200)
 
 
@@ -57,6 +63,28 @@ def test_a_sound_index_verifies(seed: int, count: int, bits: int, distance_max: 
     assert found["documents"].examined == statistics.entries + statistics.exact_entries + len(forgotten)
     assert found["blocks"].examined == statistics.entries * (bits // 16) + statistics.exact_entries
     assert found["journal"].examined == statistics.journal_rows == count
+
+
+def test_an_index_verifies_at_every_moment_while_another_process_writes(tmp_path: Path) -> None:
+    Index.open(tmp_path, PARAMETERS, map_bytes_max=MAP_BYTES_MAX).close()
+    command = [sys.executable, "-m", "tests.support.index_process", str(tmp_path), "0", "1000"]
+    moments = []
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        with looked_at(tmp_path) as index:
+            for number, _ in enumerate(process.stdout):
+                if number % 5:
+                    continue
+                found, problems = index.inspect(lambda t: (verify(t, index.parameters), structure_problems(tmp_path)))
+                assert [finding.examples for finding in found if finding.wrong] == []
+                assert problems == []
+                moments.append(next(finding.examined for finding in found if finding.check == "journal"))
+    assert len(set(moments)) > 3
+    assert findings(tmp_path)["journal"].examined == DOCUMENTS
 
 
 def near_number(transaction: Transaction) -> int:

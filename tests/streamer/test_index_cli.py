@@ -284,6 +284,23 @@ def test_an_index_rebuilt_from_an_export_matches_within_another_distance(index: 
     assert contents_of(tmp_path / "new") == contents_of(index)
 
 
+def test_an_export_is_not_taken_over_by_an_index_of_other_settings(index: Path, corpus: Path, tmp_path: Path) -> None:
+    export = tmp_path / "export.jsonl"
+    told("index", "--directory", index, "export", export)
+    changed = ("--set", "fingerprint.features_min=3", "index", "--directory", index)
+    done = run(*changed, "rebuild", tmp_path / "new", "--export", export)
+    assert done.code == 78
+    assert "fingerprint.features_min: stored 20, asked 3" in done.err
+    assert not (tmp_path / "new").exists()
+    nearer = ("--set", "index.distance_max=3", "index", "--directory", tmp_path / "none")
+    told(*nearer, "rebuild", tmp_path / "other", corpus)
+    before = contents_of(tmp_path / "other")
+    done = run("index", "--directory", tmp_path / "other", "import", export)
+    assert done.code == 78
+    assert "distance_max: stored 3, asked 7" in done.err
+    assert contents_of(tmp_path / "other") == before
+
+
 def test_files_that_changed_since_a_rebuild_was_begun_are_refused(index: Path, corpus: Path, tmp_path: Path) -> None:
     told("index", "--directory", index, "rebuild", tmp_path / "new", corpus)
     corpus.write_bytes(corpus.read_bytes().replace(b"word1 ", b"word2 "))
