@@ -90,7 +90,7 @@ class Index:
         journal            False: positions are neither looked up nor noted, so that deciding is no longer idempotent.
                            Only a test of the tests wants that.
 
-        Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexDamaged, IndexFull.
+        Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
         """
         if parameters is None and not read_only:
             raise ValueError("an index opened for writing needs its parameters")

@@ -34,4 +34,4 @@ class IndexExists(IndexProblem):
 
 
 class IndexInUse(IndexProblem):
-    """Another process has the index open, and its file was to be replaced."""
+    """Another process has the index open where its file was to be replaced; or it was replaced just now."""

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import lmdb
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull, IndexMissing, IndexProblem
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.layout import Table
 
 MAP_BYTES_MIN = 2**20
@@ -141,7 +141,7 @@ class Store:
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
-        """Open or create. Raises IndexMissing, AlreadyOpen, IndexDamaged, FormatUnknown."""
+        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown."""
         if not MAP_BYTES_MIN <= map_bytes_initial <= map_bytes_max:
             raise ValueError(f"{MAP_BYTES_MIN} <= map_bytes_initial <= map_bytes_max must hold")
         self._directory = directory
@@ -176,6 +176,11 @@ class Store:
         except (lmdb.VersionMismatchError, lmdb.InvalidError) as problem:
             raise FormatUnknown(
                 f"{self._directory / DATA_FILE} is not a file this program can read: {problem}"
+            ) from problem
+        except lmdb.InvalidParameterError as problem:
+            # What LMDB says of an empty lock file: `copies.replace` leaves one where it is killed.
+            raise IndexInUse(
+                f"The index in {self._directory} was being replaced, and that was broken off. Open it again."
             ) from problem
         except lmdb.Error as problem:
             raise self._named(problem) from problem

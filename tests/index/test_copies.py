@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 60
 
 
-def process(module: str, *arguments: object) -> "subprocess.Popen[str]":
+def process(module: str, *arguments: object, errors: int | None = None) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", f"tests.support.{module}", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
 def contents_of(directory: Path) -> tuple[object, ...]:
@@ -162,11 +162,12 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
         switcher.stdin.flush()
         assert switcher.stdout.readline() == "held\n"
         begin = time.monotonic()
-        with process("index_process", old, 1, 3) as waiter:
-            output, _ = waiter.communicate("\n", timeout=WAIT_SECONDS)
+        with process("index_process", old, 1, 3, errors=subprocess.PIPE) as waiter:
+            output, complaint = waiter.communicate("\n", timeout=WAIT_SECONDS)
         assert time.monotonic() - begin > 0.5
     assert waiter.returncode == (0 if place == "never" else 1)
     if waiter.returncode:
+        assert "IndexInUse" in complaint
         with process("index_process", old, 1, 3) as waiter:
             output, _ = waiter.communicate("\n", timeout=WAIT_SECONDS)
     assert output.split() == ["open", *(str(BATCH_ROWS * (batch + 1)) for batch in range(3))]

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from index.admission import Index
 from index.entry import Kind, Verdict
 from index.parameters import Parameters
+from index.store import Transaction
 from tests.support.answers import answers_of
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.index_process import DOCUMENTS
@@ -67,6 +69,23 @@ def test_a_forgotten_original_takes_the_duplicates_that_entered_along(tmp_path: 
         assert [document.id for document in index.forget(["a", "d"])] == ["a", "b", "d"]
         assert admit(index, Row(4, 1), Row(5, FAR + 1)) == [Verdict.UNIQUE, Verdict.DUPLICATE]
     assert wrong(tmp_path) == {}
+
+
+def test_what_enters_between_the_last_look_and_the_removal_is_forgotten_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as index:
+        admit(index, Row(0, 5, id="a"))
+        write = index._store.write
+
+        def late(operation: Callable[[Transaction], object]) -> object:
+            monkeypatch.setattr(index._store, "write", write)
+            admit(index, Row(1, FAR, id="a"))
+            return write(operation)
+
+        monkeypatch.setattr(index._store, "write", late)
+        assert [document.number for document in index.forget(["a"])] == [0, 1]
+        assert index.statistics().entries == 0
 
 
 def test_documents_are_found_by_their_ids_oldest_first(tmp_path: Path) -> None:
