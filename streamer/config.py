@@ -7,12 +7,13 @@ variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from jsonpointer import JsonPointer, JsonPointerException
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from streamer.errors import SettingsError
+from streamer.recipes import RECIPES
 from streamer.setting_values import Relation, RelationsBroken, gather, nested, problem_lines
 
 HEADERS_BYTES_MAX = 64 * 2**10
@@ -45,6 +46,13 @@ Topic = Annotated[
 ]
 Server = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/,]+):[0-9]{1,5}$", title="host:port")]
 Pointer = Annotated[str, AfterValidator(_pointer), Field(title="a JSON pointer such as /text or /meta/title")]
+TagFactors = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z]{1,4}=[0-9]{1,2}(\.[0-9]{1,3})?(,[a-z]{1,4}=[0-9]{1,2}(\.[0-9]{1,3})?)*$",
+        title="tag=factor pairs below 100, parted by commas, such as n=2,v=1.5",
+    ),
+]
 
 
 class Section(BaseModel):
@@ -158,6 +166,35 @@ class Fingerprint(Section):
     features_min: int = Field(
         20, ge=1, description="A document with fewer distinct features is matched only by equal normalised text."
     )
+    recipe: Literal["default", "classic", "improved-1", "improved-2"] = Field(
+        "default",
+        description="A published way to weigh words; what it sets (docs/methods.md) gives way to what is set.",
+    )
+    idf: str | None = Field(
+        None,
+        min_length=1,
+        title='"jieba" or the path of a table',
+        description="Rare words count more: jieba's frozen table for Chinese, or one made by `streamer idf build`.",
+    )
+    topic_length: bool = Field(False, description="Words as long as topic words are count up to twice (1 + len).")
+    word_length: bool = Field(False, description="The longest words of a document count twice, the shortest once.")
+    part_of_speech: TagFactors | None = Field(None, description="Words count by their tag in jieba's dictionary.")
+    marker_factor: int = Field(
+        1, ge=1, le=100, description="Words in a sentence that sums up or turns the text count so many times."
+    )
+    markers: File | None = Field(None, description="File of words and phrases that mark such a sentence, one a line.")
+    title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
+    dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
+    stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
+    markup: Literal["none", "html"] = Field("none", description="What is taken off a text before all else.")
+    simplify: bool = Field(False, description="Traditional Chinese characters count as their Simplified forms.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recipe_fills_in(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and isinstance(given.get("recipe"), str):
+            return {**RECIPES.get(given["recipe"], {}), **given}
+        return given
 
 
 class Index(Section):

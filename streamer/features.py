@@ -6,12 +6,14 @@ spaces yield overlapping shingles of characters (`text.Rule` says which characte
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import logging
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -29,10 +31,12 @@ class Words:
 
     words   the words of all texts, one after the other
     bounds  int64 [n + 1], text i has words[bounds[i]:bounds[i + 1]]
+    starts  int64 [words], where each begins among the characters
     """
 
     words: list[str]
     bounds: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,25 @@ def segmenter(name: Literal["rjieba", "jieba"]) -> Segmenter:
     return _rjieba() if name == "rjieba" else _jieba()
 
 
+def segmenter_with(
+    name: Literal["rjieba", "jieba"], entries: Sequence[tuple[str, int | None]], digest: str
+) -> Segmenter:
+    """A segmenter of its own that knows more words: (word, frequency; None: enough to be cut out as one word).
+
+    `digest` stands for the entries in the name of the dictionary.
+    """
+    found = _rjieba(entries) if name == "rjieba" else _jieba(entries)
+    return Segmenter(found.cut, f"{found.dictionary} and {digest}")
+
+
+def jieba_file(path: str) -> bytes:
+    """A file of the installed jieba, such as its dictionary `dict.txt` (word frequency tag); jieba is not loaded."""
+    found = importlib.util.find_spec("jieba")
+    assert found is not None
+    assert found.origin is not None
+    return (Path(found.origin).parent / path).read_bytes()
+
+
 def words(texts: Sequence[str], name: Literal["rjieba", "jieba"], character_shingle_size: int) -> list[list[str]]:
     """The words of every text, in reading order; an empty list for a text without letters and digits."""
     found = split(fold(texts), segmenter(name), character_shingle_size)
@@ -71,12 +94,12 @@ def split(characters: Characters, han: Segmenter, character_shingle_size: int) -
     begins[characters.bounds] = True
     starts = _starts(resolved, codepoints, begins, han)
     if starts.size == 0:
-        return Words([], np.zeros(len(characters.bounds), np.int64))
+        return Words([], np.zeros(len(characters.bounds), np.int64), starts)
     lengths = np.add.reduceat(resolved != Rule.SEPARATOR, starts, dtype=np.int64)
     if (resolved == Rule.UNSPACED).any():
         starts, lengths = _shingle(starts, lengths, resolved[starts] == Rule.UNSPACED, begins, character_shingle_size)
     bounds = np.searchsorted(starts, characters.bounds).astype(np.int64, copy=False)
-    return Words(_strings(codepoints, starts, lengths), bounds)
+    return Words(_strings(codepoints, starts, lengths), bounds, starts)
 
 
 def _starts(
@@ -146,14 +169,20 @@ def _strings(
     return decode(spaced[:-1]).split(" ")
 
 
-def _rjieba() -> Segmenter:
+def _rjieba(entries: Sequence[tuple[str, int | None]] = ()) -> Segmenter:
     import rjieba
 
     # The dictionary is compiled in and cannot be read out: the release stands for it.
-    return Segmenter(rjieba.cut, f"rjieba {importlib.metadata.version('rjieba')}")
+    release = f"rjieba {importlib.metadata.version('rjieba')}"
+    if not entries:
+        return Segmenter(rjieba.cut, release)
+    own = rjieba.Jieba()
+    for word, frequency in entries:
+        own.add_word(word, frequency, None)
+    return Segmenter(own.cut, release)
 
 
-def _jieba() -> Segmenter:
+def _jieba(entries: Sequence[tuple[str, int | None]] = ()) -> Segmenter:
     """jieba without its habits: no line on standard error, no cache file that anybody may have put into /tmp."""
     with warnings.catch_warnings():
         # Its own sources and its use of pkg_resources warn; neither is ours to mend.
@@ -166,4 +195,6 @@ def _jieba() -> Segmenter:
         dictionary.seek(0)
         tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(dictionary)
     tokenizer.initialized = True
+    for word, frequency in entries:
+        tokenizer.add_word(word, frequency)
     return Segmenter(tokenizer.lcut, f"jieba {jieba.__version__} sha256 {digest}")

@@ -24,8 +24,9 @@ class Prints:
 def fingerprint_documents(fingerprinter: Fingerprinter, documents: Sequence[Document | DeadLetter]) -> Prints:
     """Fingerprint what could be decoded; what could not keeps its reason and becomes Kind.DEAD_LETTER."""
     decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
+    readable = [document for document in documents if isinstance(document, Document)]
     found: Fingerprints = fingerprinter.fingerprint(
-        [document.text for document in documents if isinstance(document, Document)]
+        [document.text for document in readable], [document.title for document in readable]
     )
     count = len(documents)
     kinds = np.full(count, Kind.DEAD_LETTER, dtype=np.uint8)

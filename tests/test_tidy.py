@@ -18,6 +18,8 @@ ONLY_IMPORTERS = {
     "jieba": {"streamer.features"},
     "rjieba": {"streamer.features"},
     "prometheus_client": {"streamer.metrics"},
+    "opencc": {"streamer.normalisation"},
+    "selectolax": {"streamer.normalisation"},
 }
 
 LAYERS = (
@@ -35,11 +37,13 @@ LAYERS = (
     ("broker_clients", "output_folder", "line_reader"),
     ("route",),
     ("document", "fingerprint"),
-    ("features",),
+    ("word_factors", "simhash"),
+    ("word_tables", "normalisation"),
+    ("weights", "features"),
     ("text",),
     ("transport",),
     ("record", "reason", "config"),
-    ("setting_values",),
+    ("setting_values", "recipes"),
     ("errors",),
 )
 

@@ -1,0 +1,153 @@
+"""Hashes and weights of features -> fingerprints: SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007) in plain numpy.
+
+All sums are sums of integers, so the order of features, the batch and the machine change nothing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.text import ragged
+from streamer.weights import FACTOR_UNIT
+
+WEIGHT_UNIT = FACTOR_UNIT
+"""Logarithmic weights are counted in this fraction of one."""
+
+# Byte lanes count to 255, so no segment of equally weighted features is longer.
+_SEGMENT_FEATURES = 255
+_SLICE_FEATURES = 64 * _SEGMENT_FEATURES
+_SPREAD = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").view("<u8").ravel()
+"""A byte's eight bits as the eight bytes of one number, bit i in byte i."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The different features of n texts, each once.
+
+    hashes  uint64 [features, lanes], text after text, in no particular order within one
+    counts  int64 [features], how often the text holds it (tf)
+    totals  int64 [features], the weights of its occurrences added up
+    texts   int64 [features], ascending
+    bounds  int64 [n + 1]
+    """
+
+    hashes: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.int64]
+    totals: npt.NDArray[np.int64]
+    texts: npt.NDArray[np.int64]
+    bounds: npt.NDArray[np.int64]
+
+
+def shingle(
+    hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], size: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Hashes of the runs of `size` consecutive words of each text, and the texts' bounds among them.
+
+    A text with fewer words, but any, has one shingle: all of them. The hash of words w1 ... wk is a chain,
+    a0 = 0, ai = mix(a(i-1) + wi + 0x9E3779B97F4A7C15), with the finaliser of SplitMix64 as `mix` (Steele, Lea, Flood
+    2014; Stafford's variant 13), lane by lane: it depends on the order of the words and on each of them bijectively.
+    """
+    word_counts = np.diff(bounds)
+    counts = np.maximum(word_counts - (size - 1), np.minimum(word_counts, 1))
+    shingle_bounds = np.concatenate([[0], np.cumsum(counts)])
+    starts = ragged(bounds[:-1], counts)
+    ends = np.repeat(bounds[1:], counts)
+    chain = np.zeros((len(starts), hashes.shape[1]), np.uint64)
+    for step in range(size):
+        present = starts + step < ends
+        if present.all():
+            chain = _mix(chain + hashes[starts + step])
+        else:
+            chain[present] = _mix(chain[present] + hashes[starts[present] + step])
+    return chain, shingle_bounds
+
+
+def count_distinct(
+    hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None
+) -> Distinct:
+    """Gather equal features of each text. At most 65,536 texts. An occurrence without weights weighs 1."""
+    texts = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    # One sort for all texts: the text's number above 48 bits of the hash.
+    keys = (texts.astype(np.uint64) << np.uint64(48)) | (hashes[:, 0] & np.uint64(0xFFFF_FFFF_FFFF))
+    order = np.argsort(keys)
+    equal, equal_keys = _equals_previous(hashes[order]), keys[order][1:] == keys[order][:-1]
+    if (equal[1:] != equal_keys).any() and (equal_keys & ~equal[1:]).any():
+        # Two features of a text agree in 48 bits, so equal ones need not be neighbours.
+        order = np.lexsort((*hashes.T, texts))
+        equal = _equals_previous(hashes[order])
+    sorted_texts = texts[order]
+    equal[1:] &= sorted_texts[1:] == sorted_texts[:-1]
+    firsts = np.flatnonzero(~equal)
+    counts = np.diff(firsts, append=len(order))
+    return Distinct(
+        hashes[order[firsts]],
+        counts,
+        counts if weights is None or not len(firsts) else np.add.reduceat(weights[order], firsts),
+        sorted_texts[firsts],
+        np.searchsorted(sorted_texts[firsts], np.arange(len(bounds))),
+    )
+
+
+def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """1 + ln tf in units of 1 / WEIGHT_UNIT, rounded to the nearest: int64 [features]."""
+    return np.rint((1.0 + np.log(counts)) * WEIGHT_UNIT).astype(np.int64)
+
+
+def simhash(
+    hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """Bit i of a text's fingerprint is 1 where its sum i is over 0; a sum of 0 gives 0. uint64 [n, lanes]."""
+    positive = bit_sums(hashes, weights, bounds) > 0
+    return np.packbits(positive, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def bit_sums(
+    hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Sum i of a text: over its features, + weight where bit i of the hash is 1, else - weight.
+
+    hashes   uint64 [features, lanes]
+    weights  int64 [features], 0 or more; fastest where equal ones of a text are neighbours
+    bounds   int64 [n + 1], text j has the features bounds[j]:bounds[j + 1]
+    Returns int64 [n, 64 * lanes], exact while the weights of a text add up to less than 2**62.
+
+    The bits of a hash byte are spread to eight byte counters in one number, and features of one text and weight are
+    counted by adding such numbers: eight bits at once, 255 features at most.
+    """
+    lanes = hashes.shape[1]
+    sums = np.zeros((len(bounds) - 1, 64 * lanes), np.int64)
+    totals = np.zeros(len(bounds) - 1, np.int64)
+    octets = hashes.astype("<u8", copy=False).view(np.uint8)
+    starting = np.zeros(len(hashes) + 1, np.bool_)
+    starting[bounds] = True
+    starting[1:-1] |= weights[1:] != weights[:-1]
+    starting[::_SEGMENT_FEATURES] = True
+    for begin in range(0, len(hashes), _SLICE_FEATURES):
+        end = min(begin + _SLICE_FEATURES, len(hashes))
+        starts = np.flatnonzero(starting[begin:end])
+        spread = _SPREAD[octets[begin:end].T]
+        counted = np.add.reduceat(spread, starts, axis=1)
+        counters = np.ascontiguousarray(counted.T).view(np.uint8).astype(np.int64)
+        segment_weights = weights[begin + starts]
+        segment_texts = np.searchsorted(bounds, begin + starts, side="right") - 1
+        texts_begin = np.flatnonzero(np.diff(segment_texts, prepend=-1))
+        rows = segment_texts[texts_begin]
+        sums[rows] += np.add.reduceat(counters * segment_weights[:, None], texts_begin, axis=0)
+        segment_lengths = np.diff(starts, append=end - begin)
+        totals[rows] += np.add.reduceat(segment_lengths * segment_weights, texts_begin)
+    return 2 * sums - totals[:, None]
+
+
+def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def _equals_previous(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    equal = np.zeros(len(rows), np.bool_)
+    equal[1:] = (rows[1:] == rows[:-1]).all(axis=1)
+    return equal
