@@ -79,8 +79,9 @@ class Result:
 class Texts:
     """The texts of a set, fingerprinted once per way to hash them; short ones anew for every `features_min`."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], titles: Sequence[str] | None = None) -> None:
         self.texts = texts
+        self.titles = titles if titles is not None else [""] * len(texts)
         self._known: dict[config.Fingerprint, tuple[Fingerprints, float]] = {}
 
     def __len__(self) -> int:
@@ -92,13 +93,14 @@ class Texts:
         if plain not in self._known:
             fingerprinter = Fingerprinter(plain)
             begin = time.perf_counter()
-            prints = fingerprinter.fingerprint(self.texts)
+            prints = fingerprinter.fingerprint(self.texts, self.titles)
             self._known[plain] = prints, time.perf_counter() - begin
         prints, seconds = self._known[plain]
         short = np.flatnonzero(prints.feature_counts < chosen.features_min)
         if len(short) == 0:
             return prints, seconds
-        again = Fingerprinter(chosen).fingerprint([self.texts[row] for row in short.tolist()])
+        rows = short.tolist()
+        again = Fingerprinter(chosen).fingerprint([self.texts[row] for row in rows], [self.titles[row] for row in rows])
         kinds, reasons, fingerprints = prints.kinds.copy(), prints.reasons.copy(), prints.fingerprints.copy()
         kinds[short], reasons[short], fingerprints[short] = again.kinds, again.reasons, again.fingerprints
         return Fingerprints(kinds, reasons, fingerprints, prints.feature_counts), seconds
@@ -110,7 +112,7 @@ class Stream:
     def __init__(self, folder: Path) -> None:
         rows = list(read_lines(folder / "docs.jsonl.xz"))
         self.name = folder.name
-        self.texts = Texts([row["text"] for row in rows])
+        self.texts = Texts([row["text"] for row in rows], [row.get("title") or "" for row in rows])
         numbers = {row["id"]: number for number, row in enumerate(rows)}
         floor, pair_rows = read_table(folder / "pairs.tsv.gz")
         self.floor = float(floor.rsplit(maxsplit=1)[-1])

@@ -13,6 +13,7 @@ import regex
 from index.entry import Kind
 from streamer import config
 from streamer.fingerprint import Fingerprints
+from streamer.recipes import RECIPES
 from streamer.text import normalise
 
 Insert = Literal["unique", "all"]
@@ -24,9 +25,26 @@ UNIQUE_BELOW = 0.5
 """Below this similarity with every earlier document it is unique; between the two lies the grey."""
 
 _NAME = re.compile(
-    r"(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf-(?P<bits>64|128)-(?P<distance>\d+)"
-    r"(?P<rest>(-(min|chars)\d+|-unique|-all|-jieba|-rjieba)*)"
+    r"((?P<recipe>classic|improved-1|improved-2)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
+    r"-(?P<bits>64|128)-(?P<distance>\d+)"
+    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-rjieba|-idf|-topic|-length|-simplify|-html"
+    r"|-pos([a-z]+[0-9.]+)+)*)"
 )
+_SWITCHES: dict[str, tuple[str, object]] = {
+    "jieba": ("segmenter", "jieba"),
+    "rjieba": ("segmenter", "rjieba"),
+    "idf": ("idf", "jieba"),
+    "topic": ("topic_length", True),
+    "length": ("word_length", True),
+    "simplify": ("simplify", True),
+    "html": ("markup", "html"),
+}
+_NUMBERS = {
+    "min": "features_min",
+    "chars": "character_shingle_size",
+    "markers": "marker_factor",
+    "title": "title_factor",
+}
 _TOKEN = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",
     regex.VERSION1,
@@ -47,16 +65,19 @@ class Setting:
         """The name that `parse` reads back."""
         chosen = self.fingerprint
         kind = "words" if chosen.features == "words" else f"shingles{chosen.shingle_words}"
-        return (
-            f"{kind}-{chosen.weight}-{chosen.bits}-{self.distance_max}-min{chosen.features_min}"
-            f"-chars{chosen.character_shingle_size}-{chosen.segmenter}-{self.insert}"
-        )
+        numbers = {word: getattr(chosen, key) for word, key in _NUMBERS.items()}
+        switched = [f"-{word}{number}" for word, number in numbers.items() if number > 1 or word in ("min", "chars")]
+        switched += [f"-{word}" for word, (key, value) in _SWITCHES.items() if getattr(chosen, key) == value]
+        if chosen.part_of_speech is not None:
+            switched.append("-pos" + chosen.part_of_speech.replace("=", "").replace(",", ""))
+        return f"{kind}-{chosen.weight}-{chosen.bits}-{self.distance_max}{''.join(switched)}-{self.insert}"
 
 
 def parse(name: str) -> Setting:
-    """`words|shinglesK - tf|log-tf - 64|128 - distance_max`, then any of `-minN -charsN -jieba -unique -all`.
+    """`words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order.
 
-    What is not named stays as the product ships it; `default` is that altogether. Raises ValueError.
+    Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `unique` or
+    `all`. What is not named stays as the product ships it; `default` is that altogether. Raises ValueError.
     """
     shipped, shipped_index = config.Fingerprint(), config.Index()
     if name == "default":
@@ -64,22 +85,27 @@ def parse(name: str) -> Setting:
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
-    values: dict[str, object] = shipped.model_dump()
-    values["features"] = "words" if match["features"] == "words" else "shingles"
+    # A setting is known by what it does: a recipe is spelt out.
+    values = shipped.model_dump() | dict(RECIPES[match["recipe"] or "default"])
+    if match["features"]:
+        values["features"] = "words" if match["features"] == "words" else "shingles"
+        values["weight"] = "log-tf" if match["log"] else "tf"
     if match["shingle_words"]:
         values["shingle_words"] = int(match["shingle_words"])
-    values["weight"] = "log-tf" if match["log"] else "tf"
     values["bits"] = int(match["bits"])
     insert: Insert = shipped_index.insert
     for part in filter(None, match["rest"].split("-")):
+        word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")
         if part in ("unique", "all"):
             insert = "unique" if part == "unique" else "all"
-        elif part in ("jieba", "rjieba"):
-            values["segmenter"] = part
-        elif part.startswith("min"):
-            values["features_min"] = int(part[3:])
+        elif part in _SWITCHES:
+            key, value = _SWITCHES[part]
+            values[key] = value
+        elif word in _NUMBERS:
+            values[_NUMBERS[word]] = int(number)
         else:
-            values["character_shingle_size"] = int(part[5:])
+            pairs = re.findall(r"([a-z]+)([0-9.]+)", part.removeprefix("pos"))
+            values["part_of_speech"] = ",".join(f"{tag}={factor}" for tag, factor in pairs)
     return Setting(config.Fingerprint.model_validate(values), int(match["distance"]), insert)
 
 

@@ -32,6 +32,7 @@ from bench.scoring import (
 from index.entry import Kind
 from streamer import config
 from streamer.fingerprint import Fingerprints
+from streamer.recipes import RECIPES
 
 
 def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
@@ -63,10 +64,28 @@ def test_a_full_name_says_everything() -> None:
     assert (setting.distance_max, setting.insert) == (7, "all")
 
 
-@pytest.mark.parametrize("name", ["words-tf-64-3", "words-logtf-128-0-min4", "shingles2-log-tf-64-7-all", "default"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "words-tf-64-3",
+        "words-logtf-128-0-min4",
+        "shingles2-log-tf-64-7-all",
+        "default",
+        "classic-64-3",
+        "improved-1-128-4-all",
+        "improved-2-64-3-min8",
+        "shingles3-tf-64-5-idf-topic-length-markers3-title2-posn2vn1.5-simplify-html-jieba-chars3",
+    ],
+)
 def test_a_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
     setting = parse(name)
     assert parse(setting.name) == setting
+
+
+def test_a_recipe_is_what_it_sets() -> None:
+    for recipe in ("classic", "improved-1", "improved-2"):
+        spelt_out = config.Fingerprint.model_validate(dict(RECIPES[recipe]))
+        assert parse(f"{recipe}-64-3").fingerprint == spelt_out
 
 
 @pytest.mark.parametrize("name", ["", "words", "words-tf-65-3", "bigrams-tf-64-3", "words-tf-64-3-maybe"])
