@@ -12,6 +12,7 @@ from index.errors import IndexProblem
 from streamer import config
 from streamer.errors import StreamerError
 from streamer.index_cli import index_group
+from streamer.method_commands import calibrate, evaluate, idf
 
 EXIT_INTERRUPTED = 130
 
@@ -147,7 +148,8 @@ def config_check(context: click.Context) -> None:
     click.echo("the settings hold together")
 
 
-cli.add_command(index_group)
+for command in (index_group, idf, evaluate, calibrate):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import xxhash
 
 from index.entry import Kind
 from streamer import config
-from streamer.features import Segmenter, segmenter, segmenter_with, split
+from streamer.features import Segmenter, Words, segmenter, segmenter_with, split
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
 from streamer.simhash import count_distinct, log_weights, shingle, simhash
@@ -92,6 +92,10 @@ class Fingerprinter:
             np.concatenate([part.fingerprints for part in parts]),
             np.concatenate([part.feature_counts for part in parts]),
         )
+
+    def words(self, texts: Sequence[str]) -> Words:
+        """The words that fingerprints of these texts are made of, stop words included, in reading order."""
+        return split(self._normaliser.characters(texts), self._segmenter, self._settings.character_shingle_size)
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints.

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import os
 import signal
 import subprocess
@@ -149,3 +150,40 @@ def test_no_broker_is_an_error_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == os.EX_TEMPFAIL
     assert "127.0.0.1:1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_table_is_built_and_used_and_settings_are_recommended(news: Path, tmp_path: Path) -> None:
+    built = streamer("idf", "build", "news.jsonl", "--out", "own.idf", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    words, _, documents_read, _, _ = built.stdout.split()
+    assert int(words) == len((tmp_path / "own.idf").read_text(encoding="utf-8").splitlines()) - 1 > 100
+    assert 100 < int(documents_read) <= 120
+    advised = streamer("--set", "fingerprint.idf=own.idf", "calibrate", "news.jsonl", cwd=tmp_path)
+    assert advised.returncode == 0, advised.stderr
+    (tmp_path / "advised.toml").write_text(advised.stdout, encoding="utf-8")
+    assert streamer("--config", "advised.toml", "config", "check", cwd=tmp_path).returncode == 0
+    assert "improved-2" in advised.stderr
+    missing = streamer("--set", "fingerprint.idf=none.idf", "calibrate", "news.jsonl", cwd=tmp_path)
+    assert (missing.returncode, missing.stderr) == (
+        os.EX_CONFIG,
+        "streamer: fingerprint.idf: none.idf: cannot be read: No such file or directory\n",
+    )
+
+
+def test_a_set_is_evaluated_and_drawn(tmp_path: Path) -> None:
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    long = " ".join(f"word{number}" for number in range(60))
+    rows = [{"a": long, "b": long.upper(), "label": 3}, {"a": long, "b": long[::-1], "label": 0.5}]
+    (folder / "pairs.jsonl.xz").write_bytes(lzma.compress("\n".join(map(json.dumps, rows)).encode()))
+    arguments = ("evaluate", "pairs", "--try", "fingerprint.recipe=classic index.distance_max=0", "--picture", "p.html")
+    done = streamer(*arguments, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert [each["setting"] for each in figures] == ["in force", "fingerprint.recipe=classic index.distance_max=0"]
+    assert [(each["true_duplicates"], each["true_uniques"]) for each in figures] == [(1, 1)] * 2
+    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 2
+    shown = streamer(*arguments, cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "1.0000 (0.207-1.000)" in shown.stdout
+    assert streamer("evaluate", "nowhere", cwd=tmp_path).returncode == os.EX_NOINPUT
