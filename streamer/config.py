@@ -7,52 +7,17 @@ variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from jsonpointer import JsonPointer, JsonPointerException
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from streamer.errors import SettingsError
 from streamer.recipes import RECIPES
+from streamer.setting_types import File, Milliseconds, Name, Pointer, Port, Server, TagFactors, Topic
 from streamer.setting_values import Relation, RelationsBroken, gather, nested, problem_lines
 
 HEADERS_BYTES_MAX = 64 * 2**10
 """Room that an output record needs beside its value: the key, the headers that it came with and those it gains."""
-
-
-def _pointer(text: str) -> str:
-    try:
-        JsonPointer(text)
-    except JsonPointerException as error:
-        raise ValueError(str(error)) from error
-    return text
-
-
-# A title says in words what is right, where a type and its bounds do not.
-Port = Annotated[int, Field(ge=0, le=65535)]
-Milliseconds = Annotated[int, Field(ge=1)]
-File = Annotated[Path, Field(strict=False)]
-Name = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9._-]{1,200}$", title="a name of at most 200 letters, digits, dots, underscores, hyphens"
-    ),
-]
-Topic = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9._-]{1,249}$", title="a name of at most 249 letters, digits, dots, underscores, hyphens"
-    ),
-]
-Server = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/,]+):[0-9]{1,5}$", title="host:port")]
-Pointer = Annotated[str, AfterValidator(_pointer), Field(title="a JSON pointer such as /text or /meta/title")]
-TagFactors = Annotated[
-    str,
-    Field(
-        pattern=r"^[a-z]{1,4}=[0-9]{1,2}(\.[0-9]{1,3})?(,[a-z]{1,4}=[0-9]{1,2}(\.[0-9]{1,3})?)*$",
-        title="tag=factor pairs below 100, parted by commas, such as n=2,v=1.5",
-    ),
-]
 
 
 class Section(BaseModel):
@@ -355,6 +320,11 @@ def _size_relations(settings: Settings) -> list[Relation]:
                 "has no use and must not be set with",
             )
             for key in mapped
+        ),
+        Relation(
+            settings.fingerprint.markers is None or settings.fingerprint.marker_factor > 1,
+            ("fingerprint.markers", "fingerprint.marker_factor"),
+            "has no use and must not be set with",
         ),
         Relation(
             decode.format == "json" or decode.preset == "plain",

@@ -44,6 +44,7 @@ _RELATIONS = """
 - `kafka.sasl_mechanism`, `kafka.sasl_username` and `kafka.sasl_password` are set exactly where
   `kafka.security_protocol` is a SASL one, and the `kafka.ssl_` files only where it is an SSL one, certificate and key
   together
+- `fingerprint.markers` is set only with a `fingerprint.marker_factor` over 1
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
 ## Presets

@@ -45,7 +45,7 @@ LAYERS = (
     ("text",),
     ("transport",),
     ("record", "reason", "config"),
-    ("setting_values", "recipes"),
+    ("setting_values", "setting_types", "recipes"),
     ("errors",),
 )
 

@@ -1,5 +1,6 @@
 """Factors switched on by settings: each against a plain reckoning, the recipes as a whole, and the stamp."""
 
+import json
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -10,14 +11,17 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.entry import Kind
+from index.entry import Kind, Source
 from streamer import config
 from streamer.config import Fingerprint
+from streamer.document import Decoder
 from streamer.errors import SettingsError
 from streamer.features import words
 from streamer.fingerprint import Fingerprinter, hash_text
 from streamer.normalisation import Normaliser
+from streamer.pipeline import prepare
 from streamer.recipes import RECIPES
+from streamer.record import Record
 from streamer.simhash import shingle
 from streamer.text import normalise
 from streamer.weights import FACTOR_UNIT, fixed, topic_length_factor
@@ -273,6 +277,25 @@ def test_a_text_of_which_nothing_weighs_anything_matches_nothing(tmp_path: Path)
     )
     assert found.kinds.tolist() == [Kind.UNDECIDABLE, Kind.EXACT, Kind.NEAR]
     assert found.feature_counts.tolist() == [0, 1, 2]
+
+
+def test_the_title_of_a_record_reaches_the_weights() -> None:
+    chosen = said(features="words", weight="tf", title_factor=100)
+    rows = [{"text": TEXT, "title": TITLE}, {"text": TEXT}, {"text": TEXT, "title": 7}]
+    records = [Record(Source("s", 0), "news", row, None, json.dumps(each).encode(), 0) for row, each in enumerate(rows)]
+    prints = prepare(Decoder(config.Decode()), Fingerprinter(chosen), records).fingerprints
+    expected = Fingerprinter(chosen).fingerprint([TEXT, TEXT], [TITLE, ""]).fingerprints
+    assert prints.tolist() == [*expected.tolist(), expected[1].tolist()]
+    assert (expected[0] != expected[1]).any()
+
+
+def test_a_list_of_markers_without_a_factor_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingsError, match=r"fingerprint.markers \(.*\) has no use .*marker_factor \(1, the default\)"
+    ):
+        config.load(None, [f"fingerprint.markers={tmp_path}"], {})
+    loaded = config.load(None, [f"fingerprint.markers={tmp_path}", "fingerprint.recipe=improved-2"], {})
+    assert loaded.fingerprint.marker_factor == 5
 
 
 # --- the batch and the stamp -----------------------------------------------------------------------------------------

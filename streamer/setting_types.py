@@ -1,0 +1,42 @@
+"""The types of settings that say more than text or number: their bounds, and in words what is right."""
+
+from pathlib import Path
+from typing import Annotated
+
+from jsonpointer import JsonPointer, JsonPointerException
+from pydantic import AfterValidator, Field
+
+
+def _pointer(text: str) -> str:
+    try:
+        JsonPointer(text)
+    except JsonPointerException as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+# A title says in words what is right, where a type and its bounds do not.
+Port = Annotated[int, Field(ge=0, le=65535)]
+Milliseconds = Annotated[int, Field(ge=1)]
+File = Annotated[Path, Field(strict=False)]
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9._-]{1,200}$", title="a name of at most 200 letters, digits, dots, underscores, hyphens"
+    ),
+]
+Topic = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9._-]{1,249}$", title="a name of at most 249 letters, digits, dots, underscores, hyphens"
+    ),
+]
+Server = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/,]+):[0-9]{1,5}$", title="host:port")]
+Pointer = Annotated[str, AfterValidator(_pointer), Field(title="a JSON pointer such as /text or /meta/title")]
+TagFactors = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z]{1,4}=[0-9]{1,2}(\.[0-9]{1,3})?(,[a-z]{1,4}=[0-9]{1,2}(\.[0-9]{1,3})?)*$",
+        title="tag=factor pairs below 100, parted by commas, such as n=2,v=1.5",
+    ),
+]
