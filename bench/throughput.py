@@ -31,9 +31,9 @@ from streamer.backfill import filter_files
 from streamer.broker import KafkaTransport
 from streamer.broker_topics import create_topics
 from streamer.demo import documents as demo_documents
-from streamer.fingerprint import Fingerprinter
 from streamer.logs import configure_logging
 from streamer.record import Decision, Destination, Outgoing
+from streamer.scheme import scheme_for
 from streamer.service import BatchReport, Listener
 from streamer.summary import Totals
 from streamer.transport import Assigned, Finished
@@ -65,7 +65,7 @@ def settings_for(
 def filter_round(settings: config.Settings, count: int) -> Totals:
     """The service, one worker, over a filled topic; the clock runs from the read of the first batch to the end."""
     totals = Totals()
-    fingerprinter = Fingerprinter(settings.fingerprint)
+    fingerprinter = scheme_for(settings)
     with open_index(settings, fingerprinter) as index:
         transport = KafkaTransport(settings, "0")
 

@@ -74,7 +74,7 @@ class Fingerprinter:
         A text without features is UNDECIDABLE; one with fewer than `features_min` distinct features is EXACT: its
         fingerprint is the XXH3 hash of its normalised text in UTF-8, of as many bits.
         """
-        parts = [self._slice(texts[begin:end]) for begin, end in _slices(texts)]
+        parts = [self._slice(texts[begin:end]) for begin, end in slices(texts)]
         return Fingerprints(
             np.concatenate([part.kinds for part in parts]),
             np.concatenate([part.reasons for part in parts]),
@@ -314,7 +314,7 @@ def _equals_previous(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def _slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+def slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Ranges of texts that are worked on at once, bounded in characters (a longer text stands alone); at least one."""
     begin = characters = 0
     for end, text in enumerate(texts):

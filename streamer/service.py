@@ -22,12 +22,13 @@ import structlog
 from index.admission import Index
 from index.entry import Decisions, Verdict
 from streamer.document import DeadLetter, Decoder, Document
-from streamer.fingerprint import Fingerprinter, hexadecimal
+from streamer.fingerprint import hexadecimal
 from streamer.pipeline import Prints, entries_of, fingerprint_documents
 from streamer.reason import Reason, label
 from streamer.record import Batch, Decision, Outgoing
 from streamer.recovery import Recoverer
 from streamer.route import explain, route
+from streamer.scheme import Scheme
 from streamer.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -119,7 +120,7 @@ class Service:
         transport: Transport,
         index: Index,
         decoder: Decoder,
-        fingerprinter: Fingerprinter,
+        fingerprinter: Scheme,
         recoverer: Recoverer,
         listener: Listener,
     ) -> None:
@@ -205,7 +206,12 @@ class Service:
     ) -> list[Outgoing]:
         fingerprints = hexadecimal(prints.kinds, prints.fingerprints)
         explained: list[Decision] = explain(
-            batch.records, documents, fingerprints, decisions, self._index.stream_names()
+            batch.records,
+            documents,
+            fingerprints,
+            decisions,
+            self._index.stream_names(),
+            by_similarity=self._index.parameters.scheme == "minhash",
         )
         return route(batch.records, explained)
 

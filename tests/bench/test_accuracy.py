@@ -3,6 +3,7 @@
 import gzip
 import lzma
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from bench.scoring import (
 from index.entry import Kind
 from streamer import config
 from streamer.fingerprint import Fingerprints
+from streamer.minhash import MinHasher
 
 
 def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
@@ -69,7 +71,43 @@ def test_a_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
     assert parse(setting.name) == setting
 
 
-@pytest.mark.parametrize("name", ["", "words", "words-tf-65-3", "bigrams-tf-64-3", "words-tf-64-3-maybe"])
+@pytest.mark.parametrize("name", ["minhash", "minhash-256x4-k4/9-0.65", "minhash-64x8-k5/8-0.8-min20-all"])
+def test_a_minhash_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
+    setting = parse(name)
+    assert parse(setting.name) == setting
+    assert setting.minhash is not None
+    assert setting.parameters.scheme == "minhash"
+    assert setting.parameters.distance_max == setting.distance_max
+    assert setting.hashing == setting.minhash
+
+
+def test_a_full_minhash_name_says_everything() -> None:
+    setting = parse("minhash-256x4-k4/9-0.65-min20-all")
+    assert setting.minhash == config.Minhash(
+        bins=256,
+        bin_bits=4,
+        shingle_characters_wide=4,
+        shingle_characters_narrow=9,
+        similarity_min=0.65,
+        features_min=20,
+    )
+    assert (setting.distance_max, setting.insert) == (3_500, "all")
+    assert parse("minhash").minhash == config.Minhash()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "minhash-128",
+        "minhash-128x7-k5/8-0.7",
+        "minhash-128x8-k5/8-0.7-jieba",
+        "words",
+        "words-tf-65-3",
+        "bigrams-tf-64-3",
+        "words-tf-64-3-maybe",
+    ],
+)
 def test_a_name_of_no_setting_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="names no setting"):
         parse(name)
@@ -99,6 +137,26 @@ def test_brute_force_decides_as_the_index_on_disk_does(
     setting = Setting(config.Fingerprint.model_validate({"bits": bits}), distance_max, insert)
     by_force = decide(near_pairs(prints, 7), len(prints), distance_max, insert)
     assert by_force.tolist() == accuracy.admit_on_disk(prints, setting).tolist()
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band_shows(insert: Insert) -> None:
+    generator = np.random.default_rng(3)
+    base = ["".join(generator.choice(list("长河落日圆清晨的雾气还没有散去"), 120)) for _ in range(20)]
+    texts = [text[: 60 - cut] + text[60:] for text in base for cut in range(0, 30, 6)]
+    setting = replace(parse("minhash-128x8-k5/8-0.7"), insert=insert)
+    prints = MinHasher(config.Minhash()).fingerprint(texts)
+    assert setting.parameters.banding is not None
+    near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
+    assert len(near.later) > 50
+    by_force = decide(near, len(prints), setting.distance_max, insert)
+    on_disk = accuracy.admit_on_disk(prints, setting)
+    # What shares no band is missed with a probability below 2 % near the threshold, and with nearly none above it.
+    assert (by_force != on_disk).mean() < 0.05
+    flagged = same(prints, prints, setting.distance_max, setting.parameters.banding)
+    assert flagged.all()
+    apart = MinHasher(config.Minhash()).fingerprint(texts[5:] + texts[:5])
+    assert not same(prints, apart, setting.distance_max, setting.parameters.banding).any()
 
 
 def test_a_chain_ends_where_its_middle_was_not_kept() -> None:

@@ -315,10 +315,10 @@ def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.Monk
     texts = [*TEXTS.values()] * 3
     whole = Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts)
     monkeypatch.setattr(fingerprint, "_SLICE_CHARACTERS", 50)
-    assert len(list(fingerprint._slices(texts))) > 10
+    assert len(list(fingerprint.slices(texts))) > 10
     assert_equal(Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts), whole)
     monkeypatch.setattr(fingerprint, "_SLICE_TEXTS", 1)
-    assert len(list(fingerprint._slices(texts))) == len(texts)
+    assert len(list(fingerprint.slices(texts))) == len(texts)
     assert_equal(Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts), whole)
 
 
@@ -326,7 +326,7 @@ def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.Monk
 def test_slices_follow_one_another_and_hold_few_characters(texts: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fingerprint, "_SLICE_CHARACTERS", 10)
-        ranges = list(fingerprint._slices(texts))
+        ranges = list(fingerprint.slices(texts))
     assert [row for begin, end in ranges for row in range(begin, end)] == list(range(len(texts)))
     assert all(end - begin <= 1 or sum(map(len, texts[begin:end])) <= 10 for begin, end in ranges)
 
@@ -353,7 +353,7 @@ def test_every_setting_that_changes_a_fingerprint_changes_the_stamp() -> None:
         "character_shingle_size": 3,
         "features_min": 2,
     }
-    assert set(others) == set(config.Fingerprint.model_fields)
+    assert set(others) | {"scheme"} == set(config.Fingerprint.model_fields)
     stamp = Fingerprinter(base).stamp()
     assert stamp == Fingerprinter(base).stamp()
     for name, value in others.items():
