@@ -109,7 +109,7 @@ class Stream:
     """A set with documents in stream order and the similarity of every pair above a floor."""
 
     def __init__(self, folder: Path) -> None:
-        rows = list(read_lines(folder / "docs.jsonl.xz"))
+        self.rows = rows = list(read_lines(folder / "docs.jsonl.xz"))
         self.name = folder.name
         self.texts = Texts([row["text"] for row in rows])
         numbers = {row["id"]: number for number, row in enumerate(rows)}

@@ -87,6 +87,11 @@ def similarity_of(distance: int) -> float:
     return round(1.0 - distance / DISTANCE_UNITS, 4)
 
 
+def similarities_of(distances: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
+    """`similarity_of` every distance: int16 [n] -> float64 [n]."""
+    return np.round(1.0 - distances / DISTANCE_UNITS, 4)
+
+
 def pack_bins(values: npt.NDArray[np.uint8], bin_bits: int) -> npt.NDArray[np.uint64]:
     """uint8 [n, bins] -> uint64 [n, bins * bin_bits / 64]; the first bin stands in the lowest bits of the first word."""
     if bin_bits == 4:

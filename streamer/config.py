@@ -182,7 +182,7 @@ class Minhash(Section):
         description="Letters in a shingle that begins with a wide character: an ideograph, kana, Hangul.",
     )
     shingle_characters_narrow: int = Field(
-        10, ge=1, le=32, description="Letters in a shingle that begins with any other letter or digit."
+        8, ge=1, le=32, description="Letters in a shingle that begins with any other letter or digit."
     )
     bins: Literal[64, 128, 256] = Field(128, description="Values in a signature.")
     bin_bits: Literal[4, 8] = Field(8, description="Bits of each value.")

@@ -47,52 +47,68 @@ def shingle_characters(characters: Characters, wide_size: int, narrow_size: int)
     kinds = _kinds()[characters.codepoints]
     kept = kinds != _DROPPED
     letters = characters.codepoints[kept].astype(np.uint64)
-    before = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
-    bounds = before[characters.bounds]
-    lengths = np.diff(bounds)
     wide = kinds[kept] == _WIDE
+    bounds = _counted(kept, characters.bounds)
     hashes = _polynomials(letters, wide, wide_size, narrow_size)
+    whole = np.ones(len(letters), np.bool_)
+    _end_shingles(whole, bounds, wide, wide_size, narrow_size)
 
-    sizes = np.where(wide, wide_size, narrow_size)
-    whole = np.arange(len(letters)) + sizes <= np.repeat(bounds[1:], lengths)
-    short = np.flatnonzero((lengths > 0) & (lengths < max(wide_size, narrow_size)))
-    short = short[~whole[bounds[short]]]
-    for text in short.tolist():
+    begins, lengths = bounds[:-1], np.diff(bounds)
+    filled = np.flatnonzero(lengths)
+    for text in filled[~whole[begins[filled]]].tolist():
         begin, end = bounds[text : text + 2].tolist()
-        # None of its shingles is whole unless a later character asks for fewer: the text stands for itself alone.
         whole[begin:end] = False
         whole[begin] = True
         hashes[begin] = _polynomial(letters[begin:end])
-    counts = np.zeros(len(letters) + 1, np.int64)
-    np.cumsum(whole, out=counts[1:])
-    return Shingles(_mix(hashes[whole]), counts[bounds])
+    return Shingles(_mix(hashes[whole]), _counted(whole, bounds))
+
+
+def _counted(taken: npt.NDArray[np.bool_], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many are taken before each bound: the bounds of what is left when only they are."""
+    starts = bounds[:-1]
+    counts = np.zeros(len(bounds), np.int64)
+    filled = np.diff(bounds) > 0
+    if filled.any():
+        counts[1:][filled] = np.add.reduceat(taken, starts[filled], dtype=np.int64)
+    return np.cumsum(counts)
+
+
+def _end_shingles(
+    whole: npt.NDArray[np.bool_],
+    bounds: npt.NDArray[np.int64],
+    wide: npt.NDArray[np.bool_],
+    wide_size: int,
+    narrow_size: int,
+) -> None:
+    """Strike out, in place, the letters too near to the end of their text to begin a shingle."""
+    for before_end in range(1, max(wide_size, narrow_size)):
+        last = bounds[1:] - before_end
+        last = last[last >= bounds[:-1]]
+        whole[last] = np.where(wide[last], before_end >= wide_size, before_end >= narrow_size)
 
 
 def _polynomials(
     letters: npt.NDArray[np.uint64], wide: npt.NDArray[np.bool_], wide_size: int, narrow_size: int
 ) -> npt.NDArray[np.uint64]:
     """The polynomial of the shingle that begins at each letter, of the size that this letter asks for."""
+    known = {1: letters}
     if wide_size == narrow_size or wide.all():
-        return _rolling(letters, wide_size)
+        return _rolling(known, wide_size)
     if not wide.any():
-        return _rolling(letters, narrow_size)
-    return np.where(wide, _rolling(letters, wide_size), _rolling(letters, narrow_size))
+        return _rolling(known, narrow_size)
+    return np.where(wide, _rolling(known, wide_size), _rolling(known, narrow_size))
 
 
-def _rolling(letters: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.uint64]:
-    """The polynomial of every run of `size` letters, by doubling; runs that pass the end are read as if zeros followed.
+def _rolling(known: dict[int, npt.NDArray[np.uint64]], size: int) -> npt.NDArray[np.uint64]:
+    """The polynomial of every run of `size` letters, by halves; runs that pass the end are read as if zeros followed.
 
-    With p(k) the polynomials of length k, p(a + b)[i] = p(a)[i] m^b + p(b)[i + a].
+    With p(k) the polynomials of length k, p(a + b)[i] = p(a)[i] m^b + p(b)[i + a]. `known` holds p by length.
     """
-    total, total_size = letters, 1
-    for digit in bin(size)[3:]:
-        total = _joined(total, total, total_size, total_size)
-        total_size *= 2
-        if digit == "1":
-            total = _joined(total, letters, total_size, 1)
-            total_size += 1
-    return total.copy() if total is letters else total
+    if size not in known:
+        half = _rolling(known, size // 2)
+        even = _joined(half, half, size // 2, size // 2)
+        known[size] = even if size % 2 == 0 else _joined(even, known[1], size - 1, 1)
+    return known[size]
 
 
 def _joined(

@@ -79,6 +79,7 @@ class KafkaListener:
             step_seconds=batch.step_seconds,
             outcomes=batch.outcomes,
             distances=batch.distances,
+            similarities=batch.similarities,
             candidates=batch.candidates,
             replayed=batch.replayed,
         )

@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.store import CommitHooks
@@ -190,12 +191,16 @@ def minhash_settings(**sections: object) -> Settings:
 
 
 def test_minhash_walks_the_same_path_and_shows_similarities(tmp_path: Path) -> None:
-    outputs = peaceful(tmp_path, minhash_settings()).outputs()
+    world = peaceful(tmp_path, minhash_settings())
+    outputs = world.outputs()
     assert Counter(destination for destination, _ in outputs.values()) == {
         "documents-unique": 7,
         "documents-duplicate": 6,
         "documents-dead-letter": 1,
     }
+    similarities = np.concatenate([report.similarities for report in world.reports])
+    assert similarities.tolist() == [1.0] * 6
+    assert not any(len(report.distances) for report in world.reports)
     shown = [dict(headers) for destination, headers in outputs.values() if destination == "documents-duplicate"]
     assert {headers["neardup.similarity"] for headers in shown} == {b"1.0"}
     assert {headers["neardup.distance"] for headers in shown} == {None}
