@@ -128,7 +128,7 @@ class Stream:
         self._near: dict[Hashing, Pairs] = {}
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
-        """Stream the documents through one setting; `distance_max` is the largest of all settings to come."""
+        """Stream the documents through one setting; `distance_max` is the largest of all that share its hashing."""
         prints, seconds = self.texts.fingerprint(setting.hashing)
         begin = time.perf_counter()
         if place == "disk":
@@ -349,14 +349,16 @@ def main(
     policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
     if policies:
         settings = [replace(one, insert=policy) for one in settings for policy in policies]
-    distance_max = max(setting.distance_max for setting in settings)
+    farthest: dict[Hashing, int] = {}
+    for setting in settings:
+        farthest[setting.hashing] = max(setting.distance_max, farthest.get(setting.hashing, 0))
     # Neighbours share fingerprints and pairs.
     settings.sort(key=lambda setting: setting.hashing.model_dump_json())
     results: list[Result] = []
     for folder in folders:
         for each in open_sets(folder):
             steps = track(settings, description=each.name, console=PROGRESS)
-            results += [each.run(setting, place, distance_max) for setting in steps]
+            results += [each.run(setting, place, farthest[setting.hashing]) for setting in steps]
     if as_json:
         answer = {"conditions": machine(), "results": [result.as_dict() for result in results]}
         click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))

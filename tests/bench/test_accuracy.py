@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import accuracy
+from bench import accuracy, peers
 from bench.scoring import (
     Insert,
     Pairs,
@@ -282,6 +282,35 @@ def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, pl
         assert (near["documents"], near["undecidable"], near["non_duplicates"]) == (6, 1, 4)
         exact = by_name[f"words-log-tf-128-0-min1-chars2-rjieba-{insert}"]
         assert (exact["true_duplicates"], exact["missed"], exact["recall"]) == (1, 1, 0.5)
+
+
+def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
+    for place in ("disk", "memory"):
+        arguments = [str(written_set(tmp_path / place)), "--index", place, "--json", "--setting", "minhash"]
+        done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "default"], catch_exceptions=False)
+        assert done.exit_code == 0
+        by_minhash, _ = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
+        assert by_minhash["setting"] == "minhash-128x8-k5/8-0.7-min8-unique"
+        assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
+
+
+def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path) -> None:
+    arguments = [
+        str(written_set(tmp_path / "tiny")),
+        "--peer",
+        "rensa",
+        "--peer",
+        "datasketch",
+        "--rounds",
+        "1",
+        "--json",
+    ]
+    done = CliRunner().invoke(peers.main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    results = orjson.loads(done.stdout[done.stdout.index("{") :])["results"]
+    assert [result["program"] for result in results] == ["filter", "rensa", "datasketch"]
+    assert [(result["precision"], result["recall"]) for result in results] == [(1.0, 1.0)] * 3
+    assert results[0]["filter_is_faster_by"] == 1.0
 
 
 def test_the_table_names_the_machine_and_the_command(tmp_path: Path) -> None:

@@ -350,6 +350,10 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     duplicate = texts(sent(explained(DUPLICATE)).headers)
     dead = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
 
+    decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
+    (by_minhash,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+    duplicate |= {"neardup.similarity": texts(sent(by_minhash).headers)["neardup.similarity"]}
+
     assert rows == {**{name: value for name, value in dead.items() if name.startswith("__")}, **duplicate}
     for _, text in labels():
         assert f"`{text}`" in page
