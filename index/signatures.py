@@ -20,6 +20,12 @@ from index.store import Transaction
 CANDIDATES_MAX = 2**20
 """Candidates listed at once: bounds a slice's arrays to about 50 MiB, however full the buckets are."""
 
+SIGNATURES_MAX = 2**17
+"""Signatures of entries read at once: 16 MiB of them at 128 bytes."""
+
+ROWS_MAX = 256
+"""Documents looked up at once, fewer where their buckets are full."""
+
 COMPARED_MAX = 2**16
 """Signatures compared at once: 128 bytes each on both sides, and as much again for what is computed of them."""
 
@@ -61,29 +67,58 @@ def similar_entries(
     """Per signature the `limit` nearest entries that share a band and lie within distance_max, as `distance.nearest`
     gives them, and the comparisons made, int64 [n].
     """
-    count = len(wanted.signatures)
+    count, words = wanted.signatures.shape
     best, compared = no_matches(), np.zeros(count, np.int64)
-    begin, rows_at_once = 0, 256
+    begin, rows_at_once = 0, ROWS_MAX
     while begin < count:
-        end = min(begin + rows_at_once, count)
-        keys, places = np.unique(wanted.keys[begin:end], return_inverse=True)
+        part = Banded(wanted.signatures[begin : begin + rows_at_once], wanted.keys[begin : begin + rows_at_once])
+        keys = np.unique(part.keys)
         found = transaction.get_all_values(Table.BUCKETS, pack_band_keys(keys), NUMBER_BYTES)
-        bucket_keys, numbers = unpack_band_buckets(found)
-        starts = np.searchsorted(bucket_keys, keys, side="left")
-        sizes = np.searchsorted(bucket_keys, keys, side="right") - starts
-        starts, sizes = starts[places.reshape(-1)], sizes[places.reshape(-1)]
-        for wanting, candidates in _listed(starts, sizes):
-            # A pair that shares several bands is compared once a slice; all bands of a row stand side by side.
-            distinct, which = np.unique(numbers[candidates], return_inverse=True)
-            pairs = np.unique((begin + wanting // wanted.keys.shape[1]) * len(distinct) + which)
-            rows, which = np.divmod(pairs, len(distinct))
-            compared += np.bincount(rows, minlength=count)
-            matches = _verified(transaction, wanted, rows, distinct[which], banding, distance_max)
+        bucket_keys, bucket_numbers = unpack_band_buckets(found)
+        numbers, members = np.unique(bucket_numbers, return_inverse=True)
+        for start in range(0, len(numbers), SIGNATURES_MAX):
+            some = numbers[start : start + SIGNATURES_MAX]
+            here = (members >= start) & (members < start + len(some))
+            known = documents.fingerprints(transaction, some, words)
+            matches, comparisons = _similar_in(
+                part, bucket_keys[here], members[here] - start, known, banding, distance_max
+            )
+            compared[begin : begin + rows_at_once] += comparisons
             if len(matches):
+                matches = Matches(matches.rows + begin, matches.distances, some[matches.numbers.astype(np.int64)])
                 best = nearest(joined([best, matches]), limit)
-        begin = end
-        rows_at_once = max(1, rows_at_once // 2) if len(found) > BUCKET_BYTES_WISHED else min(2 * rows_at_once, 256)
+        begin += rows_at_once
+        rows_at_once = (
+            max(1, rows_at_once // 2) if len(found) > BUCKET_BYTES_WISHED else min(2 * rows_at_once, ROWS_MAX)
+        )
     return best, compared
+
+
+def _similar_in(
+    part: Banded,
+    bucket_keys: npt.NDArray[np.uint64],
+    members: npt.NDArray[np.int64],
+    known: npt.NDArray[np.uint64],
+    banding: Banding,
+    distance_max: int,
+) -> tuple[Matches, npt.NDArray[np.int64]]:
+    """Compare signatures with those members of their buckets that are known; `numbers` are rows of `known`.
+
+    bucket_keys  uint64 [p], ascending
+    members      int64 [p], the row of `known` that is filed under each key
+    known        uint64 [k, words]
+    """
+    count, bands = part.keys.shape
+    compared, found = np.zeros(count, np.int64), [no_matches()]
+    starts = np.searchsorted(bucket_keys, part.keys.reshape(-1), side="left")
+    sizes = np.searchsorted(bucket_keys, part.keys.reshape(-1), side="right") - starts
+    for wanting, candidates in _listed(starts, sizes):
+        # A pair that shares several bands is compared once in a slice; the bands of a row stand side by side.
+        pairs = np.unique(wanting // bands * len(known) + members[candidates])
+        rows, others = np.divmod(pairs, len(known))
+        compared += np.bincount(rows, minlength=count)
+        found += _verified(part.signatures, known, rows, others, banding, distance_max)
+    return joined(found), compared
 
 
 def similar_pairs(
@@ -100,20 +135,12 @@ def similar_pairs(
     order = np.argsort(leader_keys, kind="stable")
     sorted_keys, sorted_rows = leader_keys[order], leaders[order // max(1, wanted.keys.shape[1])]
     starts = np.searchsorted(sorted_keys, wanted.keys.reshape(-1), side="left")
-    # Within a bucket the rows ascend: only those before the row itself are candidates.
     sizes = np.searchsorted(sorted_keys, wanted.keys.reshape(-1), side="right") - starts
     meets = np.zeros((count, count), np.bool_)
     for wanting, candidates in _listed(starts, sizes):
         meets[wanting // wanted.keys.shape[1], sorted_rows[candidates]] = True
     rows, earlier = np.nonzero(np.tril(meets, -1))
-    found = [no_matches()]
-    for start in range(0, len(rows), COMPARED_MAX):
-        here = slice(start, start + COMPARED_MAX)
-        distances = signature_distances(
-            wanted.signatures[rows[here]], wanted.signatures[earlier[here]], banding.bin_bits
-        )
-        near = distances <= distance_max
-        found.append(Matches(rows[here][near], distances[near], earlier[here][near].astype(np.uint64)))
+    found = [no_matches(), *_verified(wanted.signatures, wanted.signatures, rows, earlier, banding, distance_max)]
     return nearest(joined(found), 1 if nearest_only else None), np.bincount(rows, minlength=count)
 
 
@@ -132,20 +159,16 @@ def _listed(
 
 
 def _verified(
-    transaction: Transaction,
-    wanted: Banded,
+    left: npt.NDArray[np.uint64],
+    right: npt.NDArray[np.uint64],
     rows: npt.NDArray[np.int64],
-    numbers: npt.NDArray[np.uint64],
+    others: npt.NDArray[np.int64],
     banding: Banding,
     distance_max: int,
-) -> Matches:
-    """Of the candidate pairs those within distance_max."""
-    found = [no_matches()]
+) -> Iterator[Matches]:
+    """Of the pairs left[rows[i]], right[others[i]] those within distance_max; `numbers` are rows of `right`."""
     for start in range(0, len(rows), COMPARED_MAX):
-        of_rows, of_numbers = rows[start : start + COMPARED_MAX], numbers[start : start + COMPARED_MAX]
-        distinct, inverse = np.unique(of_numbers, return_inverse=True)
-        known = documents.fingerprints(transaction, distinct, wanted.signatures.shape[1])
-        distances = signature_distances(wanted.signatures[of_rows], known[inverse], banding.bin_bits)
+        of_left, of_right = rows[start : start + COMPARED_MAX], others[start : start + COMPARED_MAX]
+        distances = signature_distances(left[of_left], right[of_right], banding.bin_bits)
         near = distances <= distance_max
-        found.append(Matches(of_rows[near], distances[near], of_numbers[near]))
-    return joined(found)
+        yield Matches(of_left[near], distances[near], of_right[near].astype(np.uint64))

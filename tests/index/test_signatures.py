@@ -96,6 +96,8 @@ def test_small_slices_and_pieces_change_no_verdict(tmp_path: Path, monkeypatch: 
     rows = rows_of(7, 90, banding, centres=1)
     monkeypatch.setattr(signatures, "CANDIDATES_MAX", 5)
     monkeypatch.setattr(signatures, "COMPARED_MAX", 3)
+    monkeypatch.setattr(signatures, "SIGNATURES_MAX", 4)
+    monkeypatch.setattr(signatures, "ROWS_MAX", 8)
     monkeypatch.setattr(signatures, "BUCKET_BYTES_WISHED", 100)
     monkeypatch.setattr(batch, "PIECE_ROWS_MAX", 17)
     for insert in ("unique", "all"):
