@@ -21,7 +21,7 @@ CANDIDATES_MAX = 2**20
 """Candidates listed at once: bounds a slice's arrays to about 50 MiB, however full the buckets are."""
 
 SIGNATURES_MAX = 2**17
-"""Signatures of entries read at once: 16 MiB of them at 128 bytes."""
+"""Signatures of entries read at once: 16 MiB of them at 128 bytes, and 32 MiB to note who meets whom."""
 
 ROWS_MAX = 256
 """Documents looked up at once, fewer where their buckets are full."""
@@ -108,17 +108,15 @@ def _similar_in(
     members      int64 [p], the row of `known` that is filed under each key
     known        uint64 [k, words]
     """
-    count, bands = part.keys.shape
-    compared, found = np.zeros(count, np.int64), [no_matches()]
     starts = np.searchsorted(bucket_keys, part.keys.reshape(-1), side="left")
     sizes = np.searchsorted(bucket_keys, part.keys.reshape(-1), side="right") - starts
+    # A pair may share many bands, and sorting the repetitions out would cost more than comparing does.
+    meets = np.zeros((len(part.keys), len(known)), np.bool_)
     for wanting, candidates in _listed(starts, sizes):
-        # A pair that shares several bands is compared once in a slice; the bands of a row stand side by side.
-        pairs = np.unique(wanting // bands * len(known) + members[candidates])
-        rows, others = np.divmod(pairs, len(known))
-        compared += np.bincount(rows, minlength=count)
-        found += _verified(part.signatures, known, rows, others, banding, distance_max)
-    return joined(found), compared
+        meets[wanting // part.keys.shape[1], members[candidates]] = True
+    rows, others = np.nonzero(meets)
+    found = [no_matches(), *_verified(part.signatures, known, rows, others, banding, distance_max)]
+    return joined(found), np.bincount(rows, minlength=len(part.keys))
 
 
 def similar_pairs(
