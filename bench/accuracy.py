@@ -7,7 +7,8 @@ documents' Jaccard similarities), or with documents labelled by edit operator (`
 `pairs.jsonl.xz` (labelled pairs), or with `articles_N.jsonl.xz` and `articles_N.truth.tsv`.
 Documents pass through the product's own Fingerprinter and Index; `--index memory` puts brute force over all pairs in
 the index's place, which gives the same decisions and lets many settings share one fingerprinting.
-A setting is named as in `shingles2-log-tf-64-3-min8-unique`; `default` is what the product ships.
+A setting is named as in `shingles2-log-tf-64-3-min8-unique` or `minhash-128x8-k5/8-0.7-min8-unique`; `default` is what
+the product ships. Brute force finds the pairs of MinHash that share no band, too: the difference is what bands miss.
 """
 
 import gzip
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -34,11 +35,13 @@ from rich.table import Table
 
 from bench.scoring import (
     UNIQUE_BELOW,
+    Hashing,
     Insert,
     Pairs,
     Score,
     Setting,
     decide,
+    hasher_for,
     jaccard,
     near_pairs,
     parse,
@@ -49,9 +52,7 @@ from bench.scoring import (
 )
 from index.admission import Index
 from index.entry import Entries, Kind, Source, Verdict
-from index.parameters import Parameters
-from streamer import config
-from streamer.fingerprint import Fingerprinter, Fingerprints
+from streamer.fingerprint import Fingerprints
 
 BATCH_RECORDS = 1_000
 PROGRESS = Console(stderr=True)
@@ -82,25 +83,25 @@ class Texts:
     def __init__(self, texts: Sequence[str], titles: Sequence[str] | None = None) -> None:
         self.texts = texts
         self.titles = titles if titles is not None else [""] * len(texts)
-        self._known: dict[config.Fingerprint, tuple[Fingerprints, float]] = {}
+        self._known: dict[Hashing, tuple[Fingerprints, float]] = {}
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    def fingerprint(self, chosen: config.Fingerprint) -> tuple[Fingerprints, float]:
+    def fingerprint(self, chosen: Hashing) -> tuple[Fingerprints, float]:
         """Fingerprints, and the seconds that they took."""
         plain = chosen.model_copy(update={"features_min": 1})
         if plain not in self._known:
-            fingerprinter = Fingerprinter(plain)
+            hasher = hasher_for(plain)
             begin = time.perf_counter()
-            prints = fingerprinter.fingerprint(self.texts, self.titles)
+            prints = hasher.fingerprint(self.texts, self.titles)
             self._known[plain] = prints, time.perf_counter() - begin
         prints, seconds = self._known[plain]
         short = np.flatnonzero(prints.feature_counts < chosen.features_min)
         if len(short) == 0:
             return prints, seconds
         rows = short.tolist()
-        again = Fingerprinter(chosen).fingerprint([self.texts[row] for row in rows], [self.titles[row] for row in rows])
+        again = hasher_for(chosen).fingerprint([self.texts[row] for row in rows], [self.titles[row] for row in rows])
         kinds, reasons, fingerprints = prints.kinds.copy(), prints.reasons.copy(), prints.fingerprints.copy()
         kinds[short], reasons[short], fingerprints[short] = again.kinds, again.reasons, again.fingerprints
         return Fingerprints(kinds, reasons, fingerprints, prints.feature_counts), seconds
@@ -110,7 +111,7 @@ class Stream:
     """A set with documents in stream order and the similarity of every pair above a floor."""
 
     def __init__(self, folder: Path) -> None:
-        rows = list(read_lines(folder / "docs.jsonl.xz"))
+        self.rows = rows = list(read_lines(folder / "docs.jsonl.xz"))
         self.name = folder.name
         self.texts = Texts([row["text"] for row in rows], [row.get("title") or "" for row in rows])
         numbers = {row["id"]: number for number, row in enumerate(rows)}
@@ -126,19 +127,19 @@ class Stream:
             self.earlier[numbers[row[0]]] = float(row[1])
         self._kept = {insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "all")}
         self._similarities: dict[tuple[int, int], float] = {}
-        self._near: dict[config.Fingerprint, Pairs] = {}
+        self._near: dict[Hashing, Pairs] = {}
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
-        """Stream the documents through one setting; `distance_max` is the largest of all settings to come."""
-        prints, seconds = self.texts.fingerprint(setting.fingerprint)
+        """Stream the documents through one setting; `distance_max` is the largest of all that share its hashing."""
+        prints, seconds = self.texts.fingerprint(setting.hashing)
         begin = time.perf_counter()
         if place == "disk":
             originals = admit_on_disk(prints, setting)
             seconds += time.perf_counter() - begin
         else:
-            if setting.fingerprint not in self._near:
-                self._near = {setting.fingerprint: near_pairs(prints, distance_max)}
-            near = self._near[setting.fingerprint]
+            if setting.hashing not in self._near:
+                self._near = {setting.hashing: near_pairs(prints, distance_max, setting.parameters.banding)}
+            near = self._near[setting.hashing]
             originals = decide(near, len(prints), setting.distance_max, setting.insert)
         found = self.judge(originals, prints.kinds == Kind.UNDECIDABLE, setting.insert)
         return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
@@ -179,8 +180,8 @@ class Labelled:
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Compare each pair by itself; neither the index nor the policy plays a part."""
         del place, distance_max
-        (left, one), (right, other) = (side.fingerprint(setting.fingerprint) for side in (self.lefts, self.rights))
-        flagged = same(left, right, setting.distance_max)
+        (left, one), (right, other) = (side.fingerprint(setting.hashing) for side in (self.lefts, self.rights))
+        flagged = same(left, right, setting.distance_max, setting.parameters.banding)
         wanted = ("dup", "2", "3")
         recalls: dict[str, float] = {}
         for operator in sorted(set(self.operators)):
@@ -209,8 +210,8 @@ class AllPairs:
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Flag every pair within the distance."""
         del place, distance_max
-        prints, seconds = self.texts.fingerprint(setting.fingerprint)
-        near = near_pairs(prints, setting.distance_max)
+        prints, seconds = self.texts.fingerprint(setting.hashing)
+        near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
         flagged = {frozenset(pair) for pair in zip(near.later.tolist(), near.earlier.tolist(), strict=True)}
         every = len(prints) * (len(prints) - 1) // 2
         right = len(flagged & self.truth)
@@ -225,10 +226,9 @@ def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int6
     """Pass fingerprints through an index of their own, in batches: the original's row, -1 where there is none."""
     source = Source("accuracy", 0)
     originals = np.full(len(prints), -1, np.int64)
-    parameters = Parameters(setting.fingerprint.bits, setting.distance_max, setting.insert, {"bench": setting.name})
     with (
         tempfile.TemporaryDirectory(prefix="accuracy-") as folder,
-        Index.open(Path(folder), parameters, map_bytes_max=2**36) as index,
+        Index.open(Path(folder), setting.parameters, map_bytes_max=2**36) as index,
     ):
         for begin in range(0, len(prints), BATCH_RECORDS):
             end = min(begin + BATCH_RECORDS, len(prints))
@@ -282,8 +282,9 @@ def read_table(path: Path) -> tuple[str, list[list[str]]]:
 
 
 def machine() -> dict[str, Any]:
+    """Where and how a figure was measured, for printing beside it."""
     return {
-        "command": " ".join(sys.argv),
+        "command": " ".join(["python -m", f"bench.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
         "python": platform.python_version(),
         "processors": os.cpu_count(),
         "machine": platform.platform(),
@@ -350,15 +351,17 @@ def main(
         raise click.BadParameter(str(problem)) from problem
     policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
     if policies:
-        settings = [Setting(one.fingerprint, one.distance_max, policy) for one in settings for policy in policies]
-    distance_max = max(setting.distance_max for setting in settings)
+        settings = [replace(one, insert=policy) for one in settings for policy in policies]
+    farthest: dict[Hashing, int] = {}
+    for setting in settings:
+        farthest[setting.hashing] = max(setting.distance_max, farthest.get(setting.hashing, 0))
     # Neighbours share fingerprints and pairs.
-    settings.sort(key=lambda setting: setting.fingerprint.model_dump_json())
+    settings.sort(key=lambda setting: setting.hashing.model_dump_json())
     results: list[Result] = []
     for folder in folders:
         for each in open_sets(folder):
             steps = track(settings, description=each.name, console=PROGRESS)
-            results += [each.run(setting, place, distance_max) for setting in steps]
+            results += [each.run(setting, place, farthest[setting.hashing]) for setting in steps]
     if as_json:
         answer = {"conditions": machine(), "results": [result.as_dict() for result in results]}
         click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))

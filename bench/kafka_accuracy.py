@@ -30,6 +30,9 @@ RUN_TIMEOUT_SECONDS = 600
 def overrides(setting: Setting) -> tuple[str, ...]:
     """A setting of the accuracy bench as the service's own settings."""
     fingerprint = [f"fingerprint.{key}={value}" for key, value in setting.fingerprint.model_dump().items()]
+    if setting.minhash is not None:
+        minhash = [f"minhash.{key}={value}" for key, value in setting.minhash.model_dump().items()]
+        return (*fingerprint, *minhash, f"index.insert={setting.insert}")
     return (*fingerprint, f"index.distance_max={setting.distance_max}", f"index.insert={setting.insert}")
 
 

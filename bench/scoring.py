@@ -10,13 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from index.bands import Banding, band_keys, distance_of, signature_distances
 from index.entry import Kind
+from index.parameters import Parameters
 from streamer import config
-from streamer.fingerprint import Fingerprints
+from streamer.fingerprint import Fingerprinter, Fingerprints
+from streamer.minhash import MinHasher
 from streamer.recipes import RECIPES
+from streamer.scheme import Scheme, parameters_for
 from streamer.text import normalise
 
 Insert = Literal["unique", "all"]
+Hashing = config.Fingerprint | config.Minhash
 
 DUPLICATE_MIN = 0.8
 """Jaccard similarity with an earlier document from which on a document is a duplicate."""
@@ -45,6 +50,10 @@ _NUMBERS = {
     "markers": "marker_factor",
     "title": "title_factor",
 }
+_MINHASH_NAME = re.compile(
+    r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-k(?P<wide>\d+)/(?P<narrow>\d+)-(?P<similarity>0\.\d+)"
+    r"(?P<rest>(-min\d+|-unique|-all)*)"
+)
 _TOKEN = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",
     regex.VERSION1,
@@ -59,10 +68,33 @@ class Setting:
     fingerprint: config.Fingerprint
     distance_max: int
     insert: Insert
+    minhash: config.Minhash | None = None
+
+    @property
+    def hashing(self) -> Hashing:
+        """The settings that make the fingerprints."""
+        return self.minhash or self.fingerprint
+
+    @property
+    def parameters(self) -> Parameters:
+        """What an index for it is built with."""
+        sections: dict[str, config.Section] = {
+            "fingerprint": self.fingerprint,
+            "index": config.Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
+        }
+        if self.minhash is not None:
+            sections["minhash"] = self.minhash
+        return parameters_for(config.Settings.model_validate(sections), {"bench": self.name})
 
     @property
     def name(self) -> str:
         """The name that `parse` reads back."""
+        if self.minhash is not None:
+            of = self.minhash
+            return (
+                f"minhash-{of.bins}x{of.bin_bits}-k{of.shingle_characters_wide}/{of.shingle_characters_narrow}"
+                f"-{of.similarity_min}-min{of.features_min}-{self.insert}"
+            )
         chosen = self.fingerprint
         kind = "words" if chosen.features == "words" else f"shingles{chosen.shingle_words}"
         numbers = {word: getattr(chosen, key) for word, key in _NUMBERS.items()}
@@ -77,11 +109,15 @@ def parse(name: str) -> Setting:
     """`words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order.
 
     Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `unique` or
-    `all`. What is not named stays as the product ships it; `default` is that altogether. Raises ValueError.
+    `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, then any of `-minN -unique -all`; `minhash` alone is
+    the scheme with its settings as shipped. What is not named stays as the product ships it; `default` is that
+    altogether. Raises ValueError.
     """
     shipped, shipped_index = config.Fingerprint(), config.Index()
     if name == "default":
         return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
+    if name.startswith("minhash"):
+        return _parse_minhash(name)
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
@@ -109,6 +145,34 @@ def parse(name: str) -> Setting:
     return Setting(config.Fingerprint.model_validate(values), int(match["distance"]), insert)
 
 
+def _parse_minhash(name: str) -> Setting:
+    values: dict[str, object] = config.Minhash().model_dump()
+    insert: Insert = config.Index().insert
+    if name != "minhash":
+        match = _MINHASH_NAME.fullmatch(name)
+        if match is None:
+            raise ValueError(f"{name!r} names no setting; an example is minhash-128x8-k5/8-0.7-min8-unique")
+        values |= {
+            "bins": int(match["bins"]),
+            "bin_bits": int(match["bin_bits"]),
+            "shingle_characters_wide": int(match["wide"]),
+            "shingle_characters_narrow": int(match["narrow"]),
+            "similarity_min": float(match["similarity"]),
+        }
+        for part in filter(None, match["rest"].split("-")):
+            if part in ("unique", "all"):
+                insert = "unique" if part == "unique" else "all"
+            else:
+                values["features_min"] = int(part[3:])
+    chosen = config.Minhash.model_validate(values)
+    return Setting(config.Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen)
+
+
+def hasher_for(chosen: Hashing) -> Scheme:
+    """What makes fingerprints by these settings."""
+    return MinHasher(chosen) if isinstance(chosen, config.Minhash) else Fingerprinter(chosen)
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """Pairs of documents by row number, the later one first: sorted by later, then value's rank, then earlier.
@@ -126,17 +190,18 @@ def distances(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> np
     return np.asarray(np.bitwise_count(left ^ right).sum(axis=-1, dtype=np.int64))
 
 
-def near_pairs(prints: Fingerprints, distance_max: int) -> Pairs:
-    """Every pair that may match: NEAR rows within `distance_max`, EXACT rows with equal fingerprints. Brute force."""
+def near_pairs(prints: Fingerprints, distance_max: int, banding: Banding | None = None) -> Pairs:
+    """Every pair that may match: NEAR rows within `distance_max`, EXACT rows with equal fingerprints. Brute force.
+
+    banding  the fingerprints are MinHash signatures of this shape; pairs are found whether they share a band or not
+    """
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
     for kind, limit in ((Kind.NEAR, distance_max), (Kind.EXACT, 0)):
         rows = np.flatnonzero(prints.kinds == kind)
-        columns = np.ascontiguousarray(prints.fingerprints[rows].T)
+        of_kind = prints.fingerprints[rows]
         for begin in range(0, len(rows), _BLOCK_ROWS):
             end = min(begin + _BLOCK_ROWS, len(rows))
-            apart = np.zeros((end - begin, end), np.uint8)
-            for lane in columns:
-                apart += np.bitwise_count(lane[begin:end, None] ^ lane[None, :end])
+            apart = _table(of_kind[begin:end], of_kind[:end], banding if kind is Kind.NEAR else None)
             high, low = np.nonzero(apart <= limit)
             earlier = low < high + begin
             high, low = high[earlier], low[earlier]
@@ -146,6 +211,20 @@ def near_pairs(prints: Fingerprints, distance_max: int) -> Pairs:
     values = np.concatenate([part[2] for part in parts]) if parts else np.zeros(0, np.int64)
     order = np.lexsort((earlier_rows, values, later))
     return Pairs(later[order], earlier_rows[order], values[order].astype(np.float64))
+
+
+def _table(
+    some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], banding: Banding | None
+) -> npt.NDArray[np.int16]:
+    """The distance of each of some fingerprints to each of others."""
+    apart = np.zeros((len(some), len(others)), np.int16)
+    if banding is None:
+        for one, other in zip(some.T, np.ascontiguousarray(others.T), strict=True):
+            apart += np.bitwise_count(one[:, None] ^ other[None, :])
+    else:
+        for row, one in enumerate(some):
+            apart[row] = signature_distances(np.broadcast_to(one, others.shape), others, banding.bin_bits)
+    return apart
 
 
 def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.NDArray[np.int64]:
@@ -242,11 +321,18 @@ def score_labels(flagged: npt.NDArray[np.bool_], labels: Sequence[str], duplicat
     return score(flagged, np.zeros(len(labels), np.bool_), truth, truth)
 
 
-def same(left: Fingerprints, right: Fingerprints, distance_max: int) -> npt.NDArray[np.bool_]:
+def same(
+    left: Fingerprints, right: Fingerprints, distance_max: int, banding: Banding | None = None
+) -> npt.NDArray[np.bool_]:
     """Row by row: would the index call the one a duplicate of the other, were it the only entry?"""
     apart = distances(left.fingerprints, right.fingerprints)
-    near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR) & (apart <= distance_max)
     exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & (apart == 0)
+    near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
+    if banding is not None:
+        apart = signature_distances(left.fingerprints, right.fingerprints, banding.bin_bits).astype(np.int64)
+        shared = band_keys(left.fingerprints, banding) == band_keys(right.fingerprints, banding)
+        near &= shared.any(axis=1)
+    near &= apart <= distance_max
     return np.asarray(near | exact)
 
 

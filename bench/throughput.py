@@ -8,10 +8,7 @@ charged to the verb under way.
     python -m bench.throughput kafka [DOCUMENTS ...] [--json]
 """
 
-import os
-import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,6 +20,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from bench.accuracy import machine
 from bench.kafka_run import document_lines, fill
 from deploy.local_kafka import LocalKafka
 from index.entry import Verdict
@@ -31,22 +29,13 @@ from streamer.backfill import filter_files
 from streamer.broker import KafkaTransport
 from streamer.broker_topics import create_topics
 from streamer.demo import documents as demo_documents
-from streamer.fingerprint import Fingerprinter
 from streamer.logs import configure_logging
 from streamer.record import Decision, Destination, Outgoing
+from streamer.scheme import scheme_for
 from streamer.service import BatchReport, Listener
 from streamer.summary import Totals
 from streamer.transport import Assigned, Finished
 from streamer.wiring import build_service, open_index
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "command": " ".join(["bench.throughput", *sys.argv[1:]]),
-        "python": platform.python_version(),
-        "processors": os.cpu_count(),
-        "machine": platform.platform(),
-    }
 
 
 def values_of(files: Sequence[Path], count: int) -> list[bytes]:
@@ -65,7 +54,7 @@ def settings_for(
 def filter_round(settings: config.Settings, count: int) -> Totals:
     """The service, one worker, over a filled topic; the clock runs from the read of the first batch to the end."""
     totals = Totals()
-    fingerprinter = Fingerprinter(settings.fingerprint)
+    fingerprinter = scheme_for(settings)
     with open_index(settings, fingerprinter) as index:
         transport = KafkaTransport(settings, "0")
 

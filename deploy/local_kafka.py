@@ -174,8 +174,11 @@ class LocalKafka:
             self._process.send_signal(number)
 
     def suspend(self) -> None:
-        """Freeze the broker: connections stay open and nothing answers."""
+        """Freeze the broker: connections stay open and nothing answers from the moment this returns."""
         self._signal(signal.SIGSTOP)
+        if self._process is not None:
+            # The signal takes a while to reach every thread; the parent is told when all stand still.
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a suspended broker go on."""

@@ -13,15 +13,13 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, documents, forgetting, restoration, sources
-from index.blocks import BLOCK_BITS
+from index import batch, documents, forgetting, restoration, schemes, sources
 from index.documents import Document
 from index.entry import Applied, Decisions, Entries, Position, Source, Verdict
 from index.errors import FormatUnknown
 from index.forgetting import ignored
 from index.layout import COUNTERS_KEY, STAMP_KEY, Counters, Table, pack_counters, unpack_counters
-from index.matching import probes_of
-from index.parameters import DISTANCE_MAX, Parameters, read_stamp, require_equal, stamp_of
+from index.parameters import Parameters, read_stamp, require_equal, stamp_of
 from index.restoration import Restored
 from index.store import CommitHooks, Store, Transaction
 
@@ -159,7 +157,13 @@ class Index:
         for piece in pieces:
             outcome, candidates[piece.rows] = batch.decide_piece(transaction, piece, self.parameters, next_number)
             next_number += batch.write_entering(
-                transaction, piece.entries, places, outcome.entering, outcome.numbers, outcome.originals
+                transaction,
+                piece.entries,
+                places,
+                outcome.entering,
+                outcome.numbers,
+                outcome.originals,
+                self.parameters,
             )
             batch.fill_rows(rows, piece, outcome)
         journal_rows = counters.journal_rows
@@ -268,18 +272,20 @@ class Index:
     ) -> list[list[Match]]:
         """For each fingerprint, uint64 [m, words], the nearest NEAR entries, nearest and earliest first; writes nothing.
 
-        distance_max  0 to 7, also beyond the index's own, which None means
+        distance_max  also beyond the index's own, which None means; SimHash: 0 to 7 bits, and nothing is missed; MinHash:
+                      0 to 10,000, among those that share a band
         limit         at most so many for each
         """
         radius = self.parameters.distance_max if distance_max is None else distance_max
-        if not 0 <= radius <= DISTANCE_MAX:
-            raise ValueError(f"distance_max must be 0 to {DISTANCE_MAX}, not {radius}")
+        farthest = self.parameters.distance_limit
+        if not 0 <= radius <= farthest:
+            raise ValueError(f"distance_max must be 0 to {farthest}, not {radius}")
         if fingerprints.ndim != 2 or fingerprints.shape[1] != self.parameters.words:
             raise ValueError(f"fingerprints must be uint64 [m, {self.parameters.words}]")
-        probes = probes_of(fingerprints, radius)
+        search = schemes.search_for(fingerprints, self.parameters, radius)
 
         def operation(transaction: Transaction) -> list[list[Match]]:
-            matches, _ = documents.nearest_entries(transaction, probes, radius, limit)
+            matches, _ = search.entries(transaction, limit)
             found = documents.read(transaction, matches.numbers, self.parameters.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
@@ -302,7 +308,7 @@ class Index:
         With insert = "all" an original takes the duplicates that entered after it along. Returns what was forgotten.
         `progress` is told how many documents were looked through. Raises IndexFull, IndexDamaged.
         """
-        return forgetting.forget(self._store, frozenset(ids), self.parameters.words, progress)
+        return forgetting.forget(self._store, frozenset(ids), self.parameters, progress)
 
     def find(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
         """The documents that have one of these ids, oldest first, forgotten ones too. Looks through all documents.
@@ -337,9 +343,8 @@ class Index:
             used_bytes, map_bytes = transaction.used_bytes(), transaction.map_bytes()
             table_bytes = {t.value.decode(): transaction.page_bytes(t) for t in Table if t is not Table.BUCKETS}
             table_bytes[Table.BUCKETS.value.decode()] = used_bytes - sum(table_bytes.values())
-            blocks = self.parameters.bits // BLOCK_BITS
             return Statistics(
-                entries=transaction.count(Table.BUCKETS) // blocks,
+                entries=transaction.count(Table.BUCKETS) // self.parameters.blocks,
                 exact_entries=transaction.count(Table.EXACT),
                 forgotten=transaction.count(Table.FORGOTTEN),
                 journal_rows=_counters(transaction).journal_rows,

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index import documents, journal, sources
+from index import documents, journal, schemes, sources
 from index.decision import Found, Outcome, decide
 from index.distance import Matches
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source
 from index.layout import JOURNAL_ROW
-from index.matching import Probes, first_of_equals, pairs_within, probes_of
+from index.matching import first_of_equals
 from index.parameters import Parameters
+from index.schemes import Search
 from index.store import Transaction
 
 PIECE_ROWS_MAX = 2_048
@@ -26,8 +27,8 @@ class Piece:
     rows      int64 [n], their rows in the batch; below, a row is a row of the piece
     entries   these rows alone
     near      int64 [m], the NEAR rows
-    probes    of the NEAR rows; its row i is near[i]
-    pairs     matches of the rows among each other, as `matching.pairs_within` gives them
+    search    of the NEAR rows; its row i is near[i]
+    pairs     matches of the rows among each other, as `Search.pairs` gives them
     compared  int64 [n], comparisons made for them
     exact     int64 [e], the EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
@@ -36,7 +37,7 @@ class Piece:
     rows: npt.NDArray[np.int64]
     entries: Entries
     near: npt.NDArray[np.int64]
-    probes: Probes
+    search: Search
     pairs: Matches
     compared: npt.NDArray[np.int64]
     exact: npt.NDArray[np.int64]
@@ -100,15 +101,15 @@ def pieces_of(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
 def _piece(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Piece:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    probes = probes_of(entries.fingerprints[near], parameters.distance_max)
-    pairs, near_compared = pairs_within(probes, parameters.distance_max, nearest_only=parameters.insert == "all")
+    search = schemes.search_for(entries.fingerprints[near], parameters, parameters.distance_max)
+    pairs, near_compared = search.pairs(nearest_only=parameters.insert == "all")
     compared = np.zeros(len(rows), np.int64)
     compared[near] = near_compared
     firsts = np.zeros(len(rows), np.int64)
     firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
     return Piece(
-        rows, entries, near, probes, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
+        rows, entries, near, search, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
     )
 
 
@@ -120,7 +121,7 @@ def decide_piece(
     distances = np.full(len(piece.rows), NO_DISTANCE, np.int16)
     originals = np.full(len(piece.rows), NO_NUMBER, np.uint64)
     if len(piece.near):
-        best, comparisons = documents.nearest_entries(transaction, piece.probes, parameters.distance_max, limit=1)
+        best, comparisons = piece.search.entries(transaction, limit=1)
         compared[piece.near] += comparisons
         distances[piece.near[best.rows]] = best.distances
         originals[piece.near[best.rows]] = best.numbers
@@ -189,6 +190,7 @@ def write_entering(
     entering: npt.NDArray[np.bool_],
     numbers: npt.NDArray[np.uint64],
     originals: npt.NDArray[np.uint64],
+    parameters: Parameters,
 ) -> int:
     """Make the `entering` rows, bool [n], entries with these numbers and originals; returns how many they are."""
     rows = np.flatnonzero(entering)
@@ -196,6 +198,9 @@ def write_entering(
         of_rows = take(entries, rows)
         streams, partitions = places.streams[of_rows.source_numbers], places.partitions[of_rows.source_numbers]
         documents.write(transaction, of_rows, streams, partitions, numbers[rows], originals[rows])
+        near = of_rows.kinds == Kind.NEAR
+        if near.any():
+            schemes.file(transaction, of_rows.fingerprints[near], numbers[rows][near], parameters)
     return len(rows)
 
 

@@ -18,6 +18,7 @@ from index.layout import (
     pack_numbers,
     unpack_buckets,
     unpack_documents,
+    unpack_fingerprints,
     unpack_numbers,
 )
 from index.matching import CANDIDATES_MAX, Probes, nearest_in
@@ -87,7 +88,7 @@ def write(
     numbers: npt.NDArray[np.uint64],
     originals: npt.NDArray[np.uint64],
 ) -> None:
-    """Make every row of `entries` an entry. `numbers` ascend and are above all given before.
+    """Note every row of `entries` as an entry, NEAR ones yet to be filed. `numbers` ascend, above all given before.
 
     streams, partitions  uint32 [n], where each row comes from
     originals            uint64 [n], the root of each row: its own number where it is unique
@@ -102,13 +103,22 @@ def write(
         "fingerprint": entries.fingerprints,
     }
     transaction.append(Table.DOCUMENTS, pack_numbers(numbers), pack_documents(columns, entries.ids))
-    near = entries.kinds == Kind.NEAR
-    if near.any():
-        filed = buckets_of(entries.fingerprints[near], numbers[near])
-        transaction.append(Table.BUCKETS, pack_bucket_keys(filed.keys), pack_bucket_values(filed))
     exact = entries.kinds == Kind.EXACT
     if exact.any():
         transaction.append(Table.EXACT, pack_fingerprints(entries.fingerprints[exact]), pack_numbers(numbers[exact]))
+
+
+def file(transaction: Transaction, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
+    """File SimHash fingerprints uint64 [n, words] under their blocks; numbers uint64 [n] ascend, above all filed before."""
+    filed = buckets_of(fingerprints, numbers)
+    transaction.append(Table.BUCKETS, pack_bucket_keys(filed.keys), pack_bucket_values(filed))
+
+
+def fingerprints(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
+    """The fingerprints of these documents: uint64 [n], distinct -> uint64 [n, words]. All must exist."""
+    found = transaction.get_many(Table.DOCUMENTS, pack_numbers(numbers))
+    assert len(found) == len(numbers), "an entry has no document"
+    return unpack_fingerprints([value for _, value in found], words)
 
 
 def nearest_entries(
@@ -132,9 +142,9 @@ def nearest_entries(
     return best, compared
 
 
-def exact_numbers(transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def exact_numbers(transaction: Transaction, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The earliest EXACT entry with an equal fingerprint: uint64 [n, words] -> uint64 [n], NO_NUMBER where none is."""
-    keys = pack_fingerprints(fingerprints)
+    keys = pack_fingerprints(hashes)
     found = dict(transaction.get_many(Table.EXACT, sorted(set(keys))))
     missing = int(NO_NUMBER).to_bytes(8, "big")
     return unpack_numbers([found.get(key, missing) for key in keys])

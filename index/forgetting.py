@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection
 import numpy as np
 import numpy.typing as npt
 
-from index import contents
-from index.blocks import buckets_of
+from index import contents, schemes
 from index.contents import Stored
 from index.documents import Document
 from index.entry import Kind
-from index.layout import Table, pack_bucket_keys, pack_bucket_values, pack_fingerprints, pack_numbers
+from index.layout import Table, pack_fingerprints, pack_numbers
+from index.parameters import Parameters
 from index.store import Store, Transaction
 
 
@@ -68,8 +68,11 @@ def find(store: Store, ids: Collection[str], words: int, progress: Callable[[int
     return store.read(lambda transaction: contents.as_documents(transaction, words, numbers))
 
 
-def forget(store: Store, ids: Collection[str], words: int, progress: Callable[[int], None] = ignored) -> list[Document]:
+def forget(
+    store: Store, ids: Collection[str], parameters: Parameters, progress: Callable[[int], None] = ignored
+) -> list[Document]:
     """The work of `Index.forget`: a search without the writer's lock, its last steps and the removal with it."""
+    words = parameters.words
     search = Search(ids, words, with_duplicates=True)
     while store.read(search.step):
         progress(search.next_number)
@@ -80,13 +83,13 @@ def forget(store: Store, ids: Collection[str], words: int, progress: Callable[[i
             pass
         numbers = np.setdiff1d(np.array(search.numbers, np.uint64), contents.forgotten(transaction))
         found = contents.as_documents(transaction, words, numbers)
-        remove(transaction, found)
+        remove(transaction, found, parameters)
         return found
 
     return store.write(operation)
 
 
-def remove(transaction: Transaction, found: Collection[Document]) -> None:
+def remove(transaction: Transaction, found: Collection[Document], parameters: Parameters) -> None:
     """Take documents out of what is searched, and note that they are forgotten."""
     for kind in (Kind.NEAR, Kind.EXACT):
         of_kind = [document for document in found if document.kind is kind]
@@ -95,8 +98,7 @@ def remove(transaction: Transaction, found: Collection[Document]) -> None:
         numbers = np.array([document.number for document in of_kind], np.uint64)
         fingerprints = np.array([document.fingerprint for document in of_kind], np.uint64)
         if kind is Kind.NEAR:
-            places = buckets_of(fingerprints, numbers)
-            table, keys, values = Table.BUCKETS, pack_bucket_keys(places.keys), pack_bucket_values(places)
+            table, (keys, values) = Table.BUCKETS, schemes.filing(fingerprints, numbers, parameters)
         else:
             table, keys, values = Table.EXACT, pack_fingerprints(fingerprints), pack_numbers(numbers)
         for key, value in zip(keys, values, strict=True):

@@ -1,7 +1,8 @@
 """The bytes on disk, format version 1. The only place that knows them; a change of any of them is a new version.
 
 One LMDB file with nine tables. `>` big-endian (keys, and what LMDB has to sort), `<` little-endian, fp = the
-fingerprint's words as <u64 (8 or 16 bytes), text = UTF-8 (a lone surrogate, which JSON can hold, as WTF-8).
+fingerprint's words as <u64 (8 or 16 bytes, a MinHash signature 32 to 256), text = UTF-8 (a lone surrogate, which JSON
+can hold, as WTF-8).
 
     meta       "stamp"                             -> JSON {"format": 1, "bits": .., "distance_max": .., ..}
                "counters"                          -> next document number <u64, journal rows <u64, next stream <u32
@@ -14,13 +15,14 @@ fingerprint's words as <u64 (8 or 16 bytes), text = UTF-8 (a lone surrogate, whi
     documents  document number >u64                -> root <u64, offset <u64, time_ms <i64, stream <u32,
                                                       partition <u32, kind u8, fp, id text
     buckets    block number u8, block value >u16   -> document number >u64, fp    many values to a key, of one size
+               band number u8, band hash >u32      -> document number >u64        the same, for MinHash signatures
     exact      fp                                  -> document number >u64        many values to a key, of one size
     forgotten  document number >u64                -> nothing
 
 The journal's values of one source never overlap: between a value's first and last offset no other value has a row.
 Document numbers are given in the order of entering and never given again. A NEAR document stands in one bucket per
-block, an EXACT one in `exact`; `root` is its own number, or its original's where duplicates enter too. A forgotten one
-stands in neither, but stays in `documents`, for the journal goes on to name it.
+block or band, an EXACT one in `exact`; `root` is its own number, or its original's where duplicates enter too. A
+forgotten one stands in neither, but stays in `documents`, for the journal goes on to name it.
 """
 
 import struct
@@ -61,6 +63,7 @@ COUNTERS_KEY = b"counters"
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
 NUMBER_KEY = struct.Struct(">I")
+NUMBER_BYTES = 8
 _COUNTERS = struct.Struct("<QQI")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
@@ -165,6 +168,18 @@ def unpack_buckets(rows: memoryview, words: int) -> Buckets:
     )
 
 
+def pack_band_keys(keys: npt.NDArray[np.uint64]) -> list[bytes]:
+    """Block keys uint64 [n], as `bands.band_keys` makes them, as keys of `buckets`: 5 bytes each."""
+    return _as_bytes(keys.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 3:])
+
+
+def unpack_band_buckets(rows: memoryview) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Keys and values of `buckets` side by side (5 + 8 bytes each), as columns: block keys, document numbers."""
+    table = np.frombuffer(rows, dtype=[("band", "u1"), ("hash", ">u4"), ("number", ">u8")])
+    keys = (table["band"].astype(np.uint64) << np.uint64(32)) | table["hash"].astype(np.uint64)
+    return keys, table["number"].astype(np.uint64)
+
+
 def pack_documents(columns: dict[str, npt.NDArray[np.generic]], ids: Sequence[str]) -> list[bytes]:
     """The values of `documents`; `columns` as `document_header` names them."""
     words = columns["fingerprint"].shape[1]
@@ -179,6 +194,14 @@ def unpack_documents(values: Sequence[bytes], words: int) -> tuple[npt.NDArray[n
     header = document_header(words)
     columns = np.frombuffer(b"".join(value[: header.itemsize] for value in values), dtype=header)
     return columns, [unpack_text(value[header.itemsize :]) for value in values]
+
+
+def unpack_fingerprints(values: Sequence[bytes], words: int) -> npt.NDArray[np.uint64]:
+    """Only the fingerprints of values of `documents`: uint64 [n, words]."""
+    header = document_header(words)
+    start, stop = header.itemsize - 8 * words, header.itemsize
+    rows = np.frombuffer(b"".join([value[start:stop] for value in values]), "<u8")
+    return rows.astype(np.uint64, copy=False).reshape(-1, words)
 
 
 def document_header(words: int) -> np.dtype[np.void]:

@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Literal
 
+from index.bands import DISTANCE_UNITS, Banding
+from index.blocks import BLOCK_BITS
 from index.decision import Insert
 from index.errors import FormatUnknown, ParametersDiffer
 from index.layout import FORMAT_VERSION
@@ -16,23 +19,27 @@ DISTANCE_MAX = 7
 class Parameters:
     """Everything that must not change during an index's life.
 
-    bits          length of a fingerprint, 64 or 128
-    distance_max  documents this many bits apart or nearer are near-duplicates, 0 to 7
+    bits          length of a fingerprint: 64 or 128, for MinHash bins * bin_bits
+    distance_max  documents this far apart or nearer are near-duplicates: 0 to 7 bits; for MinHash 0 to 10,000, a
+                  ten-thousandth of 1 - similarity each
     insert        "unique": only unique documents become entries; "all": duplicates too
     fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares it and
                   does not read it.
+    banding       the scheme is MinHash, with signatures and bands of this shape; None: it is SimHash
     """
 
     bits: int = 64
     distance_max: int = 3
     insert: Insert = "unique"
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    banding: Banding | None = None
 
     def __post_init__(self) -> None:
-        if self.bits not in BITS:
-            raise ValueError(f"bits must be one of {BITS}, not {self.bits}")
-        if not 0 <= self.distance_max <= DISTANCE_MAX:
-            raise ValueError(f"distance_max must be 0 to {DISTANCE_MAX}, not {self.distance_max}")
+        possible = BITS if self.banding is None else (self.banding.bits,)
+        if self.bits not in possible:
+            raise ValueError(f"bits must be one of {possible}, not {self.bits}")
+        if not 0 <= self.distance_max <= self.distance_limit:
+            raise ValueError(f"distance_max must be 0 to {self.distance_limit}, not {self.distance_max}")
         if self.insert not in ("unique", "all"):
             raise ValueError(f"insert must be 'unique' or 'all', not {self.insert!r}")
 
@@ -40,6 +47,21 @@ class Parameters:
     def words(self) -> int:
         """64-bit words in a fingerprint."""
         return self.bits // 64
+
+    @property
+    def scheme(self) -> Literal["simhash", "minhash"]:
+        """How fingerprints are compared."""
+        return "simhash" if self.banding is None else "minhash"
+
+    @property
+    def distance_limit(self) -> int:
+        """The largest distance that can be asked for."""
+        return DISTANCE_MAX if self.banding is None else DISTANCE_UNITS
+
+    @property
+    def blocks(self) -> int:
+        """Under how many block keys an entry is filed."""
+        return self.bits // BLOCK_BITS if self.banding is None else self.banding.bands
 
 
 def stamp_of(parameters: Parameters) -> bytes:
@@ -51,6 +73,8 @@ def stamp_of(parameters: Parameters) -> bytes:
         "insert": parameters.insert,
         "fingerprint": dict(parameters.fingerprint),
     }
+    if parameters.banding is not None:
+        stamp["banding"] = asdict(parameters.banding)
     return json.dumps(stamp, sort_keys=True).encode()
 
 
@@ -58,6 +82,7 @@ def read_stamp(stamp: bytes, where: str) -> Parameters:
     """The reverse of `stamp_of`. Raises FormatUnknown; `where` names the index in the message."""
     try:
         fields = json.loads(stamp)
+        banding = fields.pop("banding", None)
         version = fields.pop("format")
     except (ValueError, KeyError, AttributeError, TypeError) as problem:
         raise FormatUnknown(f"The index in {where} has no readable stamp.") from problem
@@ -66,7 +91,7 @@ def read_stamp(stamp: bytes, where: str) -> Parameters:
             f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
             "Use the program that wrote it, or build the index anew in another directory."
         )
-    return Parameters(**fields)
+    return Parameters(**fields, banding=None if banding is None else Banding(**banding))
 
 
 def require_equal(stored: Parameters, asked: Parameters, where: str) -> None:
@@ -83,7 +108,9 @@ def require_equal(stored: Parameters, asked: Parameters, where: str) -> None:
 
 
 def _by_name(parameters: Parameters) -> dict[str, str]:
-    own = {name: str(getattr(parameters, name)) for name in ("bits", "distance_max", "insert")}
+    own = {name: str(getattr(parameters, name)) for name in ("scheme", "bits", "distance_max", "insert")}
+    if parameters.banding is not None:
+        own |= {f"banding.{name}": str(value) for name, value in asdict(parameters.banding).items()}
     return own | {f"fingerprint.{name}": value for name, value in parameters.fingerprint.items()}
 
 

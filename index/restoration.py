@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, documents, journal, sources
-from index.distance import hamming
+from index import batch, documents, journal, schemes, sources
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.layout import JOURNAL_ROW
 from index.parameters import Parameters
@@ -56,7 +55,7 @@ def restore(
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
-    entered = batch.write_entering(transaction, entries, places, entering, numbers, roots)
+    entered = batch.write_entering(transaction, entries, places, entering, numbers, roots, parameters)
 
     rows = np.zeros(len(entries), JOURNAL_ROW)
     rows["offset"], rows["number"] = entries.offsets, roots
@@ -96,5 +95,5 @@ def _distances(
     if parameters.insert == "unique" and duplicates.any():
         found = documents.read(transaction, roots[duplicates], parameters.words)
         matched = np.array([found[number].fingerprint for number in roots[duplicates].tolist()], np.uint64)
-        distances[duplicates] = hamming(entries.fingerprints[duplicates], matched)
+        distances[duplicates] = schemes.distances(entries.fingerprints[duplicates], matched, parameters)
     return distances

@@ -183,7 +183,8 @@ class Taking:
         last = counters.next_number + int(np.count_nonzero(entering))
         numbers[entering] = np.arange(counters.next_number, last, dtype=np.uint64)
         roots, learnt = self._roots(taken, numbers, past.known, past.rows["number"])
-        batch.write_entering(transaction, entries, places, entering, numbers, roots)
+        parameters = self._index.parameters
+        batch.write_entering(transaction, entries, places, entering, numbers, roots, parameters)
         rows = np.zeros(len(taken), JOURNAL_ROW)
         rows["offset"], rows["number"] = entries.offsets, roots
         rows["verdict"] = [record.verdict for record in taken]
@@ -191,8 +192,8 @@ class Taking:
         rows["reason"] = entries.reasons
         batch.write_journal(transaction, places, rows, new)
         gone = entering & np.array([record.forgotten for record in taken], np.bool_)
-        found = documents.read(transaction, numbers[gone], self._index.parameters.words)
-        forgetting.remove(transaction, list(found.values()))
+        found = documents.read(transaction, numbers[gone], parameters.words)
+        forgetting.remove(transaction, list(found.values()), parameters)
         fresh = counters._replace(next_number=last, journal_rows=counters.journal_rows + int(np.count_nonzero(new)))
         transaction.put(Table.META, COUNTERS_KEY, pack_counters(fresh))
         ends = {record.source: record.offset + 1 for record in taken if record.settled}

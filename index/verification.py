@@ -14,16 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from index import contents, journal
+from index.bands import Banding, band_keys
 from index.blocks import BLOCK_BITS, Buckets, block_keys
 from index.contents import Stored
 from index.entry import NO_NUMBER, Kind, Verdict
 from index.forgetting import ignored
-from index.layout import Table
+from index.layout import NUMBER_BYTES, Table, pack_band_keys, unpack_band_buckets
 from index.parameters import Parameters
 from index.store import Transaction
 
 CHECKS = ("structure", "counters", "documents", "blocks", "journal", "applied")
 EXAMPLES_MAX = 5
+
+BANDED_AT_ONCE = 2**12
+"""Signatures looked up under all their bands at once."""
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ def verify(
     return [
         _counters(transaction),
         of_documents,
-        _blocks(transaction, parameters.words, seen),
+        _blocks(transaction, parameters, seen),
         _journal(transaction, parameters, seen),
         _applied(transaction),
     ]
@@ -142,9 +146,31 @@ def _positions(transaction: Transaction, stored: Stored, finding: Finding) -> No
         )
 
 
-def _blocks(transaction: Transaction, words: int, seen: _Seen) -> Finding:
-    blocks = words * (64 // BLOCK_BITS)
+def _blocks(transaction: Transaction, parameters: Parameters, seen: _Seen) -> Finding:
     finding = Finding("blocks")
+    near = seen.searched & (seen.kinds == Kind.NEAR)
+    if parameters.banding is None:
+        places = _places_by_block(transaction, parameters.words, seen, finding)
+    else:
+        places = _places_by_band(transaction, parameters.banding, seen, np.flatnonzero(near), finding)
+    elsewhere = contents.filed_count(transaction) - finding.examined
+    finding.note([f"{elsewhere} places stand under keys that are none"] if elsewhere else [])
+    finding.note(
+        f"document {number} is found through {places[number]} of its {parameters.blocks} blocks"
+        for number in np.flatnonzero(near & (places != parameters.blocks)).tolist()
+    )
+    fingerprints, numbers = contents.exact(transaction, parameters.words)
+    finding.examined += len(numbers)
+    right = _exact_rightly(fingerprints, numbers, seen)
+    finding.note(f"document {number} stands among the exact ones wrongly" for number in numbers[~right].tolist())
+    listed = np.bincount(numbers[right].astype(np.int64), minlength=len(places))
+    missing = seen.searched & (seen.kinds == Kind.EXACT) & (listed != 1)
+    finding.note(f"document {number} is not among the exact ones" for number in np.flatnonzero(missing).tolist())
+    return finding
+
+
+def _places_by_block(transaction: Transaction, words: int, seen: _Seen, finding: Finding) -> npt.NDArray[np.int64]:
+    """Through how many of its blocks each document is found; every place of the block tables is looked at."""
     places = np.zeros(len(seen.kinds), np.int64)
     for buckets in contents.filed(transaction, words):
         right = _filed_rightly(buckets, seen)
@@ -154,21 +180,31 @@ def _blocks(transaction: Transaction, words: int, seen: _Seen) -> Finding:
             for key, number in zip(buckets.keys[~right].tolist(), buckets.numbers[~right].tolist(), strict=True)
         )
         places += np.bincount(buckets.numbers[right].astype(np.int64), minlength=len(places))
-    elsewhere = contents.filed_count(transaction) - finding.examined
-    finding.note([f"{elsewhere} places stand under keys that are none"] if elsewhere else [])
-    near = seen.searched & (seen.kinds == Kind.NEAR)
-    finding.note(
-        f"document {number} is found through {places[number]} of its {blocks} blocks"
-        for number in np.flatnonzero(near & (places != blocks)).tolist()
-    )
-    fingerprints, numbers = contents.exact(transaction, words)
-    finding.examined += len(numbers)
-    right = _exact_rightly(fingerprints, numbers, seen)
-    finding.note(f"document {number} stands among the exact ones wrongly" for number in numbers[~right].tolist())
-    listed = np.bincount(numbers[right].astype(np.int64), minlength=len(places))
-    missing = seen.searched & (seen.kinds == Kind.EXACT) & (listed != 1)
-    finding.note(f"document {number} is not among the exact ones" for number in np.flatnonzero(missing).tolist())
-    return finding
+    return places
+
+
+def _places_by_band(
+    transaction: Transaction, banding: Banding, seen: _Seen, near: npt.NDArray[np.int64], finding: Finding
+) -> npt.NDArray[np.int64]:
+    """Through how many of its bands each document is found.
+
+    Band keys are too many to walk; each document is looked up under its own, and what stands elsewhere shows in the sum.
+    """
+    places = np.zeros(len(seen.kinds), np.int64)
+    for begin in range(0, len(near), BANDED_AT_ONCE):
+        some = near[begin : begin + BANDED_AT_ONCE]
+        keys = band_keys(seen.fingerprints[some], banding)
+        wanted = _pairs(keys.reshape(-1), np.repeat(some.astype(np.uint64), banding.bands))
+        found = transaction.get_all_values(Table.BUCKETS, pack_band_keys(np.unique(keys)), NUMBER_BYTES)
+        there = np.isin(wanted, _pairs(*unpack_band_buckets(found)))
+        finding.examined += int(np.count_nonzero(there))
+        places[some] = there.reshape(len(some), banding.bands).sum(axis=1)
+    return places
+
+
+def _pairs(keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.complex128]:
+    """Keys (below 2^40) and numbers (below 2^53) as one sortable value each: exact as the parts of a complex number."""
+    return keys.astype(np.float64) + 1j * numbers.astype(np.float64)
 
 
 def _filed_rightly(buckets: Buckets, seen: _Seen) -> npt.NDArray[np.bool_]:

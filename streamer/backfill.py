@@ -12,7 +12,7 @@ from index.admission import Index
 from index.entry import Applied
 from streamer.config import Recovery, Settings
 from streamer.files import FileTransport
-from streamer.fingerprint import Fingerprinter
+from streamer.scheme import scheme_for
 from streamer.service import BatchReport, Listener, Service, State
 from streamer.summary import Totals
 from streamer.wiring import build_service, open_index
@@ -86,7 +86,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
     """
     totals = Totals()
     begin = time.perf_counter()
-    fingerprinter = Fingerprinter(settings.fingerprint)
+    fingerprinter = scheme_for(settings)
     with open_index(settings, fingerprinter) as index:
         transport = FileTransport(files, out, settings.batch, known_streams=lambda name: known_streams(index, name))
         bar = Progress(

@@ -118,6 +118,11 @@ class Decode(Section):
 class Fingerprint(Section):
     """How a document becomes a fingerprint. All of it is stamped into the index."""
 
+    scheme: Literal["simhash", "minhash"] = Field(
+        "simhash",
+        description="SimHash: words, bits within index.distance_max; all settings below. MinHash: character shingles, a "
+        "least similarity; the settings of the section minhash.",
+    )
     bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
     features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")
     shingle_words: int = Field(2, ge=2, le=10, description="Words in a shingle.")
@@ -162,6 +167,32 @@ class Fingerprint(Section):
         return given
 
 
+class Minhash(Section):
+    """The other scheme, chosen by `fingerprint.scheme`: signatures of character shingles, found by bands of them."""
+
+    similarity_min: float = Field(
+        0.7,
+        ge=0.3,
+        le=1.0,
+        description="Documents at least this similar are near-duplicates: Jaccard similarity of their shingles, estimated. "
+        "The bands follow from it.",
+    )
+    shingle_characters_wide: int = Field(
+        5,
+        ge=1,
+        le=32,
+        description="Letters in a shingle that begins with a wide character: an ideograph, kana, Hangul.",
+    )
+    shingle_characters_narrow: int = Field(
+        8, ge=1, le=32, description="Letters in a shingle that begins with any other letter or digit."
+    )
+    bins: Literal[64, 128, 256] = Field(128, description="Values in a signature.")
+    bin_bits: Literal[4, 8] = Field(8, description="Bits of each value.")
+    features_min: int = Field(
+        8, ge=1, le=64, description="A document that fills fewer bins is matched only by equal normalised text."
+    )
+
+
 class Index(Section):
     """The index on disk."""
 
@@ -169,7 +200,7 @@ class Index(Section):
         Path("index-data"), description="Folder of the index; one index serves many workers of one host."
     )
     distance_max: int = Field(
-        4, ge=0, le=7, description="Documents this many bits apart or nearer are near-duplicates."
+        4, ge=0, le=7, description="Documents this many bits apart or nearer are near-duplicates (SimHash)."
     )
     insert: Literal["unique", "all"] = Field("unique", description="Which documents later ones are compared with.")
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
@@ -221,6 +252,7 @@ class Settings(Section):
     batch: Batching = Batching()
     decode: Decode = Decode()
     fingerprint: Fingerprint = Fingerprint()
+    minhash: Minhash = Minhash()
     index: Index = Index()
     recovery: Recovery = Recovery()
     workers: Workers = Workers()

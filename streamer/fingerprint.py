@@ -83,8 +83,7 @@ class Fingerprinter:
         if self._settings.title_factor == 1:
             titles = None
         parts = [
-            self._slice(texts[begin:end], None if titles is None else titles[begin:end])
-            for begin, end in _slices(texts)
+            self._slice(texts[begin:end], None if titles is None else titles[begin:end]) for begin, end in slices(texts)
         ]
         return Fingerprints(
             np.concatenate([part.kinds for part in parts]),
@@ -270,7 +269,7 @@ def _segmenter(settings: config.Fingerprint, extra: Sequence[DictionaryWord], di
     return segmenter_with(settings.segmenter, [(entry.word, entry.frequency) for entry in extra], digest)
 
 
-def _slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+def slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Ranges of texts that are worked on at once, bounded in characters (a longer text stands alone); at least one."""
     begin = characters = 0
     for end, text in enumerate(texts):

@@ -98,8 +98,13 @@ def query(
                 raise click.BadParameter(str(problem), param_hint="--fingerprint") from problem
         else:
             sought = [index_tools.seek_text(index, settings, _text(text, file))]
-        names = index.stream_names()
-        found = [index_tools.answer(each, index_tools.nearest(index, each, distance, limit), names) for each in sought]
+        names, scheme = index.stream_names(), index.parameters.scheme
+        if distance is not None and scheme == "minhash":
+            raise click.BadParameter("documents of this index are compared by similarity", param_hint="--distance")
+        nearest = [index_tools.nearest(index, each, distance, limit) for each in sought]
+        found = [
+            index_tools.answer(each, matches, names, scheme) for each, matches in zip(sought, nearest, strict=True)
+        ]
     _shown({"answers": found}, as_json, Group(*map(index_tables.answer_table, found)))
     if not found:
         click.echo(f"no document has the id {id_}", err=True)
@@ -265,15 +270,14 @@ def _imported(settings: config.Settings, file: Path, *, by_settings: bool = Fals
     from index.admission import Index
     from index.parameters import require_equal
     from streamer import index_export, index_tables
-    from streamer.fingerprint import Fingerprinter
     from streamer.line_reader import lines
-    from streamer.wiring import parameters_of
+    from streamer.scheme import parameters_for, scheme_for
 
     found = lines(file)
     parameters, streams, total = index_export.read_header(found, str(file))
     if by_settings:
         parameters = replace(parameters, distance_max=settings.index.distance_max)
-        require_equal(parameters, parameters_of(settings, Fingerprinter(settings.fingerprint)), str(file))
+        require_equal(parameters, parameters_for(settings, scheme_for(settings).stamp()), str(file))
     with (
         Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max) as index,
         index_tables.progress_bar("importing", total) as progress,

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ import zstandard
 
 from index import contents, sources
 from index.admission import Index
+from index.bands import Banding
 from index.documents import Document
 from index.entry import Applied, Kind, Position, Source, Verdict
 from index.parameters import Parameters
@@ -30,7 +32,6 @@ from index.store import Transaction
 from index.transfer import Record, Taking, portions, records
 from streamer.errors import InputUnreadable
 from streamer.fingerprint import from_hexadecimal
-from streamer.index_tools import parameters_as_json
 from streamer.line_reader import STANDARD_INPUT
 
 EXPORT_VERSION = 1
@@ -70,9 +71,24 @@ def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tup
         if version != EXPORT_VERSION:
             raise InputUnreadable(f"{name}: an export of version {version}; this program knows {EXPORT_VERSION}.")
         streams = [(stream, stream_name) for stream, stream_name in header["streams"]]
-        return Parameters(**header["parameters"]), streams, header["journal_rows"]
+        return _parameters(header["parameters"]), streams, header["journal_rows"]
     except (ValueError, KeyError, TypeError) as problem:
         raise InputUnreadable(f"{name}: is no export of an index: its first line is not that of one.") from problem
+
+
+def _parameters_as_json(parameters: Parameters) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "bits": parameters.bits,
+        "distance_max": parameters.distance_max,
+        "insert": parameters.insert,
+        "fingerprint": dict(parameters.fingerprint),
+    }
+    return fields if parameters.banding is None else fields | {"banding": asdict(parameters.banding)}
+
+
+def _parameters(fields: dict[str, Any]) -> Parameters:
+    banding = fields.pop("banding", None)
+    return Parameters(**fields, banding=None if banding is None else Banding(**banding))
 
 
 def take_in(
@@ -158,7 +174,7 @@ class _Reading:
 def _header(transaction: Transaction, parameters: Parameters, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "neardup_index_export": EXPORT_VERSION,
-        "parameters": parameters_as_json(parameters),
+        "parameters": _parameters_as_json(parameters),
         "streams": list(names.items()),
         "journal_rows": contents.counters(transaction).journal_rows,
     }

@@ -19,12 +19,12 @@ from streamer.config import Settings
 from streamer.delivered_lines import NO_TIMESTAMP_MS
 from streamer.document import Decoder
 from streamer.errors import InputChanged, SettingsError
-from streamer.fingerprint import Fingerprinter
 from streamer.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.pipeline import prepare
 from streamer.record import Destination, Record
 from streamer.recovery import rows_of
 from streamer.route import parse_original_position
+from streamer.scheme import Scheme, scheme_for
 from streamer.wiring import open_index
 
 
@@ -39,7 +39,7 @@ class Rebuilt(NamedTuple):
 class _Parts:
     index: Index
     decoder: Decoder
-    fingerprinter: Fingerprinter
+    fingerprinter: Scheme
 
 
 def rebuild_from_files(
@@ -51,7 +51,7 @@ def rebuild_from_files(
              `streamer filter` goes on with either
     Raises InputUnreadable, InputChanged, IndexProblem.
     """
-    fingerprinter = Fingerprinter(settings.fingerprint)
+    fingerprinter = scheme_for(settings)
     read = known = 0
     with open_index(settings, fingerprinter) as index:
         parts = _Parts(index, Decoder(settings.decode), fingerprinter)
@@ -126,7 +126,7 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
     if settings.index.insert == "all":
         outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
-    fingerprinter = Fingerprinter(settings.fingerprint)
+    fingerprinter = scheme_for(settings)
     read = known = 0
     with open_index(settings, fingerprinter) as index:
         parts = _Parts(index, Decoder(settings.decode), fingerprinter)

@@ -32,7 +32,8 @@ def progress_bar(title: str, total: int | None) -> Iterator[Callable[[int], None
 
 def statistics_table(found: Mapping[str, Any]) -> RenderableType:
     """`index_tools.statistics` for people."""
-    return Group(_sizes(found), Text(), _parts(found), Text(), _buckets(found["buckets"]), Text(), _sources(found))
+    fullness: list[RenderableType] = [_buckets(found["buckets"]), Text()] if found["buckets"] else []
+    return Group(_sizes(found), Text(), _parts(found), Text(), *fullness, _sources(found))
 
 
 def _plain(*headings: str, right: tuple[str, ...] = ()) -> Table:
@@ -49,7 +50,9 @@ def _sizes(found: Mapping[str, Any]) -> Table:
     rows.add_column(style="dim")
     parameters = found["parameters"]
     rows.add_row("index", "", found["directory"])
-    near = f"{parameters['bits']} bits, matched within a distance of {parameters['distance_max']}"
+    near = (
+        f"{parameters['scheme']}, {parameters['bits']} bits, matched within a distance of {parameters['distance_max']}"
+    )
     rows.add_row("entries", f"{found['entries']:,}", near)
     rows.add_row("exact entries", f"{found['exact_entries']:,}", "short texts, matched by equality")
     rows.add_row("forgotten", f"{found['forgotten']:,}", "no longer matched")
@@ -97,9 +100,10 @@ def answer_table(found: Mapping[str, Any]) -> RenderableType:
     title = Text(f"{found['fingerprint'] or 'no fingerprint'} ({found['kind']})")
     if "document" in found:
         title.append(f" of {found['document']['id']} at {found['document']['position']}")
-    rows = _plain("distance", "id", "position", "time", right=("distance",))
+    measure = next((key for match in found["matches"] for key in match), "distance")
+    rows = _plain(measure, "id", "position", "time", right=(measure,))
     for match in found["matches"]:
-        rows.add_row(str(match["distance"]), match["id"], match["position"], match["time"] or "-")
+        rows.add_row(str(match[measure]), match["id"], match["position"], match["time"] or "-")
     return Group(title, rows if found["matches"] else Text("nothing within the distance", style="dim"))
 
 

@@ -5,7 +5,7 @@ The index is opened for reading only, beside a running service. `index_tables` s
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from index import contents, documents
 from index.admission import Index, Match
+from index.bands import similarity_of
 from index.blocks import bucket_count
 from index.copies import structure_problems
 from index.documents import Document
@@ -24,7 +25,8 @@ from index.store import Transaction
 from index.verification import Finding, verify
 from streamer.config import Settings
 from streamer.delivered_lines import NO_TIMESTAMP_MS
-from streamer.fingerprint import Fingerprinter, from_hexadecimal, hexadecimal
+from streamer.fingerprint import from_hexadecimal, hexadecimal
+from streamer.scheme import parameters_for, scheme_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,13 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
     }
 
 
-def _fullness(index: Index) -> dict[str, Any]:
-    """How many buckets hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
+def _fullness(index: Index) -> dict[str, Any] | None:
+    """How many buckets hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two.
+
+    None for MinHash, whose band keys are too many to be counted through.
+    """
+    if index.parameters.banding is not None:
+        return None
     words = index.parameters.words
 
     def operation(transaction: Transaction) -> npt.NDArray[np.int64]:
@@ -112,6 +119,7 @@ def _fullness(index: Index) -> dict[str, Any]:
 def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
     """The parameters for machines."""
     return {
+        "scheme": parameters.scheme,
         "bits": parameters.bits,
         "distance_max": parameters.distance_max,
         "insert": parameters.insert,
@@ -124,9 +132,12 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
 
     Raises ParametersDiffer where the settings give other fingerprints than those in the index.
     """
-    fingerprinter = Fingerprinter(settings.fingerprint)
+    fingerprinter = scheme_for(settings)
     stored = index.parameters
-    asked = Parameters(settings.fingerprint.bits, stored.distance_max, stored.insert, fingerprinter.stamp())
+    asked = parameters_for(settings, fingerprinter.stamp())
+    if asked.scheme == stored.scheme:
+        # How the service decides does not change what the nearest documents are.
+        asked = replace(asked, distance_max=stored.distance_max, insert=stored.insert)
     require_equal(stored, asked, str(settings.index.directory))
     found = fingerprinter.fingerprint([text])
     return Sought(Kind(int(found.kinds[0])), found.fingerprints)
@@ -156,13 +167,17 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
     return [Match(document, 0) for document in found if document is not None]
 
 
-def answer(sought: Sought, matches: list[Match], names: Mapping[str, str]) -> dict[str, Any]:
-    """What was sought and what was found, for machines."""
+def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], scheme: str) -> dict[str, Any]:
+    """What was sought and what was found, for machines: with distances, or with similarities where that is the measure."""
+
+    def measured(distance: int) -> dict[str, float]:
+        return {"similarity": round(similarity_of(distance), 4)} if scheme == "minhash" else {"distance": distance}
+
     return {
         "kind": sought.kind.name.lower(),
         "fingerprint": hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0],
         **({"document": _described(sought.document, names)} if sought.document else {}),
-        "matches": [{"distance": match.distance, **_described(match.document, names)} for match in matches],
+        "matches": [{**measured(match.distance), **_described(match.document, names)} for match in matches],
     }
 
 

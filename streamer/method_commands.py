@@ -10,7 +10,7 @@ import orjson
 from rich.console import Console
 
 from streamer import config
-from streamer.errors import InputUnreadable
+from streamer.errors import InputUnreadable, SettingsError
 from streamer.recipes import RECIPES
 
 REPORT_COLUMNS = 150
@@ -22,6 +22,16 @@ FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_ty
 def _settings(context: click.Context, more: Sequence[str] = ()) -> config.Settings:
     file, overrides = context.obj
     return config.load(file, [*overrides, *more])
+
+
+def _simhash_settings(context: click.Context, more: Sequence[str] = ()) -> config.Settings:
+    settings = _settings(context, more)
+    if settings.fingerprint.scheme != "simhash":
+        raise SettingsError(
+            f"fingerprint.scheme = {settings.fingerprint.scheme!r}: this command knows distances of SimHash only; leave the "
+            "setting out here (bench.accuracy measures both schemes)"
+        )
+    return settings
 
 
 @click.group()
@@ -75,7 +85,8 @@ def evaluate(
     from streamer.evaluation_sets import read_set
     from streamer.fingerprint import Fingerprinter
 
-    variants = [("in force", _settings(context)), *((text, _settings(context, text.split())) for text in tries)]
+    variants = [("in force", _simhash_settings(context))]
+    variants += [(text, _simhash_settings(context, text.split())) for text in tries]
     found = []
     for folder in folders:
         each = read_set(folder)
@@ -127,7 +138,7 @@ def calibrate(context: click.Context, files: Sequence[Path], documents: int, fal
     from streamer.fingerprint import Fingerprinter
     from streamer.sample import read_documents
 
-    settings = _settings(context)
+    settings = _simhash_settings(context)
     found = [
         (document.title, document.text)
         for batch in read_documents(files, settings.decode, documents)

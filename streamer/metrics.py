@@ -110,6 +110,12 @@ DISTANCE = Definition(
     "Hamming distance, in bits, of one duplicate to its original.",
     buckets=(0, 1, 2, 3, 4, 5, 6, 7),
 )
+SIMILARITY = Definition(
+    "neardup_similarity",
+    "histogram",
+    "With MinHash, estimated similarity of one duplicate to its original.",
+    buckets=(0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1),
+)
 LAG_RECORDS = Definition(
     "neardup_lag_records",
     "gauge",
@@ -152,6 +158,7 @@ DEFINITIONS = (
     STEP_SECONDS,
     CANDIDATES,
     DISTANCE,
+    SIMILARITY,
     LAG_RECORDS,
     INDEX_ENTRIES,
     INDEX_BYTES,
@@ -226,9 +233,8 @@ def reference() -> str:
     lines += ["", "Verdicts and their reasons:", "", "| `verdict` | `reason` |", "|---|---|"]
     lines += [f"| `{verdict}` | `{why}` |" for verdict, why in reason.labels()]
     lines += ["", "## Buckets of histograms", "", "| name | upper bounds, infinity besides |", "|---|---|"]
-    for definition in DEFINITIONS:
-        if definition.kind == "histogram":
-            lines.append(f"| `{definition.name}` | {', '.join(f'{bound:,g}' for bound in definition.buckets)} |")
+    bounds = {each.name: ", ".join(f"{bound:,g}" for bound in each.buckets) for each in DEFINITIONS if each.buckets}
+    lines += [f"| `{name}` | {shown} |" for name, shown in bounds.items()]
     return "\n".join([_PREAMBLE, *lines, ""])
 
 
@@ -274,6 +280,7 @@ class Metrics:
         self._step_seconds = self._histogram(STEP_SECONDS)
         self._candidates = self._histogram(CANDIDATES)
         self._distance = self._histogram(DISTANCE)
+        self._similarity = self._histogram(SIMILARITY)
         self._lag_records = self._gauge(LAG_RECORDS)
         self._index_entries = self._gauge(INDEX_ENTRIES)
         self._index_bytes = self._gauge(INDEX_BYTES)
@@ -294,6 +301,7 @@ class Metrics:
         step_seconds: Mapping[str, float],
         outcomes: Mapping[tuple[str, str], int],
         distances: npt.NDArray[np.int16],
+        similarities: npt.NDArray[np.float64],
         candidates: npt.NDArray[np.int64],
         replayed: int,
     ) -> None:
@@ -304,6 +312,7 @@ class Metrics:
         step_seconds  per step of `STEPS` the seconds it took
         outcomes      per (verdict, reason), as labels, the records that got it
         distances     int16 [any], of duplicates to their originals; negative ones (NO_DISTANCE) are left out
+        similarities  float64 [any], the same with MinHash
         candidates    int64 [any], per document decided now the entries it was compared with
         replayed      records whose verdict came from the journal
         """
@@ -316,6 +325,7 @@ class Metrics:
         self._batch_records.observe(records)
         self._batch_bytes.observe(value_bytes)
         observe_many(self._distance, distances[distances >= 0])
+        observe_many(self._similarity, similarities)
         observe_many(self._candidates, candidates)
         self._last_delivery.set(time.time())
 

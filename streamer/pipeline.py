@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from index.entry import Entries, Kind, Source
 from streamer.document import DeadLetter, Decoder, Document
-from streamer.fingerprint import Fingerprinter, Fingerprints
+from streamer.fingerprint import Fingerprints
 from streamer.record import Record
+from streamer.scheme import Scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Prints:
     fingerprints: npt.NDArray[np.uint64]
 
 
-def fingerprint_documents(fingerprinter: Fingerprinter, documents: Sequence[Document | DeadLetter]) -> Prints:
+def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Prints:
     """Fingerprint what could be decoded; what could not keeps its reason and becomes Kind.DEAD_LETTER."""
     decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
     readable = [document for document in documents if isinstance(document, Document)]
@@ -62,7 +63,7 @@ def entries_of(records: Sequence[Record], documents: Sequence[Document | DeadLet
     )
 
 
-def prepare(decoder: Decoder, fingerprinter: Fingerprinter, records: Sequence[Record]) -> Entries:
+def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) -> Entries:
     """Decode and fingerprint in one go, for records that come back from an output (recovery, rebuild)."""
     documents = decoder.decode(records)
     return entries_of(records, documents, fingerprint_documents(fingerprinter, documents))

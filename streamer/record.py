@@ -40,7 +40,7 @@ class Decision:
     """The verdict on one record, with all that explains it.
 
     `reason` is one of a fixed list; `detail` is free text for people (the decoder's complaint), never a label.
-    `fingerprint` is lower-case hexadecimal, None where there is none. `distance`, `original_id`,
+    `fingerprint` is lower-case hexadecimal, None where there is none. `distance` or `similarity`, `original_id`,
     `original_position` and `original_stream` (the stream of that position) stand only on duplicates.
     """
 
@@ -54,6 +54,7 @@ class Decision:
     detail: str | None = None
     replayed: bool = False
     original_stream: str | None = None
+    similarity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from index.entry import Applied, Entries, Kind, Position, Source, Verdict
 from streamer.config import Recovery
 from streamer.document import Decoder
 from streamer.errors import RecoveryRefused
-from streamer.fingerprint import Fingerprinter
 from streamer.pipeline import prepare
 from streamer.record import Destination, Record
 from streamer.route import parse_original_position
+from streamer.scheme import Scheme
 from streamer.transport import Assigned, Transport
 
 
@@ -134,7 +134,7 @@ class Recoverer:
         transport: Transport,
         index: Index,
         decoder: Decoder,
-        fingerprinter: Fingerprinter,
+        fingerprinter: Scheme,
         policy: Recovery,
         *,
         insert: str,

@@ -9,6 +9,7 @@ from functools import cache
 
 import orjson
 
+from index.bands import similarity_of
 from index.entry import NO_DISTANCE, Decisions, Position, Source, Verdict
 from streamer.document import DeadLetter, Document
 from streamer.reason import Reason, label
@@ -22,6 +23,7 @@ STREAM = "neardup.stream"
 ID = "neardup.id"
 FINGERPRINT = "neardup.fingerprint"
 DISTANCE = "neardup.distance"
+SIMILARITY = "neardup.similarity"
 ORIGINAL_ID = "neardup.original.id"
 ORIGINAL_POSITION = "neardup.original.position"
 ORIGINAL_STREAM = "neardup.original.stream"
@@ -42,11 +44,14 @@ def explain(
     fingerprints_hex: Sequence[str | None],
     decisions: Decisions,
     stream_names: Mapping[str, str],
+    *,
+    by_similarity: bool = False,
 ) -> list[Decision]:
     """The decisions on n records in words, row for row.
 
     fingerprints_hex  lower-case hexadecimal; shown for unique and duplicate rows only
     stream_names      stream -> name for people, for the originals' positions; an unknown stream stands for itself
+    by_similarity     the scheme is MinHash: duplicates show a similarity, not a distance in bits
 
     Where a replayed verdict differs from what today's decoding would give, the journal's verdict and reason stand.
     """
@@ -69,18 +74,20 @@ def explain(
         if verdict is Verdict.UNIQUE:
             explained.append(Decision(verdict, label_text, identity, fingerprint, replayed=replayed))
         elif verdict is Verdict.DUPLICATE:
+            known = distance != NO_DISTANCE
             explained.append(
                 Decision(
                     verdict,
                     label_text,
                     identity,
                     fingerprint,
-                    None if distance == NO_DISTANCE else distance,
+                    distance if known and not by_similarity else None,
                     original_id,
                     None if original is None else _position_text(original, stream_names),
                     None,
                     replayed,
                     None if original is None else original.source.stream,
+                    similarity_of(distance) if known and by_similarity else None,
                 )
             )
         else:
@@ -125,8 +132,8 @@ def parse_original_position(headers: Headers) -> Position | None:
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
-    `original` is the original's id; id, original and distance are null where there is none. What is no UTF-8 in a
-    file's name is shown as \xNN.
+    `original` is the original's id; id, original and distance are null where there is none. With MinHash there is no
+    distance; a duplicate's line then has one key more, `similarity`. What is no UTF-8 in a file's name is shown as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     line = {
@@ -138,6 +145,8 @@ def verdict_line(outgoing: Outgoing) -> bytes:
         "distance": decision.distance,
         "reason": decision.reason,
     }
+    if decision.similarity is not None:
+        line["similarity"] = decision.similarity
     try:
         return orjson.dumps(line)
     except TypeError:
@@ -176,6 +185,7 @@ def _gained(record: Record, decision: Decision) -> Headers:
             (ORIGINAL_POSITION, decision.original_position),
             (ORIGINAL_STREAM, decision.original_stream),
             (DISTANCE, None if decision.distance is None else str(decision.distance)),
+            (SIMILARITY, None if decision.similarity is None else str(decision.similarity)),
         )
         headers += tuple((name, _bytes(value)) for name, value in facts if value is not None)
     return headers

@@ -20,14 +20,16 @@ import numpy.typing as npt
 import structlog
 
 from index.admission import Index
-from index.entry import Decisions, Verdict
+from index.bands import similarities_of
+from index.entry import NO_DISTANCE, Decisions, Verdict
 from streamer.document import DeadLetter, Decoder, Document
-from streamer.fingerprint import Fingerprinter, hexadecimal
+from streamer.fingerprint import hexadecimal
 from streamer.pipeline import Prints, entries_of, fingerprint_documents
 from streamer.reason import Reason, label
 from streamer.record import Batch, Decision, Outgoing
 from streamer.recovery import Recoverer
 from streamer.route import explain, route
+from streamer.scheme import Scheme
 from streamer.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -73,10 +75,11 @@ class Stopwatch:
 class BatchReport:
     """What happened to one delivered batch, for metrics, progress bars and tables.
 
-    outcomes    documents by (verdict label, reason label)
-    distances   int16, of the duplicates
-    candidates  int64, entries compared with each newly decided document
-    replayed    documents whose verdict came from the journal
+    outcomes      documents by (verdict label, reason label)
+    distances     int16, of the duplicates; empty with MinHash
+    similarities  float64, of the duplicates; empty with SimHash
+    candidates    int64, entries compared with each newly decided document
+    replayed      documents whose verdict came from the journal
     """
 
     records: int
@@ -85,6 +88,7 @@ class BatchReport:
     step_cpu_seconds: Mapping[str, float]
     outcomes: Mapping[tuple[str, str], int]
     distances: npt.NDArray[np.int16]
+    similarities: npt.NDArray[np.float64]
     candidates: npt.NDArray[np.int64]
     replayed: int
 
@@ -119,12 +123,13 @@ class Service:
         transport: Transport,
         index: Index,
         decoder: Decoder,
-        fingerprinter: Fingerprinter,
+        fingerprinter: Scheme,
         recoverer: Recoverer,
         listener: Listener,
     ) -> None:
         self._transport = transport
         self._index = index
+        self._by_similarity = index.parameters.scheme == "minhash"
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._recoverer = recoverer
@@ -198,20 +203,26 @@ class Service:
             outgoing = self._route(batch, documents, prints, decisions)
         with stopwatch.step("commit"):
             self._transport.deliver(batch, outgoing)
-        self._listener.batch(report(batch, decisions, stopwatch))
+        self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
 
     def _route(
         self, batch: Batch, documents: list[Document | DeadLetter], prints: Prints, decisions: Decisions
     ) -> list[Outgoing]:
         fingerprints = hexadecimal(prints.kinds, prints.fingerprints)
         explained: list[Decision] = explain(
-            batch.records, documents, fingerprints, decisions, self._index.stream_names()
+            batch.records,
+            documents,
+            fingerprints,
+            decisions,
+            self._index.stream_names(),
+            by_similarity=self._by_similarity,
         )
         return route(batch.records, explained)
 
 
-def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch) -> BatchReport:
-    """Count a delivered batch."""
+def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
+    """Count a delivered batch. `by_similarity`: the scheme is MinHash."""
+    distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
     pairs, counts = np.unique(np.stack([decisions.verdicts, decisions.reasons], axis=1), axis=0, return_counts=True)
     return BatchReport(
         records=len(batch.records),
@@ -222,7 +233,8 @@ def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch) -> BatchRep
             (Verdict(verdict).label, label(Verdict(verdict), Reason(reason))): int(count)
             for (verdict, reason), count in zip(pairs, counts, strict=True)
         },
-        distances=decisions.distances[decisions.verdicts == Verdict.DUPLICATE],
+        distances=distances[:0] if by_similarity else distances,
+        similarities=similarities_of(distances if by_similarity else distances[:0]),
         candidates=decisions.candidates[~decisions.replayed],
         replayed=int(decisions.replayed.sum()),
     )

@@ -141,6 +141,8 @@ def wanted(field: FieldInfo) -> str:
         words = "one of " + ", ".join(_quoted(leaf) for leaf in leaves if leaf is not type(None))
     elif leaves[0] is int:
         words = "a whole number" + _bounds(field)
+    elif leaves[0] is float:
+        words = "a number" + _bounds(field)
     else:
         words = {bool: "true or false", Path: "a path"}.get(leaves[0], "a text that is not empty")
     return words + (" or unset" if type(None) in leaves else "")
@@ -251,6 +253,8 @@ def parse(field: FieldInfo, text: str) -> Any:
         return {"true": True, "false": False}.get(text.strip().lower(), text)
     if any(leaf is int or type(leaf) is int for leaf in leaves) and re.fullmatch(r"\s*[+-]?[0-9]{1,30}\s*", text):
         return int(text)
+    if float in leaves and re.fullmatch(r"\s*[+-]?[0-9]{1,30}(\.[0-9]{1,30})?\s*", text):
+        return float(text)
     return text
 
 

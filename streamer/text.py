@@ -162,6 +162,11 @@ def rules(characters: Characters) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np
     return resolved, codepoints
 
 
+def rule_table() -> npt.NDArray[np.uint8]:
+    """The `Rule` of every code point by itself, not resolved by neighbours: uint8 [CODE_POINTS], not to be written to."""
+    return _tables().rules
+
+
 def tables_hash() -> str:
     """Hexadecimal hash of all that the tables know: two programs with equal hashes normalise and split alike."""
     tables = _tables()

@@ -12,32 +12,21 @@ from index.errors import (
     IndexProblem,
     ParametersDiffer,
 )
-from index.parameters import Parameters
 from streamer.config import Recovery, Settings
 from streamer.document import Decoder
 from streamer.errors import StreamerError
-from streamer.fingerprint import Fingerprinter
 from streamer.recovery import Recoverer
+from streamer.scheme import Scheme, parameters_for
 from streamer.service import Listener, Service
 from streamer.transport import Transport
 
 
-def open_index(settings: Settings, fingerprinter: Fingerprinter) -> Index:
+def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
     """The index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem."""
     return Index.open(
         settings.index.directory,
-        parameters_of(settings, fingerprinter),
+        parameters_for(settings, fingerprinter.stamp()),
         map_bytes_max=settings.index.map_bytes_max,
-    )
-
-
-def parameters_of(settings: Settings, fingerprinter: Fingerprinter) -> Parameters:
-    """What an index is stamped with that is built by these settings."""
-    return Parameters(
-        bits=settings.fingerprint.bits,
-        distance_max=settings.index.distance_max,
-        insert=settings.index.insert,
-        fingerprint=fingerprinter.stamp(),
     )
 
 
@@ -45,7 +34,7 @@ def build_service(
     settings: Settings,
     transport: Transport,
     index: Index,
-    fingerprinter: Fingerprinter,
+    fingerprinter: Scheme,
     listener: Listener,
     policy: Recovery,
 ) -> Service:

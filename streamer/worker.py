@@ -19,8 +19,8 @@ from streamer.board import Board
 from streamer.broker import KafkaTransport
 from streamer.config import Settings
 from streamer.errors import StreamerError
-from streamer.fingerprint import Fingerprinter
 from streamer.logs import configure_logging
+from streamer.scheme import scheme_for
 from streamer.service import BatchReport, Listener, State
 from streamer.transport import Transport
 from streamer.wiring import build_service, exit_code_of, open_index
@@ -79,6 +79,7 @@ class KafkaListener:
             step_seconds=batch.step_seconds,
             outcomes=batch.outcomes,
             distances=batch.distances,
+            similarities=batch.similarities,
             candidates=batch.candidates,
             replayed=batch.replayed,
         )
@@ -111,7 +112,7 @@ def work(settings: Settings, number: int, board: Board, metrics_directory: Path)
     instance = f"{settings.kafka.instance}-{number}"
     try:
         listener = KafkaListener(metrics.Metrics(), board, number)
-        fingerprinter = Fingerprinter(settings.fingerprint)
+        fingerprinter = scheme_for(settings)
         with open_index(settings, fingerprinter) as index:
             transport = KafkaTransport(settings, instance)
             listener.transport, listener.index = transport, index

@@ -3,6 +3,7 @@
 import gzip
 import lzma
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import accuracy
+from bench import accuracy, peers
 from bench.scoring import (
     Insert,
     Pairs,
@@ -32,6 +33,7 @@ from bench.scoring import (
 from index.entry import Kind
 from streamer import config
 from streamer.fingerprint import Fingerprints
+from streamer.minhash import MinHasher
 from streamer.recipes import RECIPES
 
 
@@ -88,7 +90,43 @@ def test_a_recipe_is_what_it_sets() -> None:
         assert parse(f"{recipe}-64-3").fingerprint == spelt_out
 
 
-@pytest.mark.parametrize("name", ["", "words", "words-tf-65-3", "bigrams-tf-64-3", "words-tf-64-3-maybe"])
+@pytest.mark.parametrize("name", ["minhash", "minhash-256x4-k4/9-0.65", "minhash-64x8-k5/8-0.8-min20-all"])
+def test_a_minhash_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
+    setting = parse(name)
+    assert parse(setting.name) == setting
+    assert setting.minhash is not None
+    assert setting.parameters.scheme == "minhash"
+    assert setting.parameters.distance_max == setting.distance_max
+    assert setting.hashing == setting.minhash
+
+
+def test_a_full_minhash_name_says_everything() -> None:
+    setting = parse("minhash-256x4-k4/9-0.65-min20-all")
+    assert setting.minhash == config.Minhash(
+        bins=256,
+        bin_bits=4,
+        shingle_characters_wide=4,
+        shingle_characters_narrow=9,
+        similarity_min=0.65,
+        features_min=20,
+    )
+    assert (setting.distance_max, setting.insert) == (3_500, "all")
+    assert parse("minhash").minhash == config.Minhash()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "minhash-128",
+        "minhash-128x7-k5/8-0.7",
+        "minhash-128x8-k5/8-0.7-jieba",
+        "words",
+        "words-tf-65-3",
+        "bigrams-tf-64-3",
+        "words-tf-64-3-maybe",
+    ],
+)
 def test_a_name_of_no_setting_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="names no setting"):
         parse(name)
@@ -118,6 +156,26 @@ def test_brute_force_decides_as_the_index_on_disk_does(
     setting = Setting(config.Fingerprint.model_validate({"bits": bits}), distance_max, insert)
     by_force = decide(near_pairs(prints, 7), len(prints), distance_max, insert)
     assert by_force.tolist() == accuracy.admit_on_disk(prints, setting).tolist()
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band_shows(insert: Insert) -> None:
+    generator = np.random.default_rng(3)
+    base = ["".join(generator.choice(list("长河落日圆清晨的雾气还没有散去"), 120)) for _ in range(20)]
+    texts = [text[: 60 - cut] + text[60:] for text in base for cut in range(0, 30, 6)]
+    setting = replace(parse("minhash-128x8-k5/8-0.7"), insert=insert)
+    prints = MinHasher(config.Minhash()).fingerprint(texts)
+    assert setting.parameters.banding is not None
+    near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
+    assert len(near.later) > 50
+    by_force = decide(near, len(prints), setting.distance_max, insert)
+    on_disk = accuracy.admit_on_disk(prints, setting)
+    # What shares no band is missed with a probability below 2 % near the threshold, and with nearly none above it.
+    assert (by_force != on_disk).mean() < 0.05
+    flagged = same(prints, prints, setting.distance_max, setting.parameters.banding)
+    assert flagged.all()
+    apart = MinHasher(config.Minhash()).fingerprint(texts[5:] + texts[:5])
+    assert not same(prints, apart, setting.distance_max, setting.parameters.banding).any()
 
 
 def test_a_chain_ends_where_its_middle_was_not_kept() -> None:
@@ -243,6 +301,35 @@ def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, pl
         assert (near["documents"], near["undecidable"], near["non_duplicates"]) == (6, 1, 4)
         exact = by_name[f"words-log-tf-128-0-min1-chars2-rjieba-{insert}"]
         assert (exact["true_duplicates"], exact["missed"], exact["recall"]) == (1, 1, 0.5)
+
+
+def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
+    for place in ("disk", "memory"):
+        arguments = [str(written_set(tmp_path / place)), "--index", place, "--json", "--setting", "minhash"]
+        done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "default"], catch_exceptions=False)
+        assert done.exit_code == 0
+        by_minhash, _ = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
+        assert by_minhash["setting"] == "minhash-128x8-k5/8-0.7-min8-unique"
+        assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
+
+
+def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path) -> None:
+    arguments = [
+        str(written_set(tmp_path / "tiny")),
+        "--peer",
+        "rensa",
+        "--peer",
+        "datasketch",
+        "--rounds",
+        "1",
+        "--json",
+    ]
+    done = CliRunner().invoke(peers.main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    results = orjson.loads(done.stdout[done.stdout.index("{") :])["results"]
+    assert [result["program"] for result in results] == ["filter", "rensa", "datasketch"]
+    assert [(result["precision"], result["recall"]) for result in results] == [(1.0, 1.0)] * 3
+    assert results[0]["filter_is_faster_by"] == 1.0
 
 
 def test_the_table_names_the_machine_and_the_command(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ LAYERS = (
     ("admission", "verification"),
     ("forgetting", "restoration"),
     ("batch", "contents"),
+    ("schemes",),
+    ("signatures",),
     ("documents", "journal", "parameters"),
     ("sources",),
     ("store",),
     ("decision", "layout", "matching"),
-    ("blocks", "distance"),
+    ("bands", "blocks", "distance"),
     ("entry", "errors"),
 )
 
@@ -40,6 +42,6 @@ def test_imports_in_the_index_point_downwards_only() -> None:
 
 
 def test_what_decides_knows_no_store() -> None:
-    pure = {"decision", "matching", "blocks", "distance"}
+    pure = {"decision", "matching", "blocks", "distance", "bands"}
     for module in pure:
         assert not imported(DIRECTORY / f"{module}.py") & {"store", "layout", "documents", "journal", "sources"}

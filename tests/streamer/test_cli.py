@@ -187,3 +187,29 @@ def test_a_set_is_evaluated_and_drawn(tmp_path: Path) -> None:
     assert shown.returncode == 0
     assert "1.0000 (0.207-1.000)" in shown.stdout
     assert streamer("evaluate", "nowhere", cwd=tmp_path).returncode == os.EX_NOINPUT
+
+
+@pytest.mark.parametrize("command", [("evaluate", "nowhere"), ("calibrate", "nowhere.jsonl")])
+def test_commands_that_measure_distances_refuse_the_scheme_that_has_none(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = streamer("--set", "fingerprint.scheme=minhash", *command, cwd=tmp_path)
+    assert done.returncode == os.EX_CONFIG
+    assert "fingerprint.scheme" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_other_scheme_filters_resumes_and_names_similarities(tmp_path: Path) -> None:
+    lines = list(documents(120))
+    (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    arguments = ("--set", "fingerprint.scheme=minhash", "filter", "news.jsonl", "--out", "out", "--index", "index")
+    first = streamer(*arguments, "--json", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    totals = json.loads(first.stdout)
+    assert totals["documents"] == len(lines)
+    assert totals["duplicate"] > 0
+    verdicts = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
+    assert all(0.7 <= each["similarity"] <= 1 for each in verdicts if each["verdict"] == "duplicate")
+    assert "already decided" in streamer(*arguments, cwd=tmp_path).stdout
+    refused = streamer("filter", "news.jsonl", "--out", "other", "--index", "index", cwd=tmp_path)
+    assert refused.returncode == os.EX_CONFIG

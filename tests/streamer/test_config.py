@@ -370,3 +370,14 @@ def test_every_relation_that_is_checked_stands_on_the_reference_page() -> None:
         for key in relation.keys:
             if not key.startswith(("topics.", "decode.")) and "ssl_" not in key:
                 assert key in page, key
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.85", 0.85), (" 1 ", 1.0), ("0.30", 0.3)])
+def test_a_number_with_a_fraction_is_read_from_text(text: str, value: float) -> None:
+    assert load(None, [f"minhash.similarity_min={text}"], {}).minhash.similarity_min == value
+
+
+@pytest.mark.parametrize("text", ["", "much", "0.2", "1.1", "nan", "1e-1", ".5"])
+def test_what_is_no_number_within_bounds_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"minhash.similarity_min: must be a number from 0.3 to 1.0, not"):
+        load(None, [f"minhash.similarity_min={text}"], {})

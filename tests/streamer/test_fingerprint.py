@@ -304,10 +304,10 @@ def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.Monk
     texts = [*TEXTS.values()] * 3
     whole = Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts)
     monkeypatch.setattr(fingerprint, "_SLICE_CHARACTERS", 50)
-    assert len(list(fingerprint._slices(texts))) > 10
+    assert len(list(fingerprint.slices(texts))) > 10
     assert_equal(Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts), whole)
     monkeypatch.setattr(fingerprint, "_SLICE_TEXTS", 1)
-    assert len(list(fingerprint._slices(texts))) == len(texts)
+    assert len(list(fingerprint.slices(texts))) == len(texts)
     assert_equal(Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts), whole)
 
 
@@ -315,7 +315,7 @@ def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.Monk
 def test_slices_follow_one_another_and_hold_few_characters(texts: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fingerprint, "_SLICE_CHARACTERS", 10)
-        ranges = list(fingerprint._slices(texts))
+        ranges = list(fingerprint.slices(texts))
     assert [row for begin, end in ranges for row in range(begin, end)] == list(range(len(texts)))
     assert all(end - begin <= 1 or sum(map(len, texts[begin:end])) <= 10 for begin, end in ranges)
 

@@ -373,3 +373,33 @@ def test_times_that_no_calendar_holds_are_left_out() -> None:
     assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert time_text(NO_TIMESTAMP_MS) is None
     assert time_text(2**62) is None
+
+
+def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: Path) -> None:
+    lines = [line for line in documents(120) if line.startswith(b"{") and b'"text"' in line]
+    (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    first = json.loads(lines[0])["id"]
+    chosen = ("--set", "fingerprint.scheme=minhash", "--set", f"index.directory={tmp_path / 'index'}")
+    other = ("--set", "fingerprint.scheme=minhash", "--set", f"index.directory={tmp_path / 'other'}")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "streamer", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    assert run(*chosen, "filter", "news.jsonl", "--out", "out").returncode == 0
+    assert run(*chosen, "index", "verify").returncode == 0
+    assert run(*chosen, "index", "export", "export.jsonl").returncode == 0
+    assert run(*other, "index", "import", "export.jsonl").returncode == 0
+    found = json.loads(run(*other, "index", "query", "--id", first, "--json").stdout)
+    assert found["answers"][0]["matches"][0]["similarity"] == 1.0
+    assert run(*other, "index", "forget", first).returncode == 0
+    assert run(*other, "index", "verify").returncode == 0
+    again = json.loads(run(*other, "index", "query", "--id", first, "--json").stdout)
+    assert again["answers"][0]["matches"] == []
+    assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
+    with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
+        key, value = damaged.inspect(lambda transaction: next(transaction.walk(Table.BUCKETS)))
+        damaged.change(lambda transaction: transaction.delete(Table.BUCKETS, key, value))
+    broken = run(*chosen, "index", "verify")
+    assert broken.returncode == 1
+    assert "is found through 24 of its 25 blocks" in " ".join(broken.stdout.split())

@@ -46,6 +46,7 @@ def see_one_batch(measures: metrics.Metrics) -> None:
         step_seconds=dict.fromkeys(metrics.STEPS, 0.004),
         outcomes={("unique", "no-match"): 3, ("duplicate", "within-distance"): 2, ("dead-letter", "not-json"): 1},
         distances=np.array([0, 3, -1], dtype=np.int16),
+        similarities=np.array([0.7, 0.72, 1.0]),
         candidates=np.array([0, 0, 1, 7, 200_000], dtype=np.int64),
         replayed=1,
     )
@@ -137,6 +138,9 @@ def test_one_batch_is_counted_in_every_metric_it_touches() -> None:
     assert value(shown, "neardup_distance_count") == 2
     assert value(shown, "neardup_distance_bucket", le="2.0") == 1
     assert value(shown, "neardup_distance_bucket", le="3.0") == 2
+    assert value(shown, "neardup_similarity_count") == 3
+    assert value(shown, "neardup_similarity_bucket", le="0.7") == 1
+    assert value(shown, "neardup_similarity_bucket", le="0.99") == 2
     assert value(shown, "neardup_candidates_bucket", le="0.0") == 2
     assert value(shown, "neardup_candidates_bucket", le="100000.0") == 4
     assert value(shown, "neardup_candidates_count") == 5

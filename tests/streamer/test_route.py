@@ -135,6 +135,22 @@ def test_a_duplicate_without_a_distance_shows_none() -> None:
     assert "neardup.distance" not in texts(sent(decision).headers)
 
 
+def test_with_minhash_a_duplicate_shows_a_similarity_and_no_distance() -> None:
+    decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+
+    assert (decision.distance, decision.similarity) == (None, 0.8766)
+    assert texts(sent(decision).headers)["neardup.similarity"] == "0.8766"
+    assert "neardup.distance" not in texts(sent(decision).headers)
+    line = orjson.loads(verdict_line(sent(decision)))
+    assert (line["distance"], line["similarity"], list(line)[-2:]) == (None, 0.8766, ["reason", "similarity"])
+
+    restored = decided(Verdict.DUPLICATE, original_id="d1", original=ORIGINAL)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], restored, NAMES, by_similarity=True)
+    assert decision.similarity is None
+    assert "similarity" not in orjson.loads(verdict_line(sent(decision)))
+
+
 def test_rows_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         explain([record(), record()], [document()], [None], decided(Verdict.UNIQUE), {})
@@ -333,6 +349,10 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]*)` \|", page, re.MULTILINE))
     duplicate = texts(sent(explained(DUPLICATE)).headers)
     dead = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
+
+    decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
+    (by_minhash,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+    duplicate |= {"neardup.similarity": texts(sent(by_minhash).headers)["neardup.similarity"]}
 
     assert rows == {**{name: value for name, value in dead.items() if name.startswith("__")}, **duplicate}
     for _, text in labels():

@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.store import CommitHooks
@@ -32,7 +33,8 @@ def stream() -> list[bytes]:
 
 def settings(records_max: int = 3, **sections: object) -> Settings:
     # The sentences are short, and their copies have a mark more.
-    return Settings(batch=Batching(records_max=records_max), fingerprint=Fingerprint(features_min=1), **sections)  # type: ignore[arg-type]
+    chosen = {"batch": Batching(records_max=records_max), "fingerprint": Fingerprint(features_min=1)} | sections
+    return Settings.model_validate(chosen)
 
 
 def peaceful(directory: Path, chosen: Settings) -> World:
@@ -182,3 +184,50 @@ def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path
         world.run()
     world.run_once(policy=Recovery(committed_missing="applied"))
     assert len(world.outputs()) == len(stream())
+
+
+def minhash_settings(**sections: object) -> Settings:
+    return settings(fingerprint=Fingerprint(scheme="minhash"), **sections)
+
+
+def test_minhash_walks_the_same_path_and_shows_similarities(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, minhash_settings())
+    outputs = world.outputs()
+    assert Counter(destination for destination, _ in outputs.values()) == {
+        "documents-unique": 7,
+        "documents-duplicate": 6,
+        "documents-dead-letter": 1,
+    }
+    similarities = np.concatenate([report.similarities for report in world.reports])
+    assert similarities.tolist() == [1.0] * 6
+    assert not any(len(report.distances) for report in world.reports)
+    shown = [dict(headers) for destination, headers in outputs.values() if destination == "documents-duplicate"]
+    assert {headers["neardup.similarity"] for headers in shown} == {b"1.0"}
+    assert {headers["neardup.distance"] for headers in shown} == {None}
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("offset", [0, 5, 13])
+def test_minhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = peaceful(tmp_path / "peace", minhash_settings()).outputs()
+    world = World(tmp_path / "crash", minhash_settings())
+    items: list[bytes | Crash] = list(stream())
+    items.insert(offset, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_a_minhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
+    chosen = minhash_settings(index=Index(insert=insert))  # type: ignore[arg-type]
+    whole = peaceful(tmp_path / "whole", chosen)
+    world = World(tmp_path / "lost", chosen)
+    world.fill(stream()[:9])
+    world.run()
+    shutil.rmtree(tmp_path / "lost")
+    world.fill(stream()[9:])
+    world.run()
+    assert sum(world.restored) > 0
+    assert world.outputs() == whole.outputs()

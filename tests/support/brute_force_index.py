@@ -32,6 +32,9 @@ class BruteForceIndex:
     journal: dict[Position, Answer] = field(default_factory=dict)
     applied: dict[Source, int] = field(default_factory=dict)
 
+    def distance(self, known: int, fingerprint: int) -> int:
+        return (known ^ fingerprint).bit_count()
+
     def admit(self, entries: Entries, ends: dict[Source, int]) -> list[Answer]:
         answers = [self._decide(entries, row) for row in range(len(entries))]
         for source, end in ends.items():
@@ -54,11 +57,9 @@ class BruteForceIndex:
         for word in entries.fingerprints[row].tolist():
             fingerprint = fingerprint << 64 | word
         radius = 0 if kind is Kind.EXACT else self.distance_max
-        matches = [
-            ((known.fingerprint ^ fingerprint).bit_count(), known.number)
-            for known in self.known
-            if known.kind is kind and (known.fingerprint ^ fingerprint).bit_count() <= radius
-        ]
+        of_kind = [known for known in self.known if known.kind is kind]
+        apart = [(self.distance(known.fingerprint, fingerprint), known.number) for known in of_kind]
+        matches = [(distance, number) for distance, number in apart if distance <= radius]
         number = len(self.known)
         if not matches:
             self.known.append(Known(number, number, kind, fingerprint, entries.ids[row], position))

@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from index.admission import Index
-from index.parameters import Parameters
 from index.store import CommitHooks
 from streamer import config
 from streamer.broker import KafkaTransport
-from streamer.fingerprint import Fingerprinter
 from streamer.record import Batch, Outgoing
+from streamer.scheme import parameters_for, scheme_for
 from streamer.service import BatchReport, Listener, Service
 from streamer.transport import Assigned
 from streamer.wiring import build_service
@@ -73,10 +72,8 @@ class DoomedTransport(KafkaTransport):
 def main(point: str, passage: int, count: int, journal: bool, overrides: list[str]) -> None:
     settings = config.load(None, overrides, {})
     doom = Doom(point, passage)
-    fingerprinter = Fingerprinter(settings.fingerprint)
-    parameters = Parameters(
-        settings.fingerprint.bits, settings.index.distance_max, settings.index.insert, fingerprinter.stamp()
-    )
+    fingerprinter = scheme_for(settings)
+    parameters = parameters_for(settings, fingerprinter.stamp())
     hooks = CommitHooks(
         before_commit=lambda: doom.pass_by("before-index-commit"),
         after_commit=lambda: doom.pass_by("after-index-commit"),

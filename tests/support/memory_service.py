@@ -7,12 +7,11 @@ from pathlib import Path
 import orjson
 
 from index.admission import Index
-from index.parameters import Parameters
 from index.store import CommitHooks
 from streamer import config
 from streamer.config import Recovery, Settings
-from streamer.fingerprint import Fingerprinter
 from streamer.record import Headers
+from streamer.scheme import parameters_for, scheme_for
 from streamer.service import BatchReport, Listener, Service, State
 from streamer.wiring import build_service
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport
@@ -46,13 +45,8 @@ class World:
     def run_once(self, hooks: CommitHooks | None = None, policy: Recovery | None = None) -> None:
         """One life of a worker: until all is read, or until it crashes."""
         self.starts += 1
-        fingerprinter = Fingerprinter(self.settings.fingerprint)
-        parameters = Parameters(
-            self.settings.fingerprint.bits,
-            self.settings.index.distance_max,
-            self.settings.index.insert,
-            fingerprinter.stamp(),
-        )
+        fingerprinter = scheme_for(self.settings)
+        parameters = parameters_for(self.settings, fingerprinter.stamp())
         with Index.open(self.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=self.journal) as index:
             transport = MemoryTransport(self.broker, self.settings, "0")
             service: Service
@@ -94,6 +88,12 @@ class World:
                 headers = dict(record.headers)
                 position = (headers["neardup.position"] or b"").decode()
                 assert position not in seen, f"{position} came out twice"
-                stable = ("neardup.verdict", "neardup.reason", "neardup.distance", "neardup.original.position")
+                stable = (
+                    "neardup.verdict",
+                    "neardup.reason",
+                    "neardup.distance",
+                    "neardup.similarity",
+                    "neardup.original.position",
+                )
                 seen[position] = (name, tuple((key, headers.get(key)) for key in stable))
         return seen

@@ -16,6 +16,7 @@ def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -
         step_seconds={step: float(random.exponential(0.02)) for step in metrics.STEPS},
         outcomes=dict.fromkeys(pairs, BATCH_RECORDS // len(pairs)),
         distances=random.integers(0, 4, size=BATCH_RECORDS // 5).astype(np.int16),
+        similarities=random.uniform(0.7, 1, size=BATCH_RECORDS // 5),
         candidates=random.geometric(0.1, size=BATCH_RECORDS),
         replayed=1,
     )

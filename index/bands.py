@@ -1,0 +1,188 @@
+"""MinHash signatures: their bits, the similarity that they estimate, and the bands that find candidates.
+
+A signature holds `bins` values of `bin_bits` bits; 0 says that the bin is empty, every other value stands for the
+smallest hash of the shingles in it. Two things are made of it.
+
+The similarity of two signatures (one permutation hashing: Li, Owen, Zhang, NIPS 2012): of the bins that at least one of
+the two fills, the share in which both have the same smallest hash estimates the Jaccard similarity without bias. Two
+different smallest hashes get the same value once in V = 2^bin_bits - 1 times, which is taken out again: with `either`
+bins that at least one fills, `both` that both fill, and `same` with equal values,
+
+    similarity = (same - both / V) / (1 - 1 / V) / either.
+
+With no empty bin that is (agreement - 1 / V) / (1 - 1 / V). Texts with fewer shingles than bins are compared nearly
+shingle by shingle.
+
+The block keys: `bands` bands of `rows` bins each; a key is the band's number and a hash of its values. For them empty
+bins are filled from others by fixed random draws ("optimal densification": Shrivastava, "Optimal Densification for Fast
+and Accurate Minwise Hashing", ICML 2017), so that an equal value in a bin is again as likely as the documents are
+similar. Two documents of similarity s then share a key with probability 1 - (1 - s^rows)^bands.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+BINS = (64, 128, 256)
+BIN_BITS = (4, 8)
+DISTANCE_UNITS = 10_000
+"""A distance of two signatures is 1 - similarity in this fraction of one, rounded to the nearest."""
+
+SHARED_MIN = 0.98
+"""Two documents as similar as the threshold share a band with at least this probability, by the formula above."""
+
+_LOW_BITS = {4: np.uint64(0x1111_1111_1111_1111), 8: np.uint64(0x0101_0101_0101_0101)}
+
+
+@dataclass(frozen=True, slots=True)
+class Banding:
+    """The shape of signatures and of their bands.
+
+    bins      values in a signature: 64, 128 or 256
+    bin_bits  bits of a value: 4 or 8
+    bands     block keys of a signature, at most 256
+    rows      values that a block key stands for
+    """
+
+    bins: int
+    bin_bits: int
+    bands: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        if self.bins not in BINS or self.bin_bits not in BIN_BITS:
+            raise ValueError(f"bins must be one of {BINS} and bin_bits of {BIN_BITS}")
+        if self.bands < 1 or self.rows < 1 or self.bands * self.rows > self.bins:
+            raise ValueError(f"{self.bands} bands of {self.rows} rows do not fit into {self.bins} bins")
+
+    @property
+    def bits(self) -> int:
+        """Length of a signature."""
+        return self.bins * self.bin_bits
+
+
+def banding_for(bins: int, bin_bits: int, similarity_min: float) -> Banding:
+    """The bands of most rows (fewest false candidates) by which documents of `similarity_min` share one often enough."""
+    fitting = [
+        rows for rows in range(1, bins + 1) if shared_probability(similarity_min, bins // rows, rows) >= SHARED_MIN
+    ]
+    rows = max(fitting, default=1)
+    return Banding(bins, bin_bits, bins // rows, rows)
+
+
+def shared_probability(similarity: float, bands: int, rows: int) -> float:
+    """The probability that two documents share at least one of their block keys."""
+    return float(1.0 - (1.0 - similarity**rows) ** bands)
+
+
+def distance_of(similarity: float) -> int:
+    """A similarity, 0 to 1, as a distance: 0 to DISTANCE_UNITS."""
+    return round((1.0 - similarity) * DISTANCE_UNITS)
+
+
+def similarity_of(distance: int) -> float:
+    """The reverse of `distance_of`."""
+    return round(1.0 - distance / DISTANCE_UNITS, 4)
+
+
+def similarities_of(distances: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
+    """`similarity_of` every distance: int16 [n] -> float64 [n]."""
+    return np.round(1.0 - distances / DISTANCE_UNITS, 4)
+
+
+def pack_bins(values: npt.NDArray[np.uint8], bin_bits: int) -> npt.NDArray[np.uint64]:
+    """uint8 [n, bins] -> uint64 [n, bins * bin_bits / 64]; the first bin stands in the lowest bits of the first word."""
+    if bin_bits == 4:
+        values = values[:, ::2] | (values[:, 1::2] << np.uint8(4))
+    return np.ascontiguousarray(values).view("<u8").astype(np.uint64, copy=False)
+
+
+def unpack_bins(signatures: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uint8]:
+    """The reverse of `pack_bins`."""
+    octets = np.ascontiguousarray(signatures.astype("<u8", copy=False)).view(np.uint8)
+    if bin_bits == 8:
+        return octets
+    return np.stack([octets & np.uint8(15), octets >> np.uint8(4)], axis=2).reshape(len(octets), 2 * octets.shape[1])
+
+
+def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Fill every empty bin from the first filled one of that bin's own fixed random order of all bins.
+
+    uint8 [n, bins] -> uint8 [n, bins]. The orders are the same for all documents. A row without any value stays as it is.
+    """
+    filled = values.copy()
+    draws = _draws(values.shape[1])
+    rows, bins = np.nonzero(values == 0)
+    for draw in range(draws.shape[1]):
+        if len(rows) == 0:
+            break
+        found = values[rows, draws[bins, draw]]
+        filled[rows, bins] = found
+        still = found == 0
+        rows, bins = rows[still], bins[still]
+    return filled
+
+
+def band_keys(signatures: npt.NDArray[np.uint64], banding: Banding) -> npt.NDArray[np.uint64]:
+    """The block keys of packed signatures: uint64 [n, words] -> uint64 [n, bands].
+
+    A key is the band's number times 2^32 plus a hash of 32 bits of the band's values: a chain, h = mix(h + value) from
+    h = 0 on, of which the high bits count; `mix` multiplies by an odd number and folds the high half onto the low one.
+    """
+    values = densify(unpack_bins(signatures, banding.bin_bits))
+    of_bands = values[:, : banding.bands * banding.rows].reshape(-1, banding.bands, banding.rows)
+    chain = np.zeros(of_bands.shape[:2], np.uint64)
+    for row in range(banding.rows):
+        chain = (chain + of_bands[:, :, row]) * np.uint64(0x9E3779B97F4A7C15)
+        chain ^= chain >> np.uint64(32)
+    hashes = (chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(32)
+    return hashes | (np.arange(banding.bands, dtype=np.uint64) << np.uint64(32))
+
+
+def signature_distances(
+    left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64], bin_bits: int
+) -> npt.NDArray[np.int16]:
+    """1 - similarity in units of 1 / DISTANCE_UNITS, row by row: uint64 [n, words] twice -> int16 [n], 0 to 10,000.
+
+    All in integers: 1 - similarity = (V differing - either + both) / ((V - 1) either), where `differing` of the bins
+    that either fills do not agree. Two signatures without any value are as far apart as can be.
+    """
+    either = np.zeros(len(left), np.int64)
+    both, differing = either.copy(), either.copy()
+    for word in range(left.shape[1]):
+        one, other = left[:, word], right[:, word]
+        of_one, of_other = _nonzero(one, bin_bits), _nonzero(other, bin_bits)
+        either += np.bitwise_count(of_one | of_other)
+        both += np.bitwise_count(of_one & of_other)
+        differing += np.bitwise_count(_nonzero(one ^ other, bin_bits))
+    values = (1 << bin_bits) - 1
+    above = values * differing - either + both
+    below = np.maximum((values - 1) * either, 1)
+    distances = (2 * DISTANCE_UNITS * above + below) // (2 * below)
+    distances[either == 0] = DISTANCE_UNITS
+    clipped: npt.NDArray[np.int16] = np.clip(distances, 0, DISTANCE_UNITS).astype(np.int16)
+    return clipped
+
+
+def _nonzero(words: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uint64]:
+    """The lowest bit of every value that is not 0."""
+    folded = words | (words >> np.uint64(2))
+    folded |= folded >> np.uint64(1)
+    if bin_bits == 8:
+        folded |= folded >> np.uint64(4)
+    return folded & _LOW_BITS[bin_bits]
+
+
+@cache
+def _draws(bins: int) -> npt.NDArray[np.int64]:
+    """Per bin the order in which the others are tried: int64 [bins, bins - 1], sorted by a hash of the pair."""
+    pairs = np.arange(bins * bins, dtype=np.uint64) + np.uint64(1)
+    hashes = pairs * np.uint64(0x9E3779B97F4A7C15)
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    hashes = (hashes ^ (hashes >> np.uint64(31))).reshape(bins, bins)
+    order = np.argsort(hashes, axis=1)
+    others: npt.NDArray[np.int64] = order[order != np.arange(bins)[:, None]].reshape(bins, bins - 1)
+    return others

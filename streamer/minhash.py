@@ -1,0 +1,112 @@
+"""Shingles -> MinHash signatures: one-permutation hashing over a batch at a time, in plain numpy.
+
+One permutation hashing (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2012): every shingle is hashed once; the top
+bits of the hash choose one of `bins` bins, and the smallest hash of each bin stays. Of it only a value of `bin_bits` bits
+is kept (Li, König, "b-Bit Minwise Hashing", WWW 2010). A bin without a shingle says so: that tells how small the text
+is, and makes the estimate of short texts far better than that of a filled-up signature (index/bands.py has both
+formulas, and fills up empty bins for the bands only).
+"""
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from index.bands import pack_bins
+from index.entry import Kind
+from streamer import config
+from streamer.fingerprint import Fingerprints, hash_text, slices
+from streamer.reason import Reason
+from streamer.shingles import Shingles, shingle_characters
+from streamer.text import fold, tables_hash
+
+FORMAT_VERSION = 1
+"""Raised whenever the same settings begin to give other signatures; the pinned examples of the tests say when."""
+
+NOTHING = np.uint64(2**64 - 1)
+"""The smallest hash of no members."""
+
+
+class MinHasher:
+    """Texts -> packed signatures, by one group of settings. What a text gets depends on nothing but that text."""
+
+    def __init__(self, settings: config.Minhash) -> None:
+        """Load the character tables (below 0.7 s)."""
+        self._settings = settings
+        self._words = settings.bins * settings.bin_bits // 64
+        self.fingerprint([])
+
+    def fingerprint(self, texts: Sequence[str], _titles: Sequence[str] | None = None) -> Fingerprints:
+        """The signature of every text, row for row, packed as `index.bands.pack_bins` does. Titles play no part.
+
+        A text's feature count is the number of its filled bins: its distinct shingles, as long as they are few. A text
+        without letters and digits is UNDECIDABLE; one with fewer than `features_min` filled bins is EXACT: its
+        fingerprint is the XXH3 hash of its normalised text in UTF-8, 128 bits, in the first two words.
+        """
+        parts = [self._slice(texts[begin:end]) for begin, end in slices(texts)]
+        return Fingerprints(
+            np.concatenate([part.kinds for part in parts]),
+            np.concatenate([part.reasons for part in parts]),
+            np.concatenate([part.fingerprints for part in parts]),
+            np.concatenate([part.feature_counts for part in parts]),
+        )
+
+    def stamp(self) -> dict[str, str]:
+        """Everything that changes a signature, by name; two programs with equal stamps give equal signatures."""
+        settings = self._settings
+        return {
+            "scheme": "minhash",
+            "format": str(FORMAT_VERSION),
+            "bins": str(settings.bins),
+            "bin_bits": str(settings.bin_bits),
+            "shingle_characters_wide": str(settings.shingle_characters_wide),
+            "shingle_characters_narrow": str(settings.shingle_characters_narrow),
+            "features_min": str(settings.features_min),
+            "hash": "polynomial, splitmix64",
+            "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
+        }
+
+    def _slice(self, texts: Sequence[str]) -> Fingerprints:
+        settings = self._settings
+        characters = fold(texts)
+        shingles = shingle_characters(characters, settings.shingle_characters_wide, settings.shingle_characters_narrow)
+        values = bin_values(shingles, settings.bins, settings.bin_bits)
+        counts = np.count_nonzero(values, axis=1).astype(np.int32)
+        kinds = np.full(len(texts), Kind.NEAR, np.uint8)
+        reasons = np.full(len(texts), Reason.ORDINARY, np.uint8)
+        short, empty = counts < settings.features_min, counts == 0
+        kinds[short], reasons[short] = Kind.EXACT, Reason.SHORT_TEXT
+        kinds[empty], reasons[empty] = Kind.UNDECIDABLE, Reason.NO_FEATURES
+        signatures = pack_bins(values, settings.bin_bits)
+        for row in np.flatnonzero(short & ~empty).tolist():
+            signatures[row, :2] = hash_text(characters.text(row), 2)
+            signatures[row, 2:] = 0
+        return Fingerprints(kinds, reasons, signatures, counts)
+
+
+def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> npt.NDArray[np.uint8]:
+    """The bins of n texts: uint8 [n, bins], 0 where a bin is empty, else 1 to 2^bin_bits - 1.
+
+    `bins` is a power of two. The value stands for the smallest hash of the bin: its low 32 bits, scaled to the range.
+    """
+    count = len(shingles.bounds) - 1
+    bits = bins.bit_length() - 1
+    cells = (shingles.hashes >> np.uint64(64 - bits)).astype(np.int64)
+    cells += np.repeat(np.arange(count) * bins, np.diff(shingles.bounds))
+    minima = smallest(cells, shingles.hashes, count * bins)
+    low = minima & np.uint64(0xFFFF_FFFF)
+    values = (low * np.uint64((1 << bin_bits) - 1) >> np.uint64(32)) + np.uint64(1)
+    values[minima == NOTHING] = 0
+    return values.astype(np.uint8).reshape(count, bins)
+
+
+def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
+    """MinHash itself: the smallest hash in each of `count` cells, NOTHING in an empty one.
+
+    Member i of a set lies in cell cells[i], with hashes[i]. A cell is a set and a hash function (Broder 1997), or, as
+    here, a set and a bin of one hash function's range.
+    """
+    minima = np.full(count, NOTHING)
+    np.minimum.at(minima, cells, hashes)
+    return minima

@@ -1,0 +1,36 @@
+"""The schemes by name: what turns texts into fingerprints, and what the index must know to compare them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from index.bands import banding_for, distance_of
+from index.parameters import Parameters
+from streamer import config
+from streamer.fingerprint import Fingerprinter, Fingerprints
+from streamer.minhash import MinHasher
+
+
+class Scheme(Protocol):
+    """Texts -> fingerprints, whatever kind these are."""
+
+    def fingerprint(self, texts: Sequence[str], titles: Sequence[str] | None = None) -> Fingerprints:
+        """The fingerprint of every text, row for row; it depends on nothing but that text and its title."""
+
+    def stamp(self) -> dict[str, str]:
+        """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints."""
+
+
+def scheme_for(settings: config.Settings) -> Scheme:
+    """What makes the fingerprints that the settings ask for; loads its tables."""
+    if settings.fingerprint.scheme == "minhash":
+        return MinHasher(settings.minhash)
+    return Fingerprinter(settings.fingerprint)
+
+
+def parameters_for(settings: config.Settings, stamp: dict[str, str]) -> Parameters:
+    """What the index is built with. Bands follow from the number of bins and the least similarity that counts."""
+    index, minhash = settings.index, settings.minhash
+    if settings.fingerprint.scheme == "minhash":
+        banding = banding_for(minhash.bins, minhash.bin_bits, minhash.similarity_min)
+        return Parameters(banding.bits, distance_of(minhash.similarity_min), index.insert, stamp, banding)
+    return Parameters(settings.fingerprint.bits, index.distance_max, index.insert, stamp)
