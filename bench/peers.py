@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import datasketch
 import numpy as np
 import numpy.typing as npt
 import orjson
 import regex
-import rensa
 from rich.console import Console
 from rich.table import Table
 
@@ -39,6 +37,8 @@ Decider = Callable[[Iterable[list[str]], float], npt.NDArray[np.int64]]
 
 def by_rensa(documents: Iterable[list[str]], similarity_min: float) -> npt.NDArray[np.int64]:
     """Per document the row of its original, -1 where it is unique."""
+    import rensa
+
     index = rensa.RMinHashLSH(similarity_min, VALUES, BANDS)
     kept: dict[int, Any] = {}
     originals: list[int] = []
@@ -56,6 +56,8 @@ def by_rensa(documents: Iterable[list[str]], similarity_min: float) -> npt.NDArr
 
 def by_datasketch(documents: Iterable[list[str]], similarity_min: float) -> npt.NDArray[np.int64]:
     """Per document the row of its original, -1 where it is unique."""
+    import datasketch
+
     index = datasketch.MinHashLSH(num_perm=VALUES, params=(BANDS, VALUES // BANDS))
     kept: dict[int, datasketch.MinHash] = {}
     originals: list[int] = []

@@ -318,8 +318,6 @@ def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path) -> None:
         str(written_set(tmp_path / "tiny")),
         "--peer",
         "rensa",
-        "--peer",
-        "datasketch",
         "--rounds",
         "1",
         "--json",
@@ -327,8 +325,8 @@ def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path) -> None:
     done = CliRunner().invoke(peers.main, arguments, catch_exceptions=False)
     assert done.exit_code == 0
     results = orjson.loads(done.stdout[done.stdout.index("{") :])["results"]
-    assert [result["program"] for result in results] == ["filter", "rensa", "datasketch"]
-    assert [(result["precision"], result["recall"]) for result in results] == [(1.0, 1.0)] * 3
+    assert [result["program"] for result in results] == ["filter", "rensa"]
+    assert [(result["precision"], result["recall"]) for result in results] == [(1.0, 1.0)] * 2
     assert results[0]["filter_is_faster_by"] == 1.0
 
 
