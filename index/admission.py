@@ -14,17 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from index import batch, documents, restoration, sources
-from index.blocks import BLOCK_BITS
+from index.blocks import probe_keys
 from index.documents import Document
 from index.entry import Applied, Decisions, Entries, Position, Source, Verdict
 from index.errors import FormatUnknown
-from index.layout import COUNTERS_KEY, STAMP_KEY, Counters, Table, pack_counters, unpack_counters
-from index.matching import probes_of
+from index.layout import COUNTERS_KEY, STAMP_KEY, Counters, Table, unpack_counters
+from index.merging import Merging
 from index.parameters import DISTANCE_MAX, Parameters, read_stamp, require_equal, stamp_of
 from index.restoration import Restored
+from index.search import Search
 from index.store import CommitHooks, Store, Transaction
 
 MAP_BYTES_INITIAL = 2**26
+MERGING = Merging()
 NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
 
 
@@ -43,7 +45,7 @@ class Statistics(NamedTuple):
     journal_rows   positions in the journal
     used_bytes     bytes of the file in use, free pages within it included
     map_bytes      what the file may grow to before the map is grown
-    table_bytes    bytes by table name; `buckets` has all that the others do not have: its pages and the free ones
+    table_bytes    bytes by table name; the free pages are in none
     """
 
     entries: int
@@ -57,9 +59,10 @@ class Statistics(NamedTuple):
 class Index:
     """An open index. Several processes may have it open; their writes take turns. Threads may share one of these."""
 
-    def __init__(self, store: Store, parameters: Parameters, *, journal: bool) -> None:
+    def __init__(self, store: Store, parameters: Parameters, merging: Merging, *, journal: bool) -> None:
         """Use `Index.open`."""
         self._store = store
+        self._search = Search(parameters.words, merging)
         self._journal = journal
         self.parameters = parameters
 
@@ -74,6 +77,7 @@ class Index:
         read_only: bool = False,
         hooks: CommitHooks | None = None,
         journal: bool = True,
+        merging: Merging = MERGING,
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
@@ -83,6 +87,7 @@ class Index:
         hooks              called around every commit
         journal            False: positions are neither looked up nor noted, so that deciding is no longer idempotent.
                            Only a test of the tests wants that.
+        merging            how many of the newest entries stay in memory, and how large packed values grow
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexDamaged, IndexFull.
         """
@@ -102,7 +107,11 @@ class Index:
         finally:
             if not opened:
                 store.close()
-        return cls(store, stored, journal=journal)
+        index = cls(store, stored, merging, journal=journal)
+        if not read_only:
+            # The newest entries are read before anybody waits for the first batch, and without the writer lock.
+            store.read(index._search.follow)
+        return index
 
     def close(self) -> None:
         """Let go of the files; further calls do nothing."""
@@ -133,7 +142,9 @@ class Index:
         """
         batch.require_sound(entries, self.parameters.words)
         pieces = batch.pieces_of(entries, np.arange(len(entries)), self.parameters)
-        return self._store.write(lambda transaction: self._admitted(transaction, entries, pieces, ends, marks))
+        return self._store.write(
+            lambda transaction: self._admitted(transaction, entries, pieces, ends, marks), self._search.committed
+        )
 
     def _admitted(
         self,
@@ -143,24 +154,24 @@ class Index:
         ends: Mapping[Source, int],
         marks: Mapping[Source, bytes],
     ) -> Decisions:
+        search = self._search
+        search.follow(transaction)
         places = batch.places_of(transaction, entries)
         past = batch.journaled(transaction, entries, places) if self._journal else batch.nothing_journaled(entries)
         if past.known.any():
             pieces = batch.pieces_of(entries, np.flatnonzero(~past.known), self.parameters)
         counters = _counters(transaction)
-        next_number = counters.next_number
         rows, candidates = past.rows, np.zeros(len(entries), np.int64)
         for piece in pieces:
-            outcome, candidates[piece.rows] = batch.decide_piece(transaction, piece, self.parameters, next_number)
-            next_number += batch.write_entering(
-                transaction, piece.entries, places, outcome.entering, outcome.numbers, outcome.originals
+            outcome, candidates[piece.rows] = batch.decide_piece(
+                transaction, search, piece, self.parameters, counters.next_number
+            )
+            filings = batch.filings_of(outcome, piece.entries.kinds)
+            counters = batch.write(
+                transaction, search, piece.entries, places, outcome, filings, journal_too=self._journal
             )
             batch.fill_rows(rows, piece, outcome)
-        journal_rows = counters.journal_rows
-        if self._journal:
-            batch.write_journal(transaction, places, rows, ~past.known)
-            journal_rows += int(np.count_nonzero(~past.known))
-        _put_counters(transaction, counters._replace(next_number=next_number, journal_rows=journal_rows))
+        search.advance(transaction, counters.next_number)
         sources.advance(transaction, ends, marks)
         return self._decisions(transaction, rows, past.known, candidates)
 
@@ -212,18 +223,15 @@ class Index:
             raise ValueError("only UNIQUE and DUPLICATE documents can be restored")
 
         def operation(transaction: Transaction) -> Restored:
+            self._search.follow(transaction)
             next_number = _counters(transaction).next_number
-            done, entered = restoration.restore(transaction, entries, verdicts, originals, self.parameters, next_number)
-            counters = _counters(transaction)
-            _put_counters(
-                transaction,
-                counters._replace(
-                    next_number=next_number + entered, journal_rows=counters.journal_rows + done.restored
-                ),
+            done, counters = restoration.restore(
+                transaction, self._search, entries, verdicts, originals, self.parameters, next_number
             )
+            self._search.advance(transaction, counters.next_number)
             return done
 
-        return self._store.write(operation)
+        return self._store.write(operation, self._search.committed)
 
     def begin(self, source: Source, name: str, offset: int) -> None:
         """Make a source known: applied up to `offset`, unless it has an applied offset already; its stream's name."""
@@ -265,10 +273,12 @@ class Index:
             raise ValueError(f"distance_max must be 0 to {DISTANCE_MAX}, not {radius}")
         if fingerprints.ndim != 2 or fingerprints.shape[1] != self.parameters.words:
             raise ValueError(f"fingerprints must be uint64 [m, {self.parameters.words}]")
-        probes = probes_of(fingerprints, radius)
+        keys = probe_keys(fingerprints, radius)
 
         def operation(transaction: Transaction) -> list[list[Match]]:
-            matches, _ = documents.nearest_entries(transaction, probes, radius, limit)
+            self._search.follow(transaction)
+            matches, _ = self._search.nearest(transaction, fingerprints, keys, radius, limit)
+            matches = documents.with_repeats(transaction, matches, self.parameters.words, limit)
             found = documents.read(transaction, matches.numbers, self.parameters.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
@@ -289,16 +299,15 @@ class Index:
 
         def operation(transaction: Transaction) -> Statistics:
             used_bytes, map_bytes = transaction.used_bytes(), transaction.map_bytes()
-            table_bytes = {t.value.decode(): transaction.page_bytes(t) for t in Table if t is not Table.BUCKETS}
-            table_bytes[Table.BUCKETS.value.decode()] = used_bytes - sum(table_bytes.values())
-            blocks = self.parameters.bits // BLOCK_BITS
+            counters = _counters(transaction)
+            exact_entries = transaction.count(Table.EXACT)
             return Statistics(
-                entries=transaction.count(Table.BUCKETS) // blocks,
-                exact_entries=transaction.count(Table.EXACT),
-                journal_rows=_counters(transaction).journal_rows,
+                entries=counters.next_number - exact_entries,
+                exact_entries=exact_entries,
+                journal_rows=counters.journal_rows,
                 used_bytes=used_bytes,
                 map_bytes=map_bytes,
-                table_bytes=table_bytes,
+                table_bytes={table.value.decode(): transaction.page_bytes(table) for table in Table},
             )
 
         return self._store.read(operation)
@@ -333,7 +342,3 @@ def _stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
 
 def _counters(transaction: Transaction) -> Counters:
     return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
-
-
-def _put_counters(transaction: Transaction, counters: Counters) -> None:
-    transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))

@@ -61,7 +61,7 @@ def set_name(transaction: Transaction, stream: str, name: str) -> None:
 
 def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
     """(stream, name) of all streams, in the order in which they became known."""
-    return [unpack_stream(value) for _, value in transaction.walk(Table.STREAMS)]
+    return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
 
 
 def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
@@ -78,7 +78,7 @@ def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping
 
 def applied(transaction: Transaction) -> dict[Source, Applied]:
     """The applied offset and its mark, of every source that has one."""
-    rows = [(SOURCE_KEY.unpack(key), unpack_applied(value)) for key, value in transaction.walk(Table.APPLIED)]
+    rows = [(SOURCE_KEY.unpack(key), unpack_applied(bytes(value))) for key, value in transaction.walk(Table.APPLIED)]
     streams = streams_of(transaction, (number for (number, _), _ in rows))
     return {Source(streams[number], partition): Applied(*row) for (number, partition), row in rows}
 

@@ -15,6 +15,7 @@ FUNCTION_LINES_MAX = 70
 ONLY_IMPORTERS = {
     "kafka": {"streamer.broker", "streamer.broker_changelog", "streamer.broker_clients", "streamer.broker_topics"},
     "lmdb": {"index.store"},
+    "numba": {"index.kernels"},
     "jieba": {"streamer.features"},
     "rjieba": {"streamer.features"},
     "prometheus_client": {"streamer.metrics"},
