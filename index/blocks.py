@@ -67,6 +67,22 @@ def probe_radii(block_count: int, distance_max: int) -> tuple[int, ...]:
     return (radius,) * (rest + 1) + (radius - 1,) * (block_count - rest - 1)
 
 
+def ringed(block_count: int, distance_max: int) -> npt.NDArray[np.bool_]:
+    """Per block, bool [block_count]: of its bucket only the entries count whose next block (behind the last, the first)
+    differs in at most one bit.
+
+    Lossless where `probe_radii` has no flips: put the blocks 0 to distance_max on a ring. The differing bits in them are
+    at most distance_max, fewer than the blocks, so that by the cycle lemma some block begins a way around on which the
+    running sum stays below the number of blocks passed: none in that block itself, at most one in it and the next (the
+    pigeonring: Qin, Xiao, "Pigeonring: A Principle for Faster Thresholded Similarity Search", VLDB 2018). The last block
+    of the ring has the first as its next one only if it is the last of all.
+    """
+    blocks = np.arange(block_count)
+    on_ring = (blocks < distance_max) | (distance_max + 1 == block_count)
+    found: npt.NDArray[np.bool_] = on_ring & (distance_max < block_count)
+    return found
+
+
 @cache
 def flips(radius: int, width: int = BLOCK_BITS) -> npt.NDArray[np.uint32]:
     """All masks of `width` bits with at most `radius` bits set, none for -1: uint32 [sum of C(width, i)]."""

@@ -1,11 +1,7 @@
 """The packed entries: a sorted table per block, cut into chunks. Reading them; `merging` writes them.
 
 Table t orders fingerprints by their blocks t, t + 1, ..., round to t - 1, so that the entries with an equal block t, the
-bucket, stand side by side, and in it those with an equal block t + 1. Where a bucket is looked up exactly, the entries
-whose next block differs in two bits or more are left aside (the pigeonring: Qin, Xiao, "Pigeonring: A Principle for
-Faster Thresholded Similarity Search", VLDB 2018). Lossless: put the first distance_max + 1 blocks on a ring. Their
-distances sum to at most distance_max, so, by the cycle lemma, from some block on all the running sums d0, d0 + d1, ...
-stay below the number of their terms: d0 = 0 and d0 + d1 <= 1.
+bucket, stand side by side.
 """
 
 import numpy as np
@@ -38,20 +34,18 @@ class Chunks:
         transaction: Transaction,
         fingerprints: npt.NDArray[np.uint64],
         keys: npt.NDArray[np.uint32],
-        distance_max: int,
+        ringed: npt.NDArray[np.bool_],
         best: npt.NDArray[np.int16],
         compared: npt.NDArray[np.int64],
         limit: int,
     ) -> Matches:
-        """For every row its `limit` nearest entries, as `Overlay.matches` does; keys are for `distance_max`."""
+        """For every row its `limit` nearest entries, as `Overlay.matches` does."""
         if not self._keys or not len(keys):
             return no_matches()
         tables, lowest = keys >> np.uint32(BLOCK_BITS), (keys & np.uint32(0xFFFF)).astype(np.uint64) << np.uint64(48)
         begins, ends = self._spans(tables, lowest, lowest | np.uint64(2**48 - 1))
         addresses = np.zeros(len(self._keys), np.uint64)
         self._fetch(transaction, begins, ends, addresses)
-        tables_in_use = np.arange(self._blocks)
-        ringed = (distance_max < self._blocks) & ((tables_in_use < distance_max) | (distance_max + 1 == self._blocks))
         found, row = no_matches(), 0
         while row < len(fingerprints):
             rows, distances, hits, row = kernels.scan_chunks(

@@ -94,104 +94,154 @@ def block_values(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]
     return values
 
 
-@compiled
-def link(
-    fingerprints: npt.NDArray[np.uint64], heads: npt.NDArray[np.int32], nexts: npt.NDArray[np.int32], begin: int
-) -> None:
-    """Hang fingerprints from place `begin` on into the chains of their blocks; the newest stands at the head.
+PAGE_ENTRIES = 16
 
-    heads  int32 [blocks, 65536], the place that a chain begins at, -1: the chain is empty
-    nexts  int32 [blocks, capacity], the place that follows in the chain, -1: none
+
+@compiled
+def file_entries(
+    fingerprints: npt.NDArray[np.uint64],
+    begin: int,
+    heads: npt.NDArray[np.int32],
+    links: npt.NDArray[np.int32],
+    following: npt.NDArray[np.uint16],
+    places: npt.NDArray[np.int32],
+    page_count: int,
+) -> int:
+    """File fingerprints from place `begin` on in the pages of their blocks; gives the pages in use then.
+
+    heads      int32 [blocks, 65536], the newest page of a bucket, -1: the bucket is empty
+    links      int32 [pages, 2], the next older page of the bucket or -1, and the entries in this one
+    following  uint16 [pages, PAGE_ENTRIES], the block behind the one an entry is filed by
+    places     int32 [pages, PAGE_ENTRIES], its place in `fingerprints`
+
+    All pages but a bucket's newest are full. There must be as many unused pages as there are blocks to file.
     """
     values = block_values(fingerprints[begin:])
+    blocks = values.shape[1]
     for row in range(values.shape[0]):
-        for block in range(values.shape[1]):
-            nexts[block, begin + row] = heads[block, values[row, block]]
-            heads[block, values[row, block]] = begin + row
+        for block in range(blocks):
+            page = heads[block, values[row, block]]
+            if page < 0 or links[page, 1] == PAGE_ENTRIES:
+                links[page_count, 0], links[page_count, 1] = page, 0
+                page = page_count
+                page_count += 1
+                heads[block, values[row, block]] = page
+            slot = links[page, 1]
+            following[page, slot] = values[row, (block + 1) % blocks]
+            places[page, slot] = begin + row
+            links[page, 1] = slot + 1
+    return page_count
 
 
 @compiled
-def unlink(
-    fingerprints: npt.NDArray[np.uint64], heads: npt.NDArray[np.int32], nexts: npt.NDArray[np.int32], begin: int
-) -> None:
-    """The reverse of `link`: take the fingerprints from place `begin` on, the last ones linked, out of the chains."""
+def take_back(
+    fingerprints: npt.NDArray[np.uint64],
+    begin: int,
+    heads: npt.NDArray[np.int32],
+    links: npt.NDArray[np.int32],
+    page_count: int,
+) -> int:
+    """The reverse of `file_entries`, for the fingerprints filed last; gives the pages in use then."""
     values = block_values(fingerprints[begin:])
     for row in range(values.shape[0] - 1, -1, -1):
-        for block in range(values.shape[1]):
-            heads[block, values[row, block]] = nexts[block, begin + row]
+        for block in range(values.shape[1] - 1, -1, -1):
+            page = heads[block, values[row, block]]
+            links[page, 1] -= 1
+            if links[page, 1] == 0:
+                heads[block, values[row, block]] = links[page, 0]
+                page_count -= 1
+    return page_count
 
 
 @compiled
 def gathered(
-    heads: npt.NDArray[np.int32], nexts: npt.NDArray[np.int32], begin: int, end: int, count_max: int
+    heads: npt.NDArray[np.int32],
+    links: npt.NDArray[np.int32],
+    places: npt.NDArray[np.int32],
+    begin: int,
+    end: int,
+    count_max: int,
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """The places in the chains of one block, for its values from `begin` to below `end`.
+    """The places of the entries in the buckets of one block, for its values from `begin` to below `end`.
 
-    heads, nexts  int32 [65536] and int32 [capacity], of that block
-    count_max     stop before a value that would begin with as many gathered
+    heads      int32 [65536], of that block
+    count_max  stop before a value that would begin with as many gathered
 
     Gives int32 [m] in no promised order, and the value not looked at any more (`end` where all were).
     """
-    places = np.empty(1024, np.int32)
+    found = np.empty(1024, np.int32)
     count = 0
     for value in range(begin, end):
         if count >= count_max:
-            return places[:count], value
-        place = heads[value]
-        while place >= 0:
-            if count == len(places):
-                places = _grown(places)
-            places[count] = place
-            count += 1
-            place = nexts[place]
-    return places[:count], end
+            return found[:count], value
+        page = heads[value]
+        while page >= 0:
+            if count + PAGE_ENTRIES > len(found):
+                found = _grown(found)
+            for slot in range(links[page, 1]):
+                found[count] = places[page, slot]
+                count += 1
+            page = links[page, 0]
+    return found[:count], end
 
 
 @compiled
-def scan_chains(
+def scan_pages(
     fingerprints: npt.NDArray[np.uint64],
     keys: npt.NDArray[np.uint32],
-    run: npt.NDArray[np.uint64],
+    filed: npt.NDArray[np.uint64],
     heads: npt.NDArray[np.int32],
-    nexts: npt.NDArray[np.int32],
+    links: npt.NDArray[np.int32],
+    following: npt.NDArray[np.uint16],
+    places: npt.NDArray[np.int32],
+    ringed: npt.NDArray[np.bool_],
     nearest_only: bool,
     best: npt.NDArray[np.int16],
     compared: npt.NDArray[np.int64],
     row: int,
     hits_max: int,
 ) -> Hits:
-    """Compare rows with the entries that their keys name in a run of linked fingerprints.
+    """Compare rows with the entries that their keys name in pages, see `file_entries`.
 
     keys      uint32 [n, probes]
-    run       uint64 [capacity, words], linked by `heads` and `nexts`
+    filed     uint64 [capacity, words], the fingerprints in the pages
+    ringed    bool [blocks], in these tables only entries whose next block differs in at most one bit are compared
     best      int16 [n], a hit lies at most so far; with `nearest_only` lowered to the distance of every hit
     compared  int64 [n], raised by the comparisons made
     row       begin at this row; stop behind the row that makes it `hits_max` hits
 
-    Gives rows int64, distances int16 and places in the run (as uint64 [m, 1]) of the hits, and the row to go on at.
+    Gives rows int64, distances int16 and places (as uint64 [m, 1]) of the hits, and the row to go on at.
     """
-    rows, distances, places = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, 1), np.uint64)
-    count, words = 0, fingerprints.shape[1]
+    rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, 1), np.uint64)
+    asked = block_values(fingerprints)
+    count, words, blocks = 0, fingerprints.shape[1], asked.shape[1]
     while row < keys.shape[0] and count < hits_max:
         for probe in range(keys.shape[1]):
-            key = keys[row, probe]
-            table = key >> np.uint32(16)
-            place = heads[table, key & np.uint32(0xFFFF)]
-            while place >= 0:
-                distance = 0
-                for word in range(words):
-                    distance += _bits(fingerprints[row, word] ^ run[place, word])
-                compared[row] += 1
-                if distance <= best[row]:
+            table = np.int64(keys[row, probe] >> 16)
+            page = heads[table, keys[row, probe] & 0xFFFF]
+            next_block = asked[row, (table + 1) % blocks]
+            filtered = ringed[table]
+            while page >= 0:
+                for slot in range(links[page, 1]):
+                    off = following[page, slot] ^ next_block
+                    if filtered and off & (off - 1):
+                        continue
+                    place = places[page, slot]
+                    distance = 0
+                    for word in range(words):
+                        distance += _bits(fingerprints[row, word] ^ filed[place, word])
+                    compared[row] += 1
+                    if distance > best[row]:
+                        continue
                     if nearest_only:
                         best[row] = distance
                     if count == len(rows):
-                        rows, distances, places = _grown(rows), _grown(distances), _grown(places)
-                    rows[count], distances[count], places[count, 0] = row, distance, place
+                        rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+                    rows[count], distances[count], found[count, 0] = row, distance, place
                     count += 1
-                place = nexts[table, place]
+                page = links[page, 0]
         row += 1
-    return rows[:count], distances[:count], places[:count], row
+    return rows[:count], distances[:count], found[:count], row
 
 
 @compiled
@@ -208,13 +258,12 @@ def scan_chunks(
     row: int,
     hits_max: int,
 ) -> Hits:
-    """Compare rows with the entries that their keys name in chunks. As `scan_chains`, but for:
+    """Compare rows with the entries that their keys name in chunks. As `scan_pages`, but for:
 
     begins, ends  int64 [n, probes], the chunks, as places in `addresses`, that may hold entries of a key
     addresses     uint64 [c]; of a chunk that no probe asks for it is not read
-    ringed        bool [blocks], in these tables only entries whose next block differs in at most one bit are compared
 
-    Gives the fingerprints of the hits, uint64 [m, words], where `scan_chains` gives places. With `nearest_only` the
+    Gives the fingerprints of the hits, uint64 [m, words], where `scan_pages` gives places. With `nearest_only` the
     same hit is not given twice running.
     """
     words = fingerprints.shape[1]

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import log, merging
+from index.blocks import BLOCK_BITS, ringed
 from index.chunks import Chunks
 from index.distance import Matches, joined, nearest
 from index.layout import COUNTERS_KEY, Filing, Table, unpack_counters
@@ -80,9 +81,10 @@ class Search:
         best = np.full(len(fingerprints), distance_max, np.int16)
         compared = np.zeros(len(fingerprints), np.int64)
         overlays = [self._active] if self._frozen is None else [self._active, self._frozen]
-        found = [overlay.matches(fingerprints, keys, best, compared, limit) for overlay in overlays]
+        filtered = ringed(self._words * 64 // BLOCK_BITS, distance_max)
+        found = [overlay.matches(fingerprints, keys, filtered, best, compared, limit) for overlay in overlays]
         assert self._chunks is not None, "a transaction must begin with `follow`"
-        found.append(self._chunks.matches(transaction, fingerprints, keys, distance_max, best, compared, limit))
+        found.append(self._chunks.matches(transaction, fingerprints, keys, filtered, best, compared, limit))
         return nearest(joined(found), limit), compared
 
     def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:

@@ -7,6 +7,7 @@ import index
 
 DIRECTORY = Path(index.__file__).parent
 LAYERS = (
+    ("compilation",),
     ("admission",),
     ("restoration",),
     ("batch",),
