@@ -65,6 +65,28 @@ def _lower(column: npt.NDArray[np.uint16], value: Any, low: int, high: int) -> i
 
 
 @compiled
+def _first_place(column: npt.NDArray[np.uint16], value: Any) -> int:
+    """As `_lower` over the whole column, by few steps where its values are spread evenly, as those of hashes are.
+
+    A first guess by proportion, then steps of doubling length away from it: each step may be a miss of the cache.
+    """
+    size = len(column)
+    if size == 0 or value <= np.int64(column[0]):
+        return 0
+    first, last = np.int64(column[0]), np.int64(column[size - 1])
+    if value > last:
+        return size
+    low = high = (value - first) * size // (last - first + 1)
+    step = 64
+    while low > 0 and np.int64(column[low]) >= value:
+        low, step = max(0, low - step), step * 2
+    step = 64
+    while high < size and np.int64(column[high]) < value:
+        high, step = min(size, high + step), step * 2
+    return _lower(column, value, low, high)
+
+
+@compiled
 def _bits(value: Any) -> Any:
     """How many bits of a uint64 are set (Warren, Hacker's Delight, 5-1)."""
     value = np.uint64(value)
@@ -279,9 +301,9 @@ def scan_chunks(
             for chunk in range(begins[row, probe], ends[row, probe]):
                 size = _count_at(addresses[chunk])
                 columns = _chunk_at(addresses[chunk], blocks, size)
-                place = _lower(columns[0], value, 0, size)
-                stop = _lower(columns[0], value + 1, place, size)
-                for entry in range(place, stop):
+                for entry in range(_first_place(columns[0], value), size):
+                    if columns[0, entry] != value:
+                        break
                     off = columns[1, entry] ^ following
                     if filtered and off & (off - 1):
                         continue

@@ -24,7 +24,7 @@ GROWTH = 32
 AHEAD = 1.25
 """A merge is done when the overlay is full again to 1 / AHEAD."""
 
-SLICES_MAX = 16
+SLICES_MAX = 32
 """At most so many slices in one batch: bounds the time that a batch takes, whatever the bound on its rows."""
 
 
@@ -37,7 +37,7 @@ class Merging:
     """
 
     run_entries: int = 2**20
-    chunk_bytes: int = 2**18
+    chunk_bytes: int = 2**20
 
     def __post_init__(self) -> None:
         if self.run_entries < 1 or self.chunk_bytes < 64:

@@ -194,6 +194,18 @@ def test_merging_is_sorting_what_is_in_both(seed: int, old_count: int, new_count
     assert found.tolist() == []
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(st.integers(0, 65_535), st.sampled_from([0, 7, 65_535])), max_size=400),
+    st.integers(1, 9),
+    st.integers(0, 65_535),
+)
+def test_the_first_place_is_found_however_the_values_are_spread(values: list[int], repeats: int, value: int) -> None:
+    column = np.sort(np.repeat(np.array(values, np.uint16), repeats))
+    for asked in (value, *values[:3]):
+        assert kernels._first_place(column, asked) == np.searchsorted(column, asked)
+
+
 @pytest.mark.parametrize("bits", [64, 128])
 def test_places_in_chunks_are_those_of_the_equal_entries(bits: int) -> None:
     known = np.unique(some(4, 90, bits, centres=1), axis=0)
