@@ -12,7 +12,7 @@ from index.decision import Found, Outcome, decide
 from index.distance import Matches
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source, Verdict
 from index.layout import COUNTERS_KEY, LOG_KEY, Counters, Filing, Table, pack_counters, unpack_counters
-from index.matching import first_of_equals, pairs_within, probes_of
+from index.matching import first_of_equals, pairs_within
 from index.parameters import Parameters
 from index.search import Search
 from index.store import Transaction
@@ -102,14 +102,15 @@ def pieces_of(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
 def _piece(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Piece:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    probes = probes_of(entries.fingerprints[near], parameters.distance_max)
-    pairs, near_compared = pairs_within(probes, parameters.distance_max, nearest_only=parameters.insert == "all")
+    fingerprints = entries.fingerprints[near]
+    keys = probe_keys(fingerprints, parameters.distance_max)
+    nearest_only = parameters.insert == "all"
+    pairs, near_compared = pairs_within(fingerprints, keys, parameters.distance_max, nearest_only=nearest_only)
     compared = np.zeros(len(rows), np.int64)
     compared[near] = near_compared
     firsts = np.zeros(len(rows), np.int64)
     firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
-    keys = probe_keys(entries.fingerprints[near], parameters.distance_max)
     return Piece(
         rows, entries, near, keys, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
     )

@@ -9,7 +9,6 @@ look up the first a + 1 blocks with up to r flipped bits and the others with up 
 looked up at all.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
@@ -19,20 +18,6 @@ import numpy.typing as npt
 BLOCK_BITS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """The contents of some buckets, one place per filed entry.
-
-    keys          uint32 [c], ascending
-    numbers       uint64 [c]
-    fingerprints  uint64 [c, words]
-    """
-
-    keys: npt.NDArray[np.uint32]
-    numbers: npt.NDArray[np.uint64]
-    fingerprints: npt.NDArray[np.uint64]
-
-
 def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     """The keys under which fingerprints are filed: uint64 [n, words] -> uint32 [n, words * 4].
 
@@ -40,22 +25,6 @@ def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     """
     values = fingerprints.astype(">u8").view(">u2").astype(np.uint32)
     return values | (np.arange(values.shape[1], dtype=np.uint32) << np.uint32(BLOCK_BITS))
-
-
-def buckets_of(fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> Buckets:
-    """Entries filed under all their block keys: uint64 [n, words] and uint64 [n] -> n * blocks places.
-
-    Within a bucket the entries keep their order.
-    """
-    keys = block_keys(fingerprints)
-    order = np.argsort(keys.reshape(-1), kind="stable")
-    rows = order // keys.shape[1]
-    return Buckets(keys.reshape(-1)[order], numbers[rows], fingerprints[rows])
-
-
-def bucket_count(words: int) -> int:
-    """How many different block keys there are for fingerprints of `words` 64-bit words."""
-    return words * (64 // BLOCK_BITS) << BLOCK_BITS
 
 
 def probe_radii(block_count: int, distance_max: int) -> tuple[int, ...]:

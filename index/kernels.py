@@ -216,6 +216,7 @@ def scan_pages(
     links: npt.NDArray[np.int32],
     following: npt.NDArray[np.uint16],
     places: npt.NDArray[np.int32],
+    ends: npt.NDArray[np.int64],
     ringed: npt.NDArray[np.bool_],
     nearest_only: bool,
     best: npt.NDArray[np.int16],
@@ -227,6 +228,7 @@ def scan_pages(
 
     keys      uint32 [n, probes]
     filed     uint64 [capacity, words], the fingerprints in the pages
+    ends      int64 [n], entries from this place on are no hits of the row
     ringed    bool [blocks], in these tables only entries whose next block differs in at most one bit are compared
     best      int16 [n], a hit lies at most so far; with `nearest_only` lowered to the distance of every hit
     compared  int64 [n], raised by the comparisons made
@@ -253,7 +255,7 @@ def scan_pages(
                     for word in range(words):
                         distance += _bits(fingerprints[row, word] ^ filed[place, word])
                     compared[row] += 1
-                    if distance > best[row]:
+                    if distance > best[row] or place >= ends[row]:
                         continue
                     if nearest_only:
                         best[row] = distance

@@ -72,7 +72,9 @@ class Overlay:
         ringed: npt.NDArray[np.bool_],
         best: npt.NDArray[np.int16],
         compared: npt.NDArray[np.int64],
-        limit: int,
+        limit: int | None,
+        *,
+        ends: npt.NDArray[np.int64] | None = None,
     ) -> Matches:
         """For every row its `limit` nearest entries, as `distance.nearest` gives them.
 
@@ -80,7 +82,9 @@ class Overlay:
         ringed    bool [blocks], as `blocks.ringed` says for the same distance
         best      int16 [n], matches lie at most so far; where the limit is 1, lowered to the distance of the nearest
         compared  int64 [n], raised by the comparisons made
+        ends      int64 [n], only the first so many entries are matches of the row; None: all are
         """
+        ends = np.full(len(fingerprints), self._count) if ends is None else ends
         found, row = no_matches(), 0
         while row < len(fingerprints) and self._count:
             rows, distances, places, row = kernels.scan_pages(
@@ -91,6 +95,7 @@ class Overlay:
                 self._links,
                 self._following,
                 self._places,
+                ends,
                 ringed,
                 limit == 1,
                 best,

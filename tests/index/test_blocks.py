@@ -4,7 +4,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from index.blocks import block_keys, bucket_count, buckets_of, flips, probe_keys, probe_radii
+from index.blocks import block_keys, flips, probe_keys, probe_radii, ringed
 from tests.support.entries import fingerprints_of
 
 WIDTHS = (64, 128)
@@ -104,21 +104,25 @@ def test_flips_are_all_masks_of_few_bits_each_once() -> None:
     assert sorted(flips(2).tolist()) == sorted(expected)
 
 
-def test_buckets_hold_every_entry_under_every_block_in_order_of_number() -> None:
-    fingerprints = fingerprints_of([5, 7, 5 << 48], 64)
-    buckets = buckets_of(fingerprints, np.array([10, 11, 12], np.uint64))
-    assert np.all(np.diff(buckets.keys.astype(np.int64)) >= 0)
-    held = list(zip(buckets.keys.tolist(), buckets.numbers.tolist(), buckets.fingerprints[:, 0].tolist(), strict=True))
-    assert held == sorted(held)
-    assert set(held) == {
-        (key, number, int(fingerprint[0]))
-        for keys, number, fingerprint in zip(block_keys(fingerprints).tolist(), (10, 11, 12), fingerprints, strict=True)
-        for key in keys
-    }
-    assert len(held) == 12
+@pytest.mark.parametrize(("block_count", "width"), [(1, 5), (2, 4), (3, 3), (4, 2), (5, 2), (8, 1)])
+def test_the_ring_leaves_an_entry_to_be_found_over_every_possible_difference(block_count: int, width: int) -> None:
+    for distance_max in range(block_count):
+        radii, filtered = probe_radii(block_count, distance_max), ringed(block_count, distance_max)
+        for difference in range(1 << block_count * width):
+            if difference.bit_count() <= distance_max:
+                parts = [(difference >> block * width) & ((1 << width) - 1) for block in range(block_count)]
+                following = parts[1:] + parts[:1]
+                assert any(
+                    radius == 0 and part == 0 and (not ring or after.bit_count() <= 1)
+                    for part, after, radius, ring in zip(parts, following, radii, filtered, strict=True)
+                )
 
 
-@pytest.mark.parametrize("words", [1, 2])
-def test_there_are_as_many_buckets_as_different_keys(words: int) -> None:
-    ones = np.full((1, words), 2**64 - 1, np.uint64)
-    assert bucket_count(words) == int(block_keys(ones).max()) + 1
+@pytest.mark.parametrize(
+    ("block_count", "distance_max", "expected"),
+    [(4, 0, "0000"), (4, 1, "1000"), (4, 3, "1111"), (4, 4, "0000"), (8, 3, "11100000"), (8, 7, "11111111")],
+)
+def test_only_blocks_whose_next_one_is_on_the_ring_are_filtered(
+    block_count: int, distance_max: int, expected: str
+) -> None:
+    assert "".join(str(int(ring)) for ring in ringed(block_count, distance_max)) == expected

@@ -12,9 +12,9 @@ LAYERS = (
     ("restoration",),
     ("batch",),
     ("documents", "journal", "search", "parameters"),
-    ("log", "sources", "chunks", "merging"),
+    ("log", "sources", "chunks", "merging", "matching"),
     ("store", "overlay"),
-    ("decision", "layout", "matching"),
+    ("decision", "layout"),
     ("blocks", "distance", "kernels"),
     ("entry", "errors"),
 )

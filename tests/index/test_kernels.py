@@ -73,9 +73,9 @@ def test_pages_and_chunks_are_scanned_as_numpy_does_it(seed: int, bits: int, dis
     hits = sorted((row, distance, entry) for row, entry, distance in expected if distance <= distance_max)
     for nearest_only in (False, True):
         best, compared = np.full(len(asked), distance_max, np.int16), np.zeros(len(asked), np.int64)
-        pages = pages_of(known)
+        pages, everything = pages_of(known), np.full(len(asked), len(known))
         rows, distances, places, row = kernels.scan_pages(
-            asked, keys, *pages[:5], ringed, nearest_only, best, compared, 0, EVERYTHING
+            asked, keys, *pages[:5], everything, ringed, nearest_only, best, compared, 0, EVERYTHING
         )
         assert row == len(asked)
         assert compared.tolist() == np.bincount([row for row, _, _ in expected], minlength=len(asked)).tolist()
@@ -125,13 +125,14 @@ def require_hits(
 def test_a_scan_that_stops_goes_on_at_the_row_it_gives(hits_max: int) -> None:
     known, asked = some(1, 80, 64), some(1, 20, 64)
     pages, keys, ringed = pages_of(known), probe_keys(asked, 4), np.zeros(4, np.bool_)
+    everything = np.full(20, 80)
 
     def scanned(at_most: int) -> tuple[list[tuple[int, int]], list[int], int]:
         best, compared = np.full(20, 4, np.int16), np.zeros(20, np.int64)
         found, row, calls = [], 0, 0
         while row < 20:
             rows, _, places, row = kernels.scan_pages(
-                asked, keys, *pages[:5], ringed, False, best, compared, row, at_most
+                asked, keys, *pages[:5], everything, ringed, False, best, compared, row, at_most
             )
             found += list(zip(rows.tolist(), places[:, 0].tolist(), strict=True))
             calls += 1
