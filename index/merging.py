@@ -120,9 +120,9 @@ def _moving(
     if stopped < values_end:
         cut = stopped.to_bytes(2, "big").ljust(len(now.bound), b"\0")
         end = cut if end is None else min(cut, end)
-    columns = np.roll(kernels.block_values(fingerprints), -now.table, axis=1).T
-    order = np.lexsort(columns[::-1])
-    columns, numbers = np.ascontiguousarray(columns[:, order]), numbers[order]
+    turned = np.roll(kernels.block_values(fingerprints), -now.table, axis=1)
+    order = np.lexsort(turned.astype(">u2").view(">u8").astype(np.uint64).T[::-1])
+    columns, numbers = np.ascontiguousarray(turned[order].T), numbers[order]
     first = _place_of(columns, now.bound)
     last = columns.shape[1] if end is None else _place_of(columns, end)
     return np.ascontiguousarray(columns[:, first:last]), numbers[first:last], end
