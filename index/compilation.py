@@ -1,6 +1,7 @@
 """Make the machine code of all kernels before it is needed: python -m index.compilation
 
-For images and for hosts where the package's directory is not writable later; elsewhere the first batches do it.
+Otherwise the first batches do it, which takes them some ten seconds. The code is kept beside the package, or, where that
+is not writable, in the cache of the user who runs this: it should be the one who runs the service.
 """
 
 import tempfile
