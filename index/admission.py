@@ -103,14 +103,14 @@ class Index:
         opened = False
         try:
             stored = _stamped(store, parameters, os.fspath(directory))
+            index = cls(store, stored, merging, journal=journal)
+            if not read_only:
+                # The newest entries are read before anybody waits for the first batch, and without the writer lock.
+                store.read(index._search.follow)
             opened = True
         finally:
             if not opened:
                 store.close()
-        index = cls(store, stored, merging, journal=journal)
-        if not read_only:
-            # The newest entries are read before anybody waits for the first batch, and without the writer lock.
-            store.read(index._search.follow)
         return index
 
     def close(self) -> None:
