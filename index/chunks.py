@@ -46,10 +46,11 @@ class Chunks:
         begins, ends = self._spans(tables, lowest, lowest | np.uint64(2**48 - 1))
         addresses = np.zeros(len(self._keys), np.uint64)
         self._fetch(transaction, begins, ends, addresses)
-        found, row = no_matches(), 0
-        while row < len(fingerprints):
-            rows, distances, hits, row = kernels.scan_chunks(
-                fingerprints, keys, begins, ends, addresses, ringed, limit == 1, best, compared, row, HITS_MAX
+        order = np.argsort(keys, axis=None)
+        found, turn = no_matches(), 0
+        while turn < len(order):
+            rows, distances, hits, turn = kernels.scan_chunks(
+                fingerprints, keys, order, begins, ends, addresses, ringed, limit == 1, best, compared, turn, HITS_MAX
             )
             if limit == 1:
                 # What was the nearest when it was found need not be the nearest any more.

@@ -272,6 +272,7 @@ def scan_pages(
 def scan_chunks(
     fingerprints: npt.NDArray[np.uint64],
     keys: npt.NDArray[np.uint32],
+    order: npt.NDArray[np.int64],
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
     addresses: npt.NDArray[np.uint64],
@@ -279,61 +280,65 @@ def scan_chunks(
     nearest_only: bool,
     best: npt.NDArray[np.int16],
     compared: npt.NDArray[np.int64],
-    row: int,
+    turn: int,
     hits_max: int,
 ) -> Hits:
     """Compare rows with the entries that their keys name in chunks. As `scan_pages`, but for:
 
+    order         int64 [n * probes], the places in `keys` in the order to look them up: fastest as they ascend, for
+                  neighbours are in the cache then
+    turn          begin at this place of `order`, and stop behind the one that makes it `hits_max` hits
     begins, ends  int64 [n, probes], the chunks, as places in `addresses`, that may hold entries of a key
     addresses     uint64 [c]; of a chunk that no probe asks for it is not read
 
-    Gives the fingerprints of the hits, uint64 [m, words], where `scan_pages` gives places. With `nearest_only` the
-    same hit is not given twice running.
+    Gives the fingerprints of the hits, uint64 [m, words], where `scan_pages` gives places, and the turn to go on at.
+    With `nearest_only` the same hit is not given twice running.
     """
     words = fingerprints.shape[1]
     blocks = words * 4
     asked = block_values(fingerprints)
     rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, words), np.uint64)
     count = 0
-    while row < keys.shape[0] and count < hits_max:
-        for probe in range(keys.shape[1]):
-            table, value = np.int64(keys[row, probe] >> 16), np.int64(keys[row, probe] & 0xFFFF)
-            following = asked[row, (table + 1) % blocks]
-            filtered = ringed[table]
-            for chunk in range(begins[row, probe], ends[row, probe]):
-                size = _count_at(addresses[chunk])
-                columns = _chunk_at(addresses[chunk], blocks, size)
-                for entry in range(_first_place(columns[0], value), size):
-                    if columns[0, entry] != value:
-                        break
-                    off = columns[1, entry] ^ following
-                    if filtered and off & (off - 1):
-                        continue
-                    distance = 0
-                    for block in range(blocks):
-                        distance += _bits(asked[row, (table + block) % blocks] ^ columns[block, entry])
-                    compared[row] += 1
-                    if distance > best[row]:
-                        continue
-                    if count == len(rows):
-                        rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+    probes = keys.shape[1]
+    while turn < len(order) and count < hits_max:
+        row, probe = order[turn] // probes, order[turn] % probes
+        turn += 1
+        table, value = np.int64(keys[row, probe] >> 16), np.int64(keys[row, probe] & 0xFFFF)
+        following = asked[row, (table + 1) % blocks]
+        filtered = ringed[table]
+        for chunk in range(begins[row, probe], ends[row, probe]):
+            size = _count_at(addresses[chunk])
+            columns = _chunk_at(addresses[chunk], blocks, size)
+            for entry in range(_first_place(columns[0], value), size):
+                if columns[0, entry] != value:
+                    break
+                off = columns[1, entry] ^ following
+                if filtered and off & (off - 1):
+                    continue
+                distance = 0
+                for block in range(blocks):
+                    distance += _bits(asked[row, (table + block) % blocks] ^ columns[block, entry])
+                compared[row] += 1
+                if distance > best[row]:
+                    continue
+                if count == len(rows):
+                    rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+                for word in range(words):
+                    found[count, word] = 0
+                for block in range(blocks):
+                    own = (table + block) % blocks
+                    part = np.uint64(columns[block, entry]) << np.uint64(48 - 16 * (own & 3))
+                    found[count, own >> 2] |= part
+                if nearest_only:
+                    best[row] = distance
+                    again = count > 0 and rows[count - 1] == row
                     for word in range(words):
-                        found[count, word] = 0
-                    for block in range(blocks):
-                        own = (table + block) % blocks
-                        part = np.uint64(columns[block, entry]) << np.uint64(48 - 16 * (own & 3))
-                        found[count, own >> 2] |= part
-                    if nearest_only:
-                        best[row] = distance
-                        again = count > 0 and rows[count - 1] == row
-                        for word in range(words):
-                            again = again and found[count - 1, word] == found[count, word]
-                        if again:
-                            continue
-                    rows[count], distances[count] = row, distance
-                    count += 1
-        row += 1
-    return rows[:count], distances[:count], found[:count], row
+                        again = again and found[count - 1, word] == found[count, word]
+                    if again:
+                        continue
+                rows[count], distances[count] = row, distance
+                count += 1
+    return rows[:count], distances[:count], found[:count], turn
 
 
 @compiled

@@ -89,10 +89,11 @@ def test_pages_and_chunks_are_scanned_as_numpy_does_it(seed: int, bits: int, dis
         addresses = np.array([value.__array_interface__["data"][0] for value in values], np.uint64)
         tables = (keys >> 16).astype(np.int64)
         best, compared = np.full(len(asked), distance_max, np.int16), np.zeros(len(asked), np.int64)
-        rows, distances, found, row = kernels.scan_chunks(
-            asked, keys, tables, tables + 1, addresses, ringed, nearest_only, best, compared, 0, EVERYTHING
+        order = np.random.default_rng(seed).permutation(keys.size)
+        rows, distances, found, turn = kernels.scan_chunks(
+            asked, keys, order, tables, tables + 1, addresses, ringed, nearest_only, best, compared, 0, EVERYTHING
         )
-        assert row == len(asked)
+        assert turn == keys.size
         assert compared.tolist() == np.bincount([row for row, _, _ in expected], minlength=len(asked)).tolist()
         entry_of = {tuple(one): entry for entry, one in enumerate(known.tolist())}
         require_hits(rows, distances, [entry_of[tuple(one)] for one in found.tolist()], hits, best, nearest_only)
