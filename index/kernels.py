@@ -292,7 +292,6 @@ def scan_chunks(
     addresses     uint64 [c]; of a chunk that no probe asks for it is not read
 
     Gives the fingerprints of the hits, uint64 [m, words], where `scan_pages` gives places, and the turn to go on at.
-    With `nearest_only` the same hit is not given twice running.
     """
     words = fingerprints.shape[1]
     blocks = words * 4
@@ -331,11 +330,6 @@ def scan_chunks(
                     found[count, own >> 2] |= part
                 if nearest_only:
                     best[row] = distance
-                    again = count > 0 and rows[count - 1] == row
-                    for word in range(words):
-                        again = again and found[count - 1, word] == found[count, word]
-                    if again:
-                        continue
                 rows[count], distances[count] = row, distance
                 count += 1
     return rows[:count], distances[:count], found[:count], turn
