@@ -27,7 +27,7 @@ from rich.table import Table as Columns
 from index.admission import Index
 from index.entry import Entries, Kind, Source
 from index.layout import Table, log_row
-from index.merging import state
+from index.merging import Merging, state
 from index.parameters import Parameters
 
 SOURCE = Source("bench", 0)
@@ -142,14 +142,16 @@ def milliseconds(seconds: list[float], quantile: float) -> float:
 
 
 def figures(
-    directory: Path, bits: int, distance: int, entries: int, rows: int, batches: int
+    directory: Path, bits: int, distance: int, entries: int, rows: int, batches: int, run_entries: int
 ) -> Iterator[tuple[str, Any]]:
     stream = Stream(bits)
-    with Index.open(directory / "index", Parameters(bits, distance), map_bytes_max=MAP_BYTES_MAX) as index:
+    parameters, merging = Parameters(bits, distance), Merging(run_entries)
+    with Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, merging=merging) as index:
         yield "entries", entries
         fill_seconds = filled(index, stream, entries)
         yield "fill_documents_per_second", entries / fill_seconds
         yield "log_bytes_per_row", log_row(bits // 64).itemsize
+        (directory / "bare").mkdir()
         bare = Bare(directory / "bare", rows * (log_row(bits // 64).itemsize + 16))
         written, first = device_bytes_written(directory), stream.offset
         seconds = measured(index, stream, rows, batches, bare)
@@ -178,7 +180,7 @@ def figures(
         if written is not None and after is not None:
             yield "written_mib_per_1000", (after - written) / 2**20 / (stream.offset - first) * 1000
     begin = time.perf_counter()
-    with Index.open(directory / "index", Parameters(bits, distance), map_bytes_max=MAP_BYTES_MAX) as index:
+    with Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, merging=merging):
         yield "open_seconds", time.perf_counter() - begin
 
 
@@ -188,14 +190,24 @@ def figures(
 @click.option("--distance", default=3, show_default=True)
 @click.option("--batch", "rows", default=1_000, show_default=True, help="Rows in a measured batch.")
 @click.option("--batches", default=300, show_default=True, help="Measured batches, while merging and while idle.")
+@click.option(
+    "--run-entries", default=Merging().run_entries, show_default=True, help="As `index.merging.Merging` has it."
+)
 @click.option("--directory", type=click.Path(path_type=Path), help="Where to build; a temporary one if not given.")
 @click.option("--json", "as_json", is_flag=True)
 def main(
-    entries: int, scheme: str, distance: int, rows: int, batches: int, directory: Path | None, as_json: bool
+    entries: int,
+    scheme: str,
+    distance: int,
+    rows: int,
+    batches: int,
+    run_entries: int,
+    directory: Path | None,
+    as_json: bool,
 ) -> None:
     """Measure the index at a size."""
     with tempfile.TemporaryDirectory(dir=directory) as place:
-        found = dict(figures(Path(place), SCHEMES[scheme], distance, entries, rows, batches))
+        found = dict(figures(Path(place), SCHEMES[scheme], distance, entries, rows, batches, run_entries))
     found = {
         "scheme": scheme,
         "distance": distance,
