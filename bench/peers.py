@@ -39,31 +39,34 @@ def by_rensa(documents: Iterable[list[str]], similarity_min: float) -> npt.NDArr
     """Per document the row of its original, -1 where it is unique."""
     import rensa
 
-    index = rensa.RMinHashLSH(similarity_min, VALUES, BANDS)
-    kept: dict[int, Any] = {}
-    originals: list[int] = []
-    for row, shingles in enumerate(documents):
+    def signature_of(shingles: list[str]) -> Any:
         signature = rensa.RMinHash(VALUES, 42)
         signature.update(shingles)
-        similar = [(-signature.jaccard(kept[other]), other) for other in index.query(signature)]
-        nearest = min((one for one in similar if -one[0] >= similarity_min), default=None)
-        originals.append(-1 if nearest is None else nearest[1])
-        if nearest is None:
-            index.insert(row, signature)
-            kept[row] = signature
-    return np.array(originals, np.int64)
+        return signature
+
+    return _decided(documents, similarity_min, rensa.RMinHashLSH(similarity_min, VALUES, BANDS), signature_of)
 
 
 def by_datasketch(documents: Iterable[list[str]], similarity_min: float) -> npt.NDArray[np.int64]:
     """Per document the row of its original, -1 where it is unique."""
     import datasketch
 
-    index = datasketch.MinHashLSH(num_perm=VALUES, params=(BANDS, VALUES // BANDS))
-    kept: dict[int, datasketch.MinHash] = {}
-    originals: list[int] = []
-    for row, shingles in enumerate(documents):
+    def signature_of(shingles: list[str]) -> Any:
         signature = datasketch.MinHash(num_perm=VALUES)
         signature.update_batch([shingle.encode() for shingle in shingles])
+        return signature
+
+    index = datasketch.MinHashLSH(num_perm=VALUES, params=(BANDS, VALUES // BANDS))
+    return _decided(documents, similarity_min, index, signature_of)
+
+
+def _decided(
+    documents: Iterable[list[str]], similarity_min: float, index: Any, signature_of: Callable[[list[str]], Any]
+) -> npt.NDArray[np.int64]:
+    kept: dict[int, Any] = {}
+    originals: list[int] = []
+    for row, shingles in enumerate(documents):
+        signature = signature_of(shingles)
         similar = [(-signature.jaccard(kept[other]), other) for other in index.query(signature)]
         nearest = min((one for one in similar if -one[0] >= similarity_min), default=None)
         originals.append(-1 if nearest is None else nearest[1])

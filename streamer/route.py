@@ -100,8 +100,8 @@ def route(
     records: Sequence[Record],
     decisions: Sequence[Decision],
     *,
-    connector_name: str = "neardup",
-    task_id: str = "0",
+    connector_name: str,
+    task_id: str,
 ) -> list[Outgoing]:
     """What goes out for n records, row for row: destination and the headers to write, all else as it came in.
 

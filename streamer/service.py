@@ -126,7 +126,11 @@ class Service:
         fingerprinter: Scheme,
         recoverer: Recoverer,
         listener: Listener,
+        *,
+        connector_name: str,
+        task_id: str,
     ) -> None:
+        """`connector_name` and `task_id` stand on dead letters, as Kafka Connect's would."""
         self._transport = transport
         self._index = index
         self._by_similarity = index.parameters.scheme == "minhash"
@@ -134,6 +138,9 @@ class Service:
         self._fingerprinter = fingerprinter
         self._recoverer = recoverer
         self._listener = listener
+        self._connector_name = connector_name
+        self._task_id = task_id
+        self._stream_names: dict[str, str] = {}
         self._state = State.STARTING
         self._stop_asked = False
 
@@ -214,10 +221,17 @@ class Service:
             documents,
             fingerprints,
             decisions,
-            self._index.stream_names(),
+            self._names_of(decisions),
             by_similarity=self._by_similarity,
         )
-        return route(batch.records, explained)
+        return route(batch.records, explained, connector_name=self._connector_name, task_id=self._task_id)
+
+    def _names_of(self, decisions: Decisions) -> dict[str, str]:
+        """The names of all streams that originals come from; read again only where one is new, as there may be many."""
+        named = {position.source.stream for position in decisions.original_positions if position is not None}
+        if not named <= self._stream_names.keys():
+            self._stream_names = self._index.stream_names()
+        return self._stream_names
 
 
 def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:

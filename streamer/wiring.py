@@ -37,8 +37,10 @@ def build_service(
     fingerprinter: Scheme,
     listener: Listener,
     policy: Recovery,
+    *,
+    task_id: str = "0",
 ) -> Service:
-    """Wire the parts of one worker together."""
+    """Wire the parts of one worker together; `task_id` tells it from the others of its group."""
     decoder = Decoder(settings.decode)
     recoverer = Recoverer(
         transport,
@@ -49,7 +51,16 @@ def build_service(
         insert=settings.index.insert,
         progress=listener.restored,
     )
-    return Service(transport, index, decoder, fingerprinter, recoverer, listener)
+    return Service(
+        transport,
+        index,
+        decoder,
+        fingerprinter,
+        recoverer,
+        listener,
+        connector_name=settings.kafka.group,
+        task_id=task_id,
+    )
 
 
 def exit_code_of(error: StreamerError | IndexProblem) -> int:

@@ -117,7 +117,7 @@ def work(settings: Settings, number: int, board: Board, metrics_directory: Path)
             transport = KafkaTransport(settings, instance)
             listener.transport, listener.index = transport, index
             service = build_service(
-                settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery
+                settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance
             )
             signal.signal(signal.SIGTERM, lambda *_: service.stop())
             service.run()

@@ -15,6 +15,9 @@ from streamer.reason import Reason, labels
 from streamer.record import Decision, Destination, Headers, Outgoing, Record
 from streamer.route import explain, parse_original_position, parse_position, route, verdict_line
 
+TASK = {"connector_name": "neardup", "task_id": "0-0"}
+
+
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = Source("Kz0vPqXsQeOq4wYw2m0C3w", 3)
 ORIGINAL = Position(Source("Kz0vPqXsQeOq4wYw2m0C3w", 0), 98_765)
@@ -65,7 +68,7 @@ def explained(
 
 
 def sent(decision: Decision, original: Record | None = None) -> Outgoing:
-    (outgoing,) = route([original or record()], [decision])
+    (outgoing,) = route([original or record()], [decision], **TASK)
     return outgoing
 
 
@@ -155,7 +158,7 @@ def test_rows_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         explain([record(), record()], [document()], [None], decided(Verdict.UNIQUE), {})
     with pytest.raises(ValueError, match="zip"):
-        route([record()], [])
+        route([record()], [], **TASK)
 
 
 # --- route ---
@@ -262,7 +265,7 @@ def test_a_position_is_read_back_from_the_headers_that_were_written(
     read = Record(source, topic, offset, None, b"", 0)
     decisions = decided(Verdict.DUPLICATE, original=Position(Source(stream, 5), offset))
     (decision,) = explain([read], [document()], [None], decisions, {stream: topic})
-    (outgoing,) = route([read], [decision])
+    (outgoing,) = route([read], [decision], **TASK)
 
     assert parse_position(outgoing.headers) == Position(source, offset)
     assert parse_original_position(outgoing.headers) == Position(Source(stream, 5), offset)
@@ -334,7 +337,7 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
     ]
     decisions = [Decision(verdict, "r", identity.encode(errors="ignore").decode()) for verdict, identity, _ in batch]
 
-    outgoing = route(records, decisions)
+    outgoing = route(records, decisions, **TASK)
 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
