@@ -121,7 +121,7 @@ class Fingerprint(Section):
     scheme: Literal["simhash", "minhash"] = Field(
         "simhash",
         description="SimHash: words, bits within index.distance_max; all settings below. MinHash: character shingles, a "
-        "least similarity; the settings of the section minhash.",
+        "least similarity; the settings of the section minhash, and of those below markup and simplify.",
     )
     bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
     features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")

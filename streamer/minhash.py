@@ -17,9 +17,10 @@ from index.bands import pack_bins
 from index.entry import Kind
 from streamer import config
 from streamer.fingerprint import Fingerprints, hash_text, slices
+from streamer.normalisation import Normaliser
 from streamer.reason import Reason
 from streamer.shingles import Shingles, shingle_characters
-from streamer.text import fold, tables_hash
+from streamer.text import tables_hash
 
 FORMAT_VERSION = 1
 """Raised whenever the same settings begin to give other signatures; the pinned examples of the tests say when."""
@@ -31,9 +32,10 @@ NOTHING = np.uint64(2**64 - 1)
 class MinHasher:
     """Texts -> packed signatures, by one group of settings. What a text gets depends on nothing but that text."""
 
-    def __init__(self, settings: config.Minhash) -> None:
-        """Load the character tables (below 0.7 s)."""
+    def __init__(self, settings: config.Minhash, normaliser: Normaliser | None = None) -> None:
+        """Load the character tables (below 0.7 s). Without a normaliser texts get the normal form and nothing else."""
         self._settings = settings
+        self._normaliser = normaliser or Normaliser(config.Fingerprint())
         self._words = settings.bins * settings.bin_bits // 64
         self.fingerprint([])
 
@@ -65,11 +67,12 @@ class MinHasher:
             "features_min": str(settings.features_min),
             "hash": "polynomial, splitmix64",
             "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
+            **self._normaliser.stamp(),
         }
 
     def _slice(self, texts: Sequence[str]) -> Fingerprints:
         settings = self._settings
-        characters = fold(texts)
+        characters = self._normaliser.characters(texts)
         shingles = shingle_characters(characters, settings.shingle_characters_wide, settings.shingle_characters_narrow)
         values = bin_values(shingles, settings.bins, settings.bin_bits)
         counts = np.count_nonzero(values, axis=1).astype(np.int32)

@@ -50,6 +50,18 @@ def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
     assert plain.banding is None
 
 
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_mark_up_and_traditional_writing_are_taken_off_for_both_schemes(scheme: str) -> None:
+    plain = "许多道路被倒下的树木阻断，居民自发清理。The lights of the bridge are on.\n" * 3
+    other = "<p class='x'>許多道路被倒下的樹木阻斷，居民自發清理。<b>The lights</b> of the bridge are on.</p>" * 3
+    for own, alike in ((chosen(), False), (chosen("fingerprint.markup=html", "fingerprint.simplify=true"), True)):
+        settings = own.model_copy(update={"fingerprint": own.fingerprint.model_copy(update={"scheme": scheme})})
+        made = scheme_for(settings)
+        one, two = made.fingerprint([plain, other]).fingerprints
+        assert (one == two).all() == alike
+        assert ("markup" in made.stamp()) == ("simplify" in made.stamp()) == alike
+
+
 def filtered(directory: Path, settings: Settings) -> list[Any]:
     documents = directory / "in.jsonl"
     lines = [{"id": f"{number}", "text": text} for number, text in enumerate(TEXTS * 2)]
