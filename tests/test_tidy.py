@@ -28,6 +28,7 @@ LAYERS = (
     ("demo", "index_cli", "method_commands"),
     ("evaluation_report",),
     ("calibration",),
+    ("demo_changes", "demo_differences"),
     ("demo_documents", "supervisor", "backfill", "evaluation_sets", "idf", "sample"),
     ("worker", "summary", "index_export", "index_rebuild", "index_tables"),
     ("wiring", "board", "observe", "index_tools"),
