@@ -156,7 +156,11 @@ class Fingerprint(Section):
     title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
     dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
     stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
-    markup: Literal["none", "html"] = Field("none", description="What is taken off a text before all else.")
+    markup: Literal["none", "html", "html-main"] = Field(
+        "none",
+        description="What is taken off a text before all else, for the fingerprint only: nothing; HTML; all of an HTML page "
+        "but its main text, without navigation and the like (needs the extra html: trafilatura).",
+    )
     simplify: bool = Field(False, description="Traditional Chinese characters count as their Simplified forms.")
 
     @model_validator(mode="before")

@@ -20,6 +20,7 @@ ONLY_IMPORTERS = {
     "prometheus_client": {"streamer.metrics"},
     "opencc": {"streamer.normalisation"},
     "selectolax": {"streamer.normalisation"},
+    "trafilatura": {"streamer.main_text"},
 }
 
 LAYERS = (
@@ -44,7 +45,7 @@ LAYERS = (
     ("document", "fingerprint"),
     ("word_factors", "simhash"),
     ("word_tables", "normalisation"),
-    ("weights", "features", "shingles"),
+    ("weights", "features", "shingles", "main_text"),
     ("text",),
     ("transport",),
     ("record", "reason", "config"),
