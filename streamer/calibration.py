@@ -21,10 +21,10 @@ from streamer.demo_documents import Dice
 from streamer.evaluation import DUPLICATE_MIN, UNIQUE_BELOW, Scores, Truth, admit, pairs_flagged, score
 from streamer.evaluation_sets import Documents, fingerprint_documents
 from streamer.fingerprint import Fingerprints
+from streamer.normalisation import Normaliser
 from streamer.reason import Reason
 from streamer.scheme import parameters_for, scheme_for
 from streamer.setting_reference import assignment
-from streamer.text import normalise
 
 EDITS = ("figure", "typo", "dropped", "moved", "framed")
 """What is done to copies: a digit changed, two letters swapped, a sentence left out, moved, one of another text added."""
@@ -49,13 +49,15 @@ _TWO_LETTERS = re.compile(r"(?=([^\W\d_])(?!\1)[^\W\d_])")
 class Sample:
     """What settings are tried on.
 
-    documents  a stream; a document that is flagged though it resembles its original less than UNIQUE_BELOW is a false
-               duplicate
-    pairs      two sides of pairs
+    documents  a stream, mark-up taken off; a document that is flagged though it resembles its original less than
+               UNIQUE_BELOW is a false duplicate
+    forms      their normal forms, by which they resemble one another
+    pairs      two sides of pairs, mark-up taken off
     truth      of the pairs
     """
 
     documents: Documents
+    forms: Sequence[str]
     pairs: tuple[Documents, Documents]
     truth: Truth
 
@@ -77,13 +79,14 @@ class Trial:
         return f"simhash, {self.settings.fingerprint.recipe}, {self.parameters.bits} bits"
 
 
-def make_sample(documents: Documents, seed: int = 2026) -> Sample:
+def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) -> Sample:
     """Pair every document with an edited copy of it; the same for a seed on every machine.
 
     One edit to EDITS_MAX of them, every number and every kind alike often. The pair is a duplicate if the similarity of
     the two is DUPLICATE_MIN or more, else it counts neither way.
     """
     dice = Dice(seed)
+    documents = _plain(documents, normaliser)
     copies = []
     for number, (title, text) in enumerate(documents):
         copy = text
@@ -91,8 +94,21 @@ def make_sample(documents: Documents, seed: int = 2026) -> Sample:
             other = documents[dice.number(0, len(documents) - 1)][1]
             copy = edited(copy, EDITS[(number // EDITS_MAX + edit) % len(EDITS)], other, dice)
         copies.append((title, copy))
-    alike = [similarity(text, copy) >= DUPLICATE_MIN for (_, text), (_, copy) in zip(documents, copies, strict=True)]
-    return Sample(documents, (documents, copies), Truth(np.array(alike, np.bool_), np.zeros(len(alike), np.bool_)))
+    forms = _forms(documents, normaliser)
+    alike = [
+        similarity(one, other) >= DUPLICATE_MIN for one, other in zip(forms, _forms(copies, normaliser), strict=True)
+    ]
+    truth = Truth(np.array(alike, np.bool_), np.zeros(len(alike), np.bool_))
+    return Sample(documents, forms, (documents, copies), truth)
+
+
+def labelled_sample(
+    documents: Documents, pairs: tuple[Documents, Documents], truth: Truth, normaliser: Normaliser
+) -> Sample:
+    """Documents in which false duplicates are looked for, and pairs of which somebody has said what they are."""
+    documents = _plain(documents, normaliser)
+    sides = _plain(pairs[0], normaliser), _plain(pairs[1], normaliser)
+    return Sample(documents, _forms(documents, normaliser), sides, truth)
 
 
 def edited(text: str, edit: str, other: str, dice: Dice) -> str:
@@ -115,7 +131,7 @@ def edited(text: str, edit: str, other: str, dice: Dice) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """Jaccard similarity of the sets of SHINGLE_CHARACTERS consecutive characters of the normal forms; 1 of nothing."""
+    """Jaccard similarity of the sets of SHINGLE_CHARACTERS consecutive characters of two normal forms; 1 of nothing."""
     left, right = _shingles(one), _shingles(other)
     return len(left & right) / len(left | right) if left or right else 1.0
 
@@ -135,11 +151,16 @@ def limits(settings: Settings) -> Iterator[Settings]:
 
 
 def trials(ways: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
-    """Every way to make fingerprints with all of its `limits`, decided by the index with `insert = unique`."""
-    texts = [text for _, text in sample.documents]
+    """Every way to make fingerprints with all of its `limits`, decided by the index with `insert = unique`.
+
+    The mark-up is off already, and what taking it off costs is not counted.
+    """
+    count = len(sample.documents)
     similarities: dict[tuple[int, int], float] = {}
     for way in ways:
-        scheme = scheme_for(way)
+        scheme = scheme_for(
+            way.model_copy(update={"fingerprint": way.fingerprint.model_copy(update={"markup": "none"})})
+        )
         fingerprint_documents(scheme, sample.documents[:1])
         begin = time.process_time()
         prints = fingerprint_documents(scheme, sample.documents)
@@ -148,14 +169,14 @@ def trials(ways: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
         for settings in limits(way):
             parameters = replaced(parameters_for(settings, scheme.stamp()), insert="unique")
             admitted = admit(prints, parameters)
-            different = np.ones(len(texts), np.bool_)
+            different = np.ones(count, np.bool_)
             for row in np.flatnonzero(admitted.originals >= 0).tolist():
                 pair = row, int(admitted.originals[row])
                 if pair not in similarities:
-                    similarities[pair] = similarity(texts[pair[0]], texts[pair[1]])
+                    similarities[pair] = similarity(sample.forms[pair[0]], sample.forms[pair[1]])
                 different[row] = similarities[pair] < UNIQUE_BELOW
             truth = Truth(
-                np.concatenate([sample.truth.duplicate, np.zeros(len(texts), np.bool_)]),
+                np.concatenate([sample.truth.duplicate, np.zeros(count, np.bool_)]),
                 np.concatenate([sample.truth.different, different]),
             )
             flagged = np.concatenate([pairs_flagged(left, right, parameters), admitted.originals >= 0])
@@ -163,7 +184,7 @@ def trials(ways: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
                 settings,
                 parameters,
                 score(flagged, truth),
-                (seconds + admitted.cpu_seconds) / len(texts) * 1e6,
+                (seconds + admitted.cpu_seconds) / count * 1e6,
             )
 
 
@@ -224,6 +245,15 @@ def _sentences(text: str) -> list[str]:
     return [sentence for sentence in _SENTENCE.findall(text) if sentence]
 
 
-def _shingles(text: str) -> set[str]:
-    normal = normalise(text)
-    return {normal[at : at + SHINGLE_CHARACTERS] for at in range(max(1, len(normal) - SHINGLE_CHARACTERS + 1))} - {""}
+def _plain(documents: Documents, normaliser: Normaliser) -> Documents:
+    texts = normaliser.without_markup([text for _, text in documents])
+    return [(title, text) for (title, _), text in zip(documents, texts, strict=True)]
+
+
+def _forms(documents: Documents, normaliser: Normaliser) -> list[str]:
+    """The normal forms of documents without mark-up; in one way of writing Chinese, if the settings ask for that."""
+    return [normaliser.normal_form(text) for _, text in documents]
+
+
+def _shingles(form: str) -> set[str]:
+    return {form[at : at + SHINGLE_CHARACTERS] for at in range(max(1, len(form) - SHINGLE_CHARACTERS + 1))} - {""}

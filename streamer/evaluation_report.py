@@ -87,7 +87,7 @@ def table(evaluations: Sequence[Evaluation]) -> Table:
 def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
     """For each way to make fingerprints the limit with the highest F1, and the chosen one where it is another."""
     found = Table(
-        title="Bytes and microseconds are for one document; 95 of 100 confidence; * is recommended",
+        title="95 of 100 confidence; microseconds for one document; * is recommended",
         title_justify="left",
     )
     found.add_column("", no_wrap=True)

@@ -159,27 +159,30 @@ def calibrate(
     pairs; where nobody has labelled any, near-duplicates are made by edits. What the figures mean stands in
     docs/methods.md. With labelled pairs FILES may be left out: their first texts are the sample then.
     """
-    from streamer.calibration import Sample, best, fragment, make_sample, trials
+    from streamer.calibration import best, fragment, labelled_sample, make_sample, trials
     from streamer.evaluation_report import recommendation, trial_table
     from streamer.evaluation_sets import read_pairs
+    from streamer.normalisation import Normaliser
     from streamer.sample import read_documents
 
     if not files and pairs_file is None:
         raise click.UsageError("Name FILES with documents, or --pairs, or both.")
+    settings = _settings(context)
+    normaliser = Normaliser(settings.fingerprint)
     found = [
         (document.title, document.text)
-        for batch in read_documents(files, _settings(context).decode, documents)
+        for batch in read_documents(files, settings.decode, documents)
         for document in batch
     ]
     if files and not found:
         raise InputUnreadable("There is no document to calibrate with; do decode.text and the other pointers fit?")
     if pairs_file is None:
-        sample = make_sample(found)
+        sample = make_sample(found, normaliser)
     else:
         one, other, truth = read_pairs(pairs_file)
         if not truth.duplicate.any():
             raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate.")
-        sample = Sample(found or one, (one, other), truth)
+        sample = labelled_sample(found or one, (one, other), truth, normaliser)
     overrides = [
         [f"fingerprint.scheme={scheme}", *more]
         for scheme in dict.fromkeys(schemes)

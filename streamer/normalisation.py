@@ -44,10 +44,18 @@ class Normaliser:
 
     def characters(self, texts: Sequence[str]) -> Characters:
         """The characters of every text, white space not collapsed."""
-        if self._markup != "none":
-            seen = visible_text if self._markup == "html" else article_text
-            texts = [seen(text) for text in texts]
-        return self._written(fold(texts))
+        return self._written(fold(self.without_markup(texts)))
+
+    def without_markup(self, texts: Sequence[str]) -> Sequence[str]:
+        """What the settings leave of every text before anything else is done to it."""
+        if self._markup == "none":
+            return texts
+        seen = visible_text if self._markup == "html" else article_text
+        return [seen(text) for text in texts]
+
+    def normal_form(self, text: str) -> str:
+        """The normal form of a text without mark-up, white space collapsed."""
+        return self._written(fold([text])).text(0)
 
     def words(self, listed: Sequence[str]) -> list[str]:
         """Every word of a list as it would stand in a text; no word may hold a line feed."""
