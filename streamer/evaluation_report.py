@@ -17,7 +17,7 @@ from streamer.evaluation import Interval, Scores, Truth
 SIMILARITY_BARS = 50
 """Into so many bars the similarities from 1 to 0 are sorted for a picture."""
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 260, 46, 34, 14
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 260, 46, 12, 34, 14
 _COLOURS = {"duplicates": "#c2410c", "different": "#1d4ed8"}
 
 
@@ -191,7 +191,7 @@ def histogram(evaluation: Evaluation) -> str:
     highest = max(float(share.max()) for share in shares.values()) or 1.0
     step, room = (_WIDTH - _LEFT) / scale.bars, _HEIGHT - _BOTTOM - _TOP
     base = _HEIGHT - _BOTTOM
-    parts = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role='img' aria-label='shares by {scale.title}'>"]
+    parts = [f"<svg viewBox='0 0 {_WIDTH + _RIGHT} {_HEIGHT}' role='img' aria-label='shares by {scale.title}'>"]
     for side, (name, share) in enumerate(shares.items()):
         parts += [
             f"<rect x='{_LEFT + (bar + side * 0.45 + 0.05) * step:.1f}' y='{base - value / highest * room:.1f}' "
