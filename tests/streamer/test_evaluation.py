@@ -168,11 +168,11 @@ def test_pairs_are_flagged_as_an_index_of_one_document_flags_them(parameters: Pa
 
 
 def test_similar_signatures_that_share_no_band_are_near_and_yet_not_flagged() -> None:
-    """One other value in each of the 25 bands of 5: similarity .8, and nothing to be found by."""
+    """One other value in each band, which is no more than the threshold allows, and nothing to be found by."""
     assert MINHASH.banding is not None
     left = np.arange(1, 129, dtype=np.uint8)[None]
     right = left.copy()
-    right[0, np.arange(25) * 5] = 200
+    right[0, np.arange(MINHASH.banding.bands) * MINHASH.banding.rows] = 200
     one, other = (prints_of(pack_bins(values, 8), [Kind.NEAR]) for values in (left, right))
     assert pair_distances(one, other, MINHASH)[0] < MINHASH.distance_max
     assert not pairs_flagged(one, other, MINHASH)[0]
