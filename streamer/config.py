@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 
 from streamer.errors import SettingsError
 from streamer.recipes import RECIPES
-from streamer.setting_types import File, Milliseconds, Name, Pointer, Port, Server, TagFactors, Topic
+from streamer.setting_types import File, Markup, Milliseconds, Name, Pointer, Port, Server, TagFactors, Topic
 from streamer.setting_values import Relation, RelationsBroken, gather, nested, problem_lines
 
 HEADERS_BYTES_MAX = 64 * 2**10
@@ -156,11 +156,7 @@ class Fingerprint(Section):
     title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
     dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
     stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
-    markup: Literal["none", "html", "html-main"] = Field(
-        "none",
-        description="What is taken off a text before all else, for the fingerprint only: nothing; HTML; all of an HTML page "
-        "but its main text, without navigation and the like (needs the extra html: trafilatura).",
-    )
+    markup: Markup = Field("none", description="Fingerprint without tags, or by the main text alone (extra html).")
     simplify: bool = Field(False, description="Traditional Chinese characters count as their Simplified forms.")
 
     @model_validator(mode="before")
