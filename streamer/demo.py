@@ -78,19 +78,19 @@ def run_demo(directory: Path, console: Console, settings: Settings) -> int:
         soft_wrap=True,
         highlight=False,
     )
-    news = 0
+    decided_now = 0
     for scheme in SCHEMES:
         own = of_scheme(settings, scheme, directory)
         console.print(f"\n{_introduction(own)}\n  into {out_of(scheme, directory)}", soft_wrap=True, highlight=False)
         totals, finished = filter_files(own, [documents_file], out_of(scheme, directory), console)
-        news += totals.records - totals.replayed
+        decided_now += totals.records - totals.replayed
         if not finished:
             console.print("Stopped; the same command goes on where it stopped.")
             return EXIT_INTERRUPTED
     outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
     console.print()
     console.print(totals_table(outs))
-    if news == 0:
+    if decided_now == 0:
         console.print(
             "Every document was already decided by an earlier run; the verdicts are the same, nothing changes. "
             f"Remove {directory} to begin anew.",
@@ -153,8 +153,8 @@ def examples(out: Path, documents_file: Path, count: int = 3) -> list[Example]:
         best = min(left, key=lambda verdict: _dullness(verdict, chosen))
         left.remove(best)
         chosen.append(best)
-    texts = texts_of(documents_file, {verdict[end] for verdict in chosen for end in ("id", "original")})
-    return [_example(verdict, texts) for verdict in chosen]
+    known = documents_of(documents_file, {verdict[end] for verdict in chosen for end in ("id", "original")})
+    return [_example(verdict, known) for verdict in chosen]
 
 
 def render(example: Example) -> Text:
@@ -226,15 +226,15 @@ def verdicts(out: Path) -> Iterator[dict[str, Any]]:
         yield from map(orjson.loads, lines)
 
 
-def texts_of(documents_file: Path, ids: set[str]) -> dict[str, str]:
-    """The texts of these documents; lines that are none of them are not even parsed."""
-    found: dict[str, str] = {}
+def documents_of(documents_file: Path, ids: set[str]) -> dict[str, tuple[str, str]]:
+    """Title and text of these documents, by id; lines that are none of them are not even parsed."""
+    found: dict[str, tuple[str, str]] = {}
     with documents_file.open("rb") as lines:
         for line in lines:
             match = _ID.search(line)
             if match and match[1].decode() in ids:
                 document = orjson.loads(line)
-                found[document["id"]] = document["text"]
+                found[document["id"]] = document.get("title", ""), document["text"]
     return found
 
 
@@ -261,8 +261,8 @@ def _show_differences(
 ) -> None:
     both = {scheme: list(verdicts(out)) for scheme, out in outs.items()}
     flagged = [verdict for found in both.values() for verdict in found if verdict["verdict"] == "duplicate"]
-    texts = texts_of(documents_file, {verdict[end] for verdict in flagged for end in ("id", "original")})
-    found = differences(both["simhash"], both["minhash"], texts, settings)
+    known = documents_of(documents_file, {verdict[end] for verdict in flagged for end in ("id", "original")})
+    found = differences(both["simhash"], both["minhash"], known, settings)
     file = directory / "differences.jsonl"
     file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in found))
     if not found:
@@ -302,8 +302,8 @@ def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tupl
     )
 
 
-def _example(verdict: dict[str, Any], texts: dict[str, str]) -> Example:
-    pieces, hidden = compare(texts[verdict["original"]], texts[verdict["id"]])
+def _example(verdict: dict[str, Any], known: Mapping[str, tuple[str, str]]) -> Example:
+    pieces, hidden = compare(known[verdict["original"]][1], known[verdict["id"]][1])
     made_from = truth(verdict["id"])
     edit = made_from.edit if made_from else None
     return Example(verdict["id"], verdict["original"], verdict["distance"], edit, tuple(pieces), hidden)

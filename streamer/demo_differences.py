@@ -9,6 +9,7 @@ from index.bands import similarity_of
 from streamer.config import Settings
 from streamer.demo_documents import truth
 from streamer.evaluation import pair_distances, unreachable
+from streamer.evaluation_sets import Documents, fingerprint_documents
 from streamer.scheme import parameters_for, scheme_for
 
 COPY, OTHER = "a copy", "another text"
@@ -46,13 +47,13 @@ _WORDS = {True: "duplicate", False: "unique"}
 def differences(
     simhash: Sequence[Mapping[str, Any]],
     minhash: Sequence[Mapping[str, Any]],
-    texts: Mapping[str, str],
+    known: Mapping[str, tuple[str, str]],
     settings: Settings,
 ) -> list[Difference]:
     """Every document of which only one scheme's verdict is `duplicate`, in order.
 
     simhash, minhash  verdict lines of the same documents
-    texts             of every document named in them, by id
+    known             title and text of every document named in a pair that differs, by id
     """
     differing = [
         (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
@@ -60,7 +61,7 @@ def differences(
         if (one["verdict"] == "duplicate") != (other["verdict"] == "duplicate")
     ]
     pairs = [(found["id"], found["original"]) for _, found in differing]
-    left, right = [texts[identity] for identity, _ in pairs], [texts[original] for _, original in pairs]
+    left, right = [known[identity] for identity, _ in pairs], [known[original] for _, original in pairs]
     bits, units = (_distances(left, right, settings, scheme) for scheme in ("simhash", "minhash"))
     return [
         Difference(
@@ -90,11 +91,11 @@ def shown_first(found: Sequence[Difference], count: int) -> list[Difference]:
     return [found[place] for *_, place in sorted(ranks)[:count]]
 
 
-def _distances(left: list[str], right: list[str], settings: Settings, name: str) -> list[int | None]:
+def _distances(left: Documents, right: Documents, settings: Settings, name: str) -> list[int | None]:
     own = settings.model_copy(update={"fingerprint": settings.fingerprint.model_copy(update={"scheme": name})})
     scheme = scheme_for(own)
     parameters = parameters_for(own, scheme.stamp())
-    apart = pair_distances(scheme.fingerprint(left), scheme.fingerprint(right), parameters)
+    apart = pair_distances(fingerprint_documents(scheme, left), fingerprint_documents(scheme, right), parameters)
     return [None if distance == unreachable(parameters) else distance for distance in apart.tolist()]
 
 

@@ -260,22 +260,30 @@ def test_the_pairs_on_which_the_schemes_differ_are_told_with_both_answers_and_th
 
 def test_each_scheme_may_be_the_one_that_says_duplicate_and_texts_may_be_too_short() -> None:
     articles = list(ARTICLES)
-    texts = {articles[0]: ARTICLES[articles[0]], articles[1]: ARTICLES[articles[1]], "en-0001-copy-1-typo": "too short"}
-    texts["en-0001"] = "short as well"
+    known = {article: ("", ARTICLES[article]) for article in articles[:2]}
+    known |= {"en-0001-copy-1-typo": ("", "too short"), "en-0001": ("", "short as well")}
 
     def line(identity: str, original: str | None) -> dict[str, str | None]:
         return {"id": identity, "verdict": "duplicate" if original else "unique", "original": original}
 
     simhash = [line(articles[0], articles[1]), line(articles[1], None), line("en-0001-copy-1-typo", None)]
     minhash = [line(articles[0], None), line(articles[1], None), line("en-0001-copy-1-typo", "en-0001")]
-    one, other = differences(simhash, minhash, texts, Settings())
+    one, other = differences(simhash, minhash, known, Settings())
     assert (one.simhash, one.minhash, one.truth) == (True, False, OTHER)
     assert one.distance is not None
     assert one.similarity is not None
     assert (other.simhash, other.minhash, other.distance, other.truth) == (False, True, None, COPY)
     assert other.said()[0] == "unique, too short"
     assert other.said()[1].startswith("duplicate, ")
-    assert differences(minhash[1:2], simhash[1:2], texts, Settings()) == []
+    assert differences(minhash[1:2], simhash[1:2], known, Settings()) == []
+
+
+def test_distances_are_those_of_the_verdicts_when_titles_count_too(tmp_path: Path) -> None:
+    own = Settings.model_validate({"fingerprint": {"title_factor": 5}})
+    run_demo(tmp_path, console(), own)
+    told = [orjson.loads(line) for line in (tmp_path / "differences.jsonl").read_bytes().splitlines()]
+    assert told
+    assert all((each["distance"] <= own.index.distance_max) == each["simhash"] for each in told)
 
 
 def test_wrong_matches_are_shown_first_and_then_every_kind_in_turn() -> None:
