@@ -105,6 +105,13 @@ def test_of_equal_trials_the_cheaper_one_is_best() -> None:
     assert best([signature, trial(3, (8, 0, 2), 10)], 0) is signature
 
 
+def test_of_equal_limits_the_one_in_the_middle_is_best() -> None:
+    limits = [trial(distance_max, (9, 0, 1), 10) for distance_max in (7, 2, 3, 5, 4)]
+    worse = [trial(distance_max, (8, 0, 2), 10) for distance_max in (0, 1, 6)]
+    assert best([*limits, *worse], 0) is limits[4]
+    assert best([*limits[:4], *worse], 0) is limits[2]
+
+
 def chosen(*overrides: str) -> Settings:
     return load(None, overrides, {})
 
