@@ -45,11 +45,11 @@ LAYERS = (
     ("document", "fingerprint"),
     ("word_factors", "simhash"),
     ("word_tables", "normalisation"),
-    ("weights", "features", "shingles", "main_text"),
+    ("weights", "features", "shingles"),
     ("text",),
     ("transport",),
     ("record", "reason", "config"),
-    ("setting_values", "setting_types", "recipes"),
+    ("setting_values", "setting_types", "recipes", "main_text"),
     ("errors",),
 )
 
