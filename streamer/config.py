@@ -121,7 +121,7 @@ class Fingerprint(Section):
     scheme: Literal["simhash", "minhash"] = Field(
         "simhash",
         description="SimHash: words, bits within index.distance_max; all settings below. MinHash: character shingles, a "
-        "least similarity; the settings of the section minhash, and of those below markup and simplify.",
+        "least similarity; the settings of the section minhash.",
     )
     bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
     features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")
@@ -156,8 +156,8 @@ class Fingerprint(Section):
     title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
     dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
     stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
-    markup: Markup = Field("none", description="Fingerprint without tags, or by the main text alone (extra html).")
-    simplify: bool = Field(False, description="Traditional Chinese characters count as their Simplified forms.")
+    markup: Markup = Field("none", description="Both schemes: without tags, or by the main text alone (extra html).")
+    simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
 
     @model_validator(mode="before")
     @classmethod
