@@ -181,10 +181,14 @@ class Minhash(Section):
         5,
         ge=1,
         le=32,
-        description="Letters in a shingle that begins with a wide character: an ideograph, kana, Hangul.",
+        description="Letters in a shingle that begins with a wide character: an ideograph, kana, Hangul, or a letter of "
+        "another script without spaces, such as Thai.",
     )
     shingle_characters_narrow: int = Field(
-        8, ge=1, le=32, description="Letters in a shingle that begins with any other letter or digit."
+        12,
+        ge=1,
+        le=32,
+        description="Letters in a shingle that begins with any other letter or digit: two to three words of an alphabet.",
     )
     bins: Literal[64, 128, 256] = Field(128, description="Values in a signature.")
     bin_bits: Literal[4, 8] = Field(8, description="Bits of each value.")

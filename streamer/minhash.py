@@ -21,7 +21,7 @@ from streamer.reason import Reason
 from streamer.shingles import Shingles, shingle_characters
 from streamer.text import fold, tables_hash
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised whenever the same settings begin to give other signatures; the pinned examples of the tests say when."""
 
 NOTHING = np.uint64(2**64 - 1)

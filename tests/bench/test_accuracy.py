@@ -309,7 +309,7 @@ def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
         done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "default"], catch_exceptions=False)
         assert done.exit_code == 0
         by_minhash, _ = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
-        assert by_minhash["setting"] == "minhash-128x8-k5/8-0.7-min8-unique"
+        assert by_minhash["setting"] == "minhash-128x8-k5/12-0.7-min8-unique"
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
 
 
