@@ -51,7 +51,8 @@ _NUMBERS = {
     "title": "title_factor",
 }
 _MINHASH_NAME = re.compile(
-    r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-k(?P<wide>\d+)/(?P<narrow>\d+)-(?P<similarity>0\.\d+)"
+    r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-(k(?P<wide>\d+)/(?P<narrow>\d+)|w(?P<words>\d+))"
+    r"-(?P<similarity>0\.\d+)"
     r"(?P<rest>(-min\d+|-unique|-all)*)"
 )
 _TOKEN = regex.compile(
@@ -91,10 +92,9 @@ class Setting:
         """The name that `parse` reads back."""
         if self.minhash is not None:
             of = self.minhash
-            return (
-                f"minhash-{of.bins}x{of.bin_bits}-k{of.shingle_characters_wide}/{of.shingle_characters_narrow}"
-                f"-{of.similarity_min}-min{of.features_min}-{self.insert}"
-            )
+            characters = f"k{of.shingle_characters_wide}/{of.shingle_characters_narrow}"
+            kind = characters if of.shingles == "characters" else f"w{of.shingle_words}"
+            return f"minhash-{of.bins}x{of.bin_bits}-{kind}-{of.similarity_min}-min{of.features_min}-{self.insert}"
         chosen = self.fingerprint
         kind = "words" if chosen.features == "words" else f"shingles{chosen.shingle_words}"
         numbers = {word: getattr(chosen, key) for word, key in _NUMBERS.items()}
@@ -109,9 +109,9 @@ def parse(name: str) -> Setting:
     """`words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order.
 
     Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `unique` or
-    `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, then any of `-minN -unique -all`; `minhash` alone is
-    the scheme with its settings as shipped. What is not named stays as the product ships it; `default` is that
-    altogether. Raises ValueError.
+    `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, for shingles of words `wWORDS` in place of
+    `kWIDE/NARROW`, then any of `-minN -unique -all`; `minhash` alone is the scheme with its settings as shipped. What is
+    not named stays as the product ships it; `default` is that altogether. Raises ValueError.
     """
     shipped, shipped_index = config.Fingerprint(), config.Index()
     if name == "default":
@@ -155,10 +155,12 @@ def _parse_minhash(name: str) -> Setting:
         values |= {
             "bins": int(match["bins"]),
             "bin_bits": int(match["bin_bits"]),
-            "shingle_characters_wide": int(match["wide"]),
-            "shingle_characters_narrow": int(match["narrow"]),
             "similarity_min": float(match["similarity"]),
         }
+        if match["words"]:
+            values |= {"shingles": "words", "shingle_words": int(match["words"])}
+        else:
+            values |= {"shingle_characters_wide": int(match["wide"]), "shingle_characters_narrow": int(match["narrow"])}
         for part in filter(None, match["rest"].split("-")):
             if part in ("unique", "all"):
                 insert = "unique" if part == "unique" else "all"

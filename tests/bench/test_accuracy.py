@@ -90,7 +90,9 @@ def test_a_recipe_is_what_it_sets() -> None:
         assert parse(f"{recipe}-64-3").fingerprint == spelt_out
 
 
-@pytest.mark.parametrize("name", ["minhash", "minhash-256x4-k4/9-0.65", "minhash-64x8-k5/8-0.8-min20-all"])
+@pytest.mark.parametrize(
+    "name", ["minhash", "minhash-256x4-k4/9-0.65", "minhash-64x8-k5/8-0.8-min20-all", "minhash-128x8-w2-0.7"]
+)
 def test_a_minhash_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
     setting = parse(name)
     assert parse(setting.name) == setting
@@ -112,6 +114,8 @@ def test_a_full_minhash_name_says_everything() -> None:
     )
     assert (setting.distance_max, setting.insert) == (3_500, "all")
     assert parse("minhash").minhash == config.Minhash()
+    of_words = parse("minhash-64x8-w2-0.8").minhash
+    assert of_words == config.Minhash(bins=64, shingles="words", shingle_words=2, similarity_min=0.8)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +125,7 @@ def test_a_full_minhash_name_says_everything() -> None:
         "minhash-128",
         "minhash-128x7-k5/8-0.7",
         "minhash-128x8-k5/8-0.7-jieba",
+        "minhash-128x8-k5/8-w3-0.7",
         "words",
         "words-tf-65-3",
         "bigrams-tf-64-3",
