@@ -5,7 +5,7 @@
 
 A set is a folder as `bench.accuracy` reads it, and every decision passes through the product's own MinHasher and Index.
 The shapes are all signatures of 64, 128 or 256 bins of 4 or 8 bits, each with the bands that the product derives, and
-with fewer of as many rows where `--bands` names fewer. Bytes are those that must be kept of a document to find and
+with as many of these rows as `--bands` names, where they fit. Bytes are those that must be kept of a document to find and
 verify it, whatever the layout on disk adds to them (`bench.index` measures that): the signature, and in every band a
 hash and the document's number.
 """
@@ -71,7 +71,8 @@ def settings_for(
             for insert in inserts:
                 derived = Setting(scheme, distance_of(similarity_min), insert, chosen).parameters.banding
                 assert derived is not None
-                for count in (None, *(count for count in bands if count < derived.bands)):
+                others = [count for count in bands if count != derived.bands and count * derived.rows <= bins]
+                for count in (None, *others):
                     setting = Setting(scheme, distance_of(similarity_min), insert, chosen, count)
                     banding = setting.parameters.banding
                     assert banding is not None

@@ -64,7 +64,7 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A way to run the filter, and its full name. `bands` is for trying fewer than the product would take."""
+    """A way to run the filter, and its full name. `bands`: where not those that the product derives."""
 
     fingerprint: config.Fingerprint
     distance_max: int
