@@ -52,7 +52,7 @@ _NUMBERS = {
 }
 _MINHASH_NAME = re.compile(
     r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-(k(?P<wide>\d+)/(?P<narrow>\d+)|w(?P<words>\d+))"
-    r"-(?P<similarity>0\.\d+)"
+    r"-(?P<similarity>0\.\d+|1\.0)"
     r"(?P<rest>(-min\d+|-b\d+|-unique|-all)*)"
 )
 _TOKEN = regex.compile(

@@ -1,10 +1,7 @@
 """The accuracy bench: its scores by hand, its brute force against the real index, and one run over a made-up set."""
 
-import gzip
-import lzma
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +27,13 @@ from bench.scoring import (
     score,
     score_labels,
 )
+from index.bands import Banding
 from index.entry import Kind
 from streamer import config
 from streamer.fingerprint import Fingerprints
 from streamer.minhash import MinHasher
 from streamer.recipes import RECIPES
+from tests.support.written_set import written_set
 
 
 def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
@@ -114,6 +113,7 @@ def test_a_full_minhash_name_says_everything() -> None:
     )
     assert (setting.distance_max, setting.insert) == (3_500, "all")
     assert parse("minhash").minhash == config.Minhash()
+    assert parse("minhash-256x4-k4/9-0.65-b7").parameters.banding == Banding(256, 4, 7, 6)
     of_words = parse("minhash-64x8-w2-0.8").minhash
     assert of_words == config.Minhash(bins=64, shingles="words", shingle_words=2, similarity_min=0.8)
 
@@ -256,39 +256,6 @@ def test_jaccard_counts_characters_of_han_and_words_of_others() -> None:
 
 
 # --- a whole run -----------------------------------------------------------------------------------------------------
-
-
-def written_set(folder: Path) -> Path:
-    """Six documents: 1 repeats 0, 3 nearly repeats 2, the last is empty; all similarities by the bench's own Jaccard."""
-    folder.mkdir()
-    base = [f"第{number}号船在清晨驶出港口，渔民们把网撒向{number * 37}米外的海面。" for number in range(40)]
-    other = [
-        f"The {word} of {place} lies open on table {row}."
-        for row, (word, place) in enumerate(product("abcdefg", "uvwxyz"))
-    ]
-    ending = "Nothing follows behind this sentence, whatever anybody hopes."
-    texts = [
-        "".join(base),
-        "".join(base),
-        " ".join(other),
-        " ".join([*other, ending]),
-        "今天下雨。" * 2,
-        "",
-    ]
-    rows = [{"id": f"d{row}", "title": "", "text": text} for row, text in enumerate(texts)]
-    (folder / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(map(orjson.dumps, rows))))
-    similar = [
-        (row, earlier, jaccard(texts[row], texts[earlier], 5)) for row in range(len(texts)) for earlier in range(row)
-    ]
-    lines = ["#every pair with Jaccard >= 0.5", "id1\tid2\tjaccard"]
-    lines += [f"d{earlier}\td{row}\t{value:.4f}" for row, earlier, value in similar if value >= 0.5]
-    (folder / "pairs.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    lines = ["#max_j", "id\tmax_j\tbest_earlier_id"]
-    for row in range(len(texts)):
-        largest = max((value for later, _, value in similar if later == row), default=0.0)
-        lines.append(f"d{row}\t{largest:.4f}\t")
-    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    return folder
 
 
 @pytest.mark.parametrize("place", ["disk", "memory"])
