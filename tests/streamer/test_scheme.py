@@ -30,9 +30,9 @@ def test_the_scheme_is_chosen_by_name_and_simhash_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("overrides", "banding", "distance_max"),
     [
-        ((), Banding(128, 8, 25, 5), 3_000),
-        (("minhash.similarity_min=0.8",), Banding(128, 8, 18, 7), 2_000),
-        (("minhash.bins=256", "minhash.bin_bits=4"), Banding(256, 4, 42, 6), 3_000),
+        ((), Banding(128, 8, 17, 5), 3_000),
+        (("minhash.similarity_min=0.8",), Banding(128, 8, 13, 7), 2_000),
+        (("minhash.bins=256", "minhash.bin_bits=4"), Banding(256, 4, 35, 7), 3_000),
     ],
 )
 def test_the_index_is_told_the_shape_that_the_settings_ask_for(
