@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -51,8 +51,9 @@ _NUMBERS = {
     "title": "title_factor",
 }
 _MINHASH_NAME = re.compile(
-    r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-k(?P<wide>\d+)/(?P<narrow>\d+)-(?P<similarity>0\.\d+)"
-    r"(?P<rest>(-min\d+|-unique|-all)*)"
+    r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-(k(?P<wide>\d+)/(?P<narrow>\d+)|w(?P<words>\d+))"
+    r"-(?P<similarity>0\.\d+|1\.0)"
+    r"(?P<rest>(-min\d+|-b\d+|-unique|-all)*)"
 )
 _TOKEN = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",
@@ -63,12 +64,13 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A way to run the filter, and its full name."""
+    """A way to run the filter, and its full name. `bands`: where not those that the product derives."""
 
     fingerprint: config.Fingerprint
     distance_max: int
     insert: Insert
     minhash: config.Minhash | None = None
+    bands: int | None = None
 
     @property
     def hashing(self) -> Hashing:
@@ -84,17 +86,21 @@ class Setting:
         }
         if self.minhash is not None:
             sections["minhash"] = self.minhash
-        return parameters_for(config.Settings.model_validate(sections), {"bench": self.name})
+        parameters = parameters_for(config.Settings.model_validate(sections), {"bench": self.name})
+        if self.bands is None or parameters.banding is None:
+            return parameters
+        return replace(parameters, banding=replace(parameters.banding, bands=self.bands))
 
     @property
     def name(self) -> str:
         """The name that `parse` reads back."""
         if self.minhash is not None:
             of = self.minhash
-            return (
-                f"minhash-{of.bins}x{of.bin_bits}-k{of.shingle_characters_wide}/{of.shingle_characters_narrow}"
-                f"-{of.similarity_min}-min{of.features_min}-{self.insert}"
-            )
+            characters = f"k{of.shingle_characters_wide}/{of.shingle_characters_narrow}"
+            kind = characters if of.shingles == "characters" else f"w{of.shingle_words}"
+            bands = "" if self.bands is None else f"-b{self.bands}"
+            shape = f"{of.bins}x{of.bin_bits}"
+            return f"minhash-{shape}-{kind}-{of.similarity_min}-min{of.features_min}{bands}-{self.insert}"
         chosen = self.fingerprint
         kind = "words" if chosen.features == "words" else f"shingles{chosen.shingle_words}"
         numbers = {word: getattr(chosen, key) for word, key in _NUMBERS.items()}
@@ -109,9 +115,9 @@ def parse(name: str) -> Setting:
     """`words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order.
 
     Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `unique` or
-    `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, then any of `-minN -unique -all`; `minhash` alone is
-    the scheme with its settings as shipped. What is not named stays as the product ships it; `default` is that
-    altogether. Raises ValueError.
+    `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, for shingles of words `wWORDS` in place of
+    `kWIDE/NARROW`, then any of `-minN -bBANDS -unique -all`; `minhash` alone is the scheme with its settings as shipped.
+    What is not named stays as the product ships it; `default` is that altogether. Raises ValueError.
     """
     shipped, shipped_index = config.Fingerprint(), config.Index()
     if name == "default":
@@ -148,6 +154,7 @@ def parse(name: str) -> Setting:
 def _parse_minhash(name: str) -> Setting:
     values: dict[str, object] = config.Minhash().model_dump()
     insert: Insert = config.Index().insert
+    bands = None
     if name != "minhash":
         match = _MINHASH_NAME.fullmatch(name)
         if match is None:
@@ -155,17 +162,21 @@ def _parse_minhash(name: str) -> Setting:
         values |= {
             "bins": int(match["bins"]),
             "bin_bits": int(match["bin_bits"]),
-            "shingle_characters_wide": int(match["wide"]),
-            "shingle_characters_narrow": int(match["narrow"]),
             "similarity_min": float(match["similarity"]),
         }
+        if match["words"]:
+            values |= {"shingles": "words", "shingle_words": int(match["words"])}
+        else:
+            values |= {"shingle_characters_wide": int(match["wide"]), "shingle_characters_narrow": int(match["narrow"])}
         for part in filter(None, match["rest"].split("-")):
             if part in ("unique", "all"):
                 insert = "unique" if part == "unique" else "all"
-            else:
+            elif part.startswith("min"):
                 values["features_min"] = int(part[3:])
+            else:
+                bands = int(part[1:])
     chosen = config.Minhash.model_validate(values)
-    return Setting(config.Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen)
+    return Setting(config.Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen, bands)
 
 
 def hasher_for(chosen: Hashing) -> Scheme:

@@ -30,8 +30,10 @@ BIN_BITS = (4, 8)
 DISTANCE_UNITS = 10_000
 """A distance of two signatures is 1 - similarity in this fraction of one, rounded to the nearest."""
 
-SHARED_MIN = 0.98
-"""Two documents as similar as the threshold share a band with at least this probability, by the formula above."""
+SHARED_MIN = 0.95
+"""Two documents as similar as the threshold share a band with at least this probability, by the formula above.
+
+Right at the threshold the estimate is a toss of a coin anyhow; a little above it hardly a pair is missed."""
 
 _LOW_BITS = {4: np.uint64(0x1111_1111_1111_1111), 8: np.uint64(0x0101_0101_0101_0101)}
 
@@ -64,12 +66,18 @@ class Banding:
 
 
 def banding_for(bins: int, bin_bits: int, similarity_min: float) -> Banding:
-    """The bands of most rows (fewest false candidates) by which documents of `similarity_min` share one often enough."""
-    fitting = [
-        rows for rows in range(1, bins + 1) if shared_probability(similarity_min, bins // rows, rows) >= SHARED_MIN
-    ]
-    rows = max(fitting, default=1)
-    return Banding(bins, bin_bits, bins // rows, rows)
+    """The bands by which documents of `similarity_min` share one often enough (SHARED_MIN).
+
+    Of most rows, which brings the fewest false candidates, and then as few as will do: each is an entry in the index.
+    """
+    rows = max((rows for rows in range(1, bins + 1) if _bands_that_do(bins, rows, similarity_min)), default=1)
+    return Banding(bins, bin_bits, _bands_that_do(bins, rows, similarity_min) or bins // rows, rows)
+
+
+def _bands_that_do(bins: int, rows: int, similarity: float) -> int:
+    """The least number of bands of so many rows; 0 where the bins do not suffice."""
+    possible = range(1, bins // rows + 1)
+    return next((bands for bands in possible if shared_probability(similarity, bands, rows) >= SHARED_MIN), 0)
 
 
 def shared_probability(similarity: float, bands: int, rows: int) -> float:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 
 from streamer.errors import SettingsError
 from streamer.recipes import RECIPES
-from streamer.setting_types import File, Milliseconds, Name, Pointer, Port, Server, TagFactors, Topic
+from streamer.setting_types import File, Markup, Milliseconds, Name, Pointer, Port, Server, TagFactors, Topic
 from streamer.setting_values import Relation, RelationsBroken, gather, nested, problem_lines
 
 HEADERS_BYTES_MAX = 64 * 2**10
@@ -120,7 +120,7 @@ class Fingerprint(Section):
 
     scheme: Literal["simhash", "minhash"] = Field(
         "simhash",
-        description="SimHash: words, bits within index.distance_max; all settings below. MinHash: character shingles, a "
+        description="SimHash: words, bits within index.distance_max; all settings below. MinHash: sets of shingles, a "
         "least similarity; the settings of the section minhash.",
     )
     bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
@@ -156,8 +156,8 @@ class Fingerprint(Section):
     title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
     dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
     stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
-    markup: Literal["none", "html"] = Field("none", description="What is taken off a text before all else.")
-    simplify: bool = Field(False, description="Traditional Chinese characters count as their Simplified forms.")
+    markup: Markup = Field("none", description="Both schemes: without tags, or by the main text alone (extra html).")
+    simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
 
     @model_validator(mode="before")
     @classmethod
@@ -168,7 +168,7 @@ class Fingerprint(Section):
 
 
 class Minhash(Section):
-    """The other scheme, chosen by `fingerprint.scheme`: signatures of character shingles, found by bands of them."""
+    """The other scheme, chosen by `fingerprint.scheme`: signatures of shingles, found by bands of them."""
 
     similarity_min: float = Field(
         0.7,
@@ -177,14 +177,22 @@ class Minhash(Section):
         description="Documents at least this similar are near-duplicates: Jaccard similarity of their shingles, estimated. "
         "The bands follow from it.",
     )
+    shingles: Literal["characters", "words"] = Field(
+        "characters", description="What a document is a set of: runs of letters or runs of words (docs/minhash.md)."
+    )
+    shingle_words: int = Field(3, ge=1, le=10, description="Words in a shingle of words.")
     shingle_characters_wide: int = Field(
         5,
         ge=1,
         le=32,
-        description="Letters in a shingle that begins with a wide character: an ideograph, kana, Hangul.",
+        description="Letters in a shingle that begins with an ideograph, kana, Hangul, or in another script without "
+        "spaces, such as Thai.",
     )
     shingle_characters_narrow: int = Field(
-        8, ge=1, le=32, description="Letters in a shingle that begins with any other letter or digit."
+        12,
+        ge=1,
+        le=32,
+        description="Letters in a shingle that begins with any other letter or digit: two or three words.",
     )
     bins: Literal[64, 128, 256] = Field(128, description="Values in a signature.")
     bin_bits: Literal[4, 8] = Field(8, description="Bits of each value.")

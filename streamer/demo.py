@@ -1,16 +1,14 @@
-"""The demo: made-up news through the real engine, what it came to, and a few pairs to look at.
+"""The demo: made-up news through the real engine by both schemes, what it came to, and pairs to look at.
 
-1. write the documents   2. filter them, going on where an earlier run stopped   3. totals   4. score   5. examples
+1. write the documents   2. filter them by each scheme, going on where an earlier run stopped   3. totals and score
+4. examples   5. where the schemes differ
 """
 
 import re
 import signal
-import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +18,25 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.backfill import filter_files
-from streamer.config import Decode, Fingerprint, Settings
+from streamer.config import Decode, Settings
+from streamer.demo_changes import Piece, compare
+from streamer.demo_differences import Difference, differences, shown_first
 from streamer.demo_documents import EDITS, documents, truth
 from streamer.errors import InputChanged, InputUnreadable
-from streamer.features import words
-from streamer.summary import table
-from streamer.text import normalise
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
-CONTEXT_WORDS = 5
-"""Words shown on either side of a change."""
-RUN_WORDS_MAX = 12
-"""A longer change is shown by its ends."""
-CHANGES_MAX = 3
-"""More changes are counted, not shown."""
+DIFFERENCES_SHOWN = 8
 
-_BEHIND_WORD = re.compile(r"\W*\Z")
-_BEHIND_SENTENCE = re.compile(r"\s*\Z")
-_OPENING = {"Ps", "Pi"}
+SCHEMES = {"simhash": "SimHash", "minhash": "MinHash"}
+"""The schemes in the order in which they are shown, and what people call them."""
+
 _ID = re.compile(rb'"id": ?"([^"]+)"')
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Neighbouring words of one kind in a comparison: `same`, `removed`, `added`, or `gap` for words left out."""
-
-    kind: str
-    text: str
+_VERDICTS = {
+    "unique": "unique",
+    "duplicate": "near-duplicate",
+    "undecidable": "undecidable, without words",
+    "dead-letter": "dead letters, broken lines",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,39 +65,62 @@ class Score:
 
 
 def run_demo(directory: Path, console: Console, settings: Settings) -> int:
-    """Write the documents, filter them within `directory`, and show what came of it. Returns the exit code.
+    """Write the documents, filter them within `directory` by both schemes, and show what came of it: the exit code.
 
-    Of the settings, the field names and the index's folder are the demo's own.
+    Of the settings, the scheme, the field names and the index's folder are the demo's own.
     Raises InputChanged where the folder holds the demo of another release, and what `filter_files` raises.
     """
-    documents_file, out = directory / "documents.jsonl", directory / "out"
+    documents_file = directory / "documents.jsonl"
     count = write_documents(documents_file)
     console.print(
         f"{count} documents, Chinese and English, are in {documents_file}: made-up news, edited copies of it,\n"
-        "a few texts without words, and a few broken lines. Filtering them:",
+        "a few texts without words, and a few broken lines. Filtering them by both schemes:",
         soft_wrap=True,
         highlight=False,
     )
-    index = settings.index.model_copy(update={"directory": directory / "index"})
-    own = settings.model_copy(update={"index": index, "decode": Decode()})
-    totals, finished = filter_files(own, [documents_file], out, console)
-    if not finished:
-        console.print("Stopped; the same command goes on where it stopped.")
-        return EXIT_INTERRUPTED
+    decided_now = 0
+    for scheme in SCHEMES:
+        own = of_scheme(settings, scheme, directory)
+        console.print(f"\n{_introduction(own)}\n  into {out_of(scheme, directory)}", soft_wrap=True, highlight=False)
+        totals, finished = filter_files(own, [documents_file], out_of(scheme, directory), console)
+        decided_now += totals.records - totals.replayed
+        if not finished:
+            console.print("Stopped; the same command goes on where it stopped.")
+            return EXIT_INTERRUPTED
+    outs = {scheme: out_of(scheme, directory) for scheme in SCHEMES}
     console.print()
-    if totals.records:
-        console.print(table(totals, out), soft_wrap=True)
-    if totals.records == totals.replayed:
-        counts = Counter(verdict["verdict"] for verdict in _verdicts(out))
+    console.print(totals_table(outs))
+    if decided_now == 0:
         console.print(
-            "Every document was already decided by an earlier run; the verdicts are the same, nothing changes:\n"
-            f"{', '.join(f'{count} {verdict}' for verdict, count in counts.most_common())}. "
+            "Every document was already decided by an earlier run; the verdicts are the same, nothing changes. "
             f"Remove {directory} to begin anew.",
             soft_wrap=True,
             highlight=False,
         )
-    _show(console, out, documents_file)
+    console.print()
+    console.print(score_table({scheme: score(out) for scheme, out in outs.items()}))
+    console.print(f"\nThree of the pairs that {SCHEMES['simhash']} found:")
+    for example in examples(outs["simhash"], documents_file):
+        console.print(render(example), soft_wrap=True)
+    _show_differences(console, directory, outs, documents_file, settings)
     return 0
+
+
+def of_scheme(settings: Settings, scheme: str, directory: Path) -> Settings:
+    """The settings with which the demo filters by one scheme; its index is its own."""
+    name = "index" if scheme == "simhash" else f"index-{scheme}"
+    return settings.model_copy(
+        update={
+            "decode": Decode(),
+            "fingerprint": settings.fingerprint.model_copy(update={"scheme": scheme}),
+            "index": settings.index.model_copy(update={"directory": directory / name}),
+        }
+    )
+
+
+def out_of(scheme: str, directory: Path) -> Path:
+    """The folder of the outputs of one scheme."""
+    return directory / ("out" if scheme == "simhash" else f"out-{scheme}")
 
 
 def write_documents(file: Path) -> int:
@@ -134,14 +147,14 @@ def write_documents(file: Path) -> int:
 
 def examples(out: Path, documents_file: Path, count: int = 3) -> list[Example]:
     """`count` near-duplicates from the verdicts in `out`: differing ones first, of other edits and languages each."""
-    left = [verdict for verdict in _verdicts(out) if verdict["verdict"] == "duplicate"]
+    left = [verdict for verdict in verdicts(out) if verdict["verdict"] == "duplicate"]
     chosen: list[dict[str, Any]] = []
     while left and len(chosen) < count:
         best = min(left, key=lambda verdict: _dullness(verdict, chosen))
         left.remove(best)
         chosen.append(best)
-    texts = _texts(documents_file, {verdict[end] for verdict in chosen for end in ("id", "original")})
-    return [_example(verdict, texts) for verdict in chosen]
+    known = documents_of(documents_file, {verdict[end] for verdict in chosen for end in ("id", "original")})
+    return [_example(verdict, known) for verdict in chosen]
 
 
 def render(example: Example) -> Text:
@@ -171,7 +184,7 @@ def score(out: Path) -> Score:
     found: Counter[str] = Counter()
     copies: Counter[str] = Counter()
     wrong: list[tuple[str, str]] = []
-    for verdict in _verdicts(out):
+    for verdict in verdicts(out):
         made_from = truth(verdict["id"] or "")
         if made_from and made_from.edit:
             copies[made_from.edit] += 1
@@ -185,25 +198,92 @@ def score(out: Path) -> Score:
     return Score(copies, found, wrong)
 
 
-def _show(console: Console, out: Path, documents_file: Path) -> None:
-    reached = score(out)
-    rows = Table(box=None, pad_edge=False, show_header=False)
+def totals_table(outs: Mapping[str, Path]) -> Table:
+    """How many documents got which verdict by which scheme."""
+    rows = _columns("what came out")
+    counts = {scheme: Counter(verdict["verdict"] for verdict in verdicts(out)) for scheme, out in outs.items()}
+    rows.add_row("documents", *(f"{counts[scheme].total():,}" for scheme in SCHEMES))
+    for verdict, words in _VERDICTS.items():
+        rows.add_row(words, *(f"{counts[scheme][verdict]:,}" for scheme in SCHEMES))
+    return rows
+
+
+def score_table(scores: Mapping[str, Score]) -> Table:
+    """How many of the copies each scheme found, by what was done to them, and how many it took for copies wrongly."""
+    rows = _columns("copies found, by what was done to them")
     for edit, meaning in EDITS.items():
-        rows.add_row(meaning, f"{reached.found[edit]} of {reached.copies[edit]} found")
-    console.print(
-        f"\n{reached.found.total()} of {reached.copies.total()} copies were found; "
-        f"taken for copies though they are none: {len(reached.wrong)}.",
-        highlight=False,
+        rows.add_row(meaning, *(f"{scores[scheme].found[edit]} of {scores[scheme].copies[edit]}" for scheme in SCHEMES))
+    rows.add_row(
+        "all copies", *(f"{scores[scheme].found.total()} of {scores[scheme].copies.total()}" for scheme in SCHEMES)
     )
-    console.print(rows)
-    console.print("\nThree of the pairs:")
-    for example in examples(out, documents_file):
-        console.print(render(example), soft_wrap=True)
+    rows.add_row("taken for copies though they are none", *(f"{len(scores[scheme].wrong)}" for scheme in SCHEMES))
+    return rows
 
 
-def _verdicts(out: Path) -> Iterator[dict[str, Any]]:
+def verdicts(out: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a folder's verdicts.jsonl."""
     with (out / "verdicts.jsonl").open("rb") as lines:
         yield from map(orjson.loads, lines)
+
+
+def documents_of(documents_file: Path, ids: set[str]) -> dict[str, tuple[str, str]]:
+    """Title and text of these documents, by id; lines that are none of them are not even parsed."""
+    found: dict[str, tuple[str, str]] = {}
+    with documents_file.open("rb") as lines:
+        for line in lines:
+            match = _ID.search(line)
+            if match and match[1].decode() in ids:
+                document = orjson.loads(line)
+                found[document["id"]] = document.get("title", ""), document["text"]
+    return found
+
+
+def _introduction(settings: Settings) -> str:
+    if settings.fingerprint.scheme == "minhash":
+        return (
+            "MinHash over character shingles: a near-duplicate is estimated to be at least "
+            f"{settings.minhash.similarity_min:g} similar"
+        )
+    apart = f"{settings.index.distance_max} of {settings.fingerprint.bits} bits"
+    return f"SimHash over words: a near-duplicate differs in at most {apart}"
+
+
+def _columns(title: str) -> Table:
+    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    rows.add_column(title, min_width=max(map(len, EDITS.values())))
+    for name in SCHEMES.values():
+        rows.add_column(name, justify="right", min_width=len("999 of 999"))
+    return rows
+
+
+def _show_differences(
+    console: Console, directory: Path, outs: Mapping[str, Path], documents_file: Path, settings: Settings
+) -> None:
+    both = {scheme: list(verdicts(out)) for scheme, out in outs.items()}
+    flagged = [verdict for found in both.values() for verdict in found if verdict["verdict"] == "duplicate"]
+    known = documents_of(documents_file, {verdict[end] for verdict in flagged for end in ("id", "original")})
+    found = differences(both["simhash"], both["minhash"], known, settings)
+    file = directory / "differences.jsonl"
+    file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in found))
+    if not found:
+        console.print("\nBoth schemes say the same of every document.")
+        return
+    shown = shown_first(found, DIFFERENCES_SHOWN)
+    console.print(
+        f"\nThe two differ on {len(found)} documents, all in {file}; {len(shown)} of them:",
+        soft_wrap=True,
+        highlight=False,
+    )
+    console.print(_difference_table(shown))
+
+
+def _difference_table(found: Sequence[Difference]) -> Table:
+    rows = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("document", "original", *SCHEMES.values(), "the truth"):
+        rows.add_column(title, no_wrap=title != "original")
+    for each in found:
+        rows.add_row(each.id, each.original, *each.said(), each.truth)
+    return rows
 
 
 def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tuple[bool, ...]:
@@ -222,92 +302,8 @@ def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tupl
     )
 
 
-def _texts(documents_file: Path, ids: set[str]) -> dict[str, str]:
-    """The texts of these documents; lines that are none of them are not even parsed."""
-    found: dict[str, str] = {}
-    with documents_file.open("rb") as lines:
-        for line in lines:
-            match = _ID.search(line)
-            if match and match[1].decode() in ids:
-                document = orjson.loads(line)
-                found[document["id"]] = document["text"]
-    return found
-
-
-def _example(verdict: dict[str, Any], texts: dict[str, str]) -> Example:
-    pieces, hidden = _compare(texts[verdict["original"]], texts[verdict["id"]])
+def _example(verdict: dict[str, Any], known: Mapping[str, tuple[str, str]]) -> Example:
+    pieces, hidden = compare(known[verdict["original"]][1], known[verdict["id"]][1])
     made_from = truth(verdict["id"])
     edit = made_from.edit if made_from else None
     return Example(verdict["id"], verdict["original"], verdict["distance"], edit, tuple(pieces), hidden)
-
-
-def _compare(before: str, after: str) -> tuple[list[Piece], int]:
-    """Where the words of two texts differ, each change with its neighbourhood; and how many changes are not shown."""
-    names = Fingerprint()
-    old_words, new_words = words([before, after], names.segmenter, names.character_shingle_size)
-    old, new = _as_written(before, old_words), _as_written(after, new_words)
-    steps = SequenceMatcher(None, old_words, new_words, autojunk=False).get_opcodes()
-    shown = [step for step in steps if step[0] != "equal"][:CHANGES_MAX]
-    hidden = sum(step[0] != "equal" for step in steps) - len(shown)
-    if not shown:
-        return [], 0
-    steps = steps[: steps.index(shown[-1]) + 2]
-    pieces: list[Piece] = []
-    for number, (kind, old_begin, old_end, new_begin, new_end) in enumerate(steps):
-        if kind == "equal":
-            written = new[new_begin:new_end]
-            if old[old_end - 1].endswith(" ") and not written[-1].endswith(" "):
-                # The new text ends here, what was removed goes on.
-                written[-1] += " "
-            pieces += _neighbourhood(written, first=number == 0, last=number == len(steps) - 1)
-            continue
-        pieces += _change(_shortened(old[old_begin:old_end]), _shortened(new[new_begin:new_end]))
-    return pieces, hidden
-
-
-def _change(removed: str, added: str) -> list[Piece]:
-    """Where words replace others, what stands behind them (a comma, a blank) is no part of the change."""
-    pattern = _BEHIND_WORD if removed and added else _BEHIND_SENTENCE
-    behind = pattern.search(added or removed)
-    assert behind
-    pieces = [Piece("removed", pattern.sub("", removed)), Piece("added", pattern.sub("", added))]
-    return [*(piece for piece in pieces if piece.text), Piece("same", behind[0])]
-
-
-def _neighbourhood(written: Sequence[str], *, first: bool, last: bool) -> list[Piece]:
-    """The words next to the changes, those farther off left out."""
-    behind = 0 if first else CONTEXT_WORDS
-    ahead = 0 if last else CONTEXT_WORDS
-    if len(written) <= behind + ahead:
-        return [Piece("same", "".join(written))]
-    pieces = [Piece("same", "".join(written[:behind])), Piece("gap", "…")]
-    return [*pieces, Piece("same", "".join(written[len(written) - ahead :]))]
-
-
-def _shortened(written: Sequence[str]) -> str:
-    if len(written) <= RUN_WORDS_MAX:
-        return "".join(written)
-    half = RUN_WORDS_MAX // 2
-    begin, end = "".join(written[:half]).rstrip(), "".join(written[-half:])
-    return f"{begin} … {len(written) - RUN_WORDS_MAX} more … {end}"
-
-
-def _as_written(text: str, found: Sequence[str]) -> list[str]:
-    """The words with what stands behind them, so that all together are the text.
-
-    Opening brackets and quotes stand before a word. Letters keep their case unless normalising changed the length.
-    """
-    normal = normalise(text)
-    shown = " ".join(text.split())
-    if len(shown) != len(normal):
-        shown = normal
-    places: list[int] = []
-    at = 0
-    for word in found:
-        behind, at = at, max(normal.find(word, at), at)
-        begin = at
-        while begin > behind and unicodedata.category(shown[begin - 1]) in _OPENING:
-            begin -= 1
-        places.append(begin)
-        at += len(word)
-    return [shown[begin:end] for begin, end in pairwise([0, *places[1:], len(shown)])] if places else []

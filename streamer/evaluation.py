@@ -1,13 +1,20 @@
 """How well a setting tells duplicates from others, on documents whose truth is known: distances, scores, intervals."""
 
 import math
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Kind
+from index.admission import Index
+from index.bands import DISTANCE_UNITS, band_keys
+from index.entry import Entries, Kind, Source, Verdict
+from index.parameters import Parameters
+from index.schemes import distances
 from streamer.fingerprint import Fingerprints
 
 DUPLICATE_MIN = 0.8
@@ -21,7 +28,7 @@ CONFIDENCE_DEVIATIONS = 1.959964
 
 BOOTSTRAP_DRAWS = 2_000
 _SEED = 2026
-_BLOCK_ROWS = 256
+_BATCH_DOCUMENTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,42 +79,96 @@ class Scores:
         return self.false_duplicates / different * 1e6 if different else 0.0
 
 
-def pair_distances(left: Fingerprints, right: Fingerprints) -> npt.NDArray[np.int64]:
-    """Bits between the fingerprints of each pair: int64 [n]; `unreachable` where the index would never match them."""
-    apart = np.bitwise_count(left.fingerprints ^ right.fingerprints).sum(axis=1, dtype=np.int64)
-    both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
-    equal = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & (apart == 0)
-    return np.where(both_near | equal, apart, unreachable(left))
+def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
+    """How far apart the fingerprints of each pair are, in the index's units: int64 [n].
 
-
-def nearest_earlier(prints: Fingerprints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The nearest earlier document that the index could match, the earliest of equally near ones.
-
-    Returns its distance in bits, `unreachable` where there is none, and its row, -1 where there is none: int64 [n] each.
-    Brute force over all pairs, which the block index is proven to equal: the policy is `insert = all`.
+    `unreachable` where the index never compares the two: texts that only match equal ones, and do not, or have nothing
+    to be compared by.
     """
-    nearest = np.full(len(prints), unreachable(prints), np.int64)
-    found = np.full(len(prints), -1, np.int64)
-    for kind, farthest in ((Kind.NEAR, 64 * prints.fingerprints.shape[1]), (Kind.EXACT, 0)):
-        rows = np.flatnonzero(prints.kinds == kind)
-        columns = np.ascontiguousarray(prints.fingerprints[rows].T)
-        for begin in range(0, len(rows), _BLOCK_ROWS):
-            end = min(begin + _BLOCK_ROWS, len(rows))
-            apart = np.zeros((end - begin, end), np.uint8)
-            for lane in columns:
-                apart += np.bitwise_count(lane[begin:end, None] ^ lane[None, :end])
-            apart[np.arange(end)[None, :] >= np.arange(begin, end)[:, None]] = 255
-            places = apart.argmin(axis=1)
-            least = apart[np.arange(end - begin), places].astype(np.int64)
-            within = least <= farthest
-            nearest[rows[begin:end][within]] = least[within]
-            found[rows[begin:end][within]] = rows[places[within]]
-    return nearest, found
+    apart = distances(left.fingerprints, right.fingerprints, parameters).astype(np.int64)
+    both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
+    equal = (left.fingerprints == right.fingerprints).all(axis=1)
+    both_exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & equal
+    return np.select([both_near, both_exact], [apart, np.zeros_like(apart)], unreachable(parameters))
 
 
-def unreachable(prints: Fingerprints) -> int:
-    """A distance beyond all others: one more than the fingerprint has bits."""
-    return 64 * int(prints.fingerprints.shape[1]) + 1
+def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.bool_]:
+    """Would the index call the one of each pair a duplicate of the other, were that its only entry? bool [n].
+
+    They lie within the distance and, with MinHash, share a band.
+    """
+    flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= parameters.distance_max
+    if parameters.banding is not None:
+        shared = band_keys(left.fingerprints, parameters.banding) == band_keys(right.fingerprints, parameters.banding)
+        flagged &= shared.any(axis=1) | (left.kinds == Kind.EXACT)
+    return flagged
+
+
+def nearest_distances(prints: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
+    """How far each document is from the nearest earlier one: int64 [n], `unreachable` where there is none.
+
+    Brute force over all pairs, whether the index would look at them or not: it is for looking at, not for deciding.
+    """
+    nearest = np.full(len(prints), unreachable(parameters), np.int64)
+    rows = np.flatnonzero(prints.kinds == Kind.NEAR)
+    of_kind = prints.fingerprints[rows]
+    for place in range(1, len(rows)):
+        one = np.broadcast_to(of_kind[place], of_kind[:place].shape)
+        nearest[rows[place]] = distances(one, of_kind[:place], parameters).min()
+    exact = np.flatnonzero(prints.kinds == Kind.EXACT)
+    if len(exact):
+        _, firsts, groups = np.unique(prints.fingerprints[exact], axis=0, return_index=True, return_inverse=True)
+        again = np.arange(len(exact)) != firsts[groups.reshape(-1)]
+        nearest[exact[again]] = 0
+    return nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What an index of their own said of n documents in order, and what it cost.
+
+    originals           int64 [n], the row of the document that each is a duplicate of, -1 where it is none
+    bytes_per_document  of the index's file in use, divided by n; a larger index takes less for each
+    cpu_seconds         of this process, for deciding them
+    """
+
+    originals: npt.NDArray[np.int64]
+    bytes_per_document: float
+    cpu_seconds: float
+
+
+def admit(prints: Fingerprints, parameters: Parameters) -> Admitted:
+    """Pass documents through an index made for them, in batches as the service does, and throw it away."""
+    source, count = Source("evaluation", 0), len(prints)
+    originals = np.full(count, -1, np.int64)
+    begun = time.process_time()
+    with (
+        tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
+        Index.open(Path(folder), parameters, map_bytes_max=2**40) as index,
+    ):
+        for begin in range(0, count, _BATCH_DOCUMENTS):
+            rows = range(begin, min(begin + _BATCH_DOCUMENTS, count))
+            decisions = index.admit(
+                Entries(
+                    sources=(source,),
+                    source_numbers=np.zeros(len(rows), np.uint32),
+                    offsets=np.arange(rows.start, rows.stop, dtype=np.uint64),
+                    kinds=prints.kinds[rows.start : rows.stop],
+                    reasons=prints.reasons[rows.start : rows.stop],
+                    fingerprints=prints.fingerprints[rows.start : rows.stop],
+                    times_ms=np.zeros(len(rows), np.int64),
+                    ids=[str(row) for row in rows],
+                ),
+                {source: rows.stop},
+            )
+            for place in np.flatnonzero(decisions.verdicts == Verdict.DUPLICATE).tolist():
+                originals[rows[place]] = int(decisions.original_ids[place] or -1)
+        return Admitted(originals, index.statistics().used_bytes / max(count, 1), time.process_time() - begun)
+
+
+def unreachable(parameters: Parameters) -> int:
+    """A distance beyond all others, one more than the largest there is."""
+    return (parameters.bits if parameters.banding is None else DISTANCE_UNITS) + 1
 
 
 def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -> Truth:
@@ -120,16 +181,15 @@ def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -
 
 
 def truth_of_labels(labels: Sequence[str]) -> Truth:
-    """The truth of labelled pairs: `dup`, 2 and 3 are duplicates, `neg` and 0.5 are not, all else is grey."""
+    """The truth of labelled pairs: `dup`, `true`, 2 and 3 are duplicates, `neg`, `false` and 0.5 are not, all else grey."""
     return Truth(
-        np.array([label in ("dup", "2", "3") for label in labels], np.bool_),
-        np.array([label in ("neg", "0.5") for label in labels], np.bool_),
+        np.array([label in ("dup", "true", "2", "3") for label in labels], np.bool_),
+        np.array([label in ("neg", "false", "0.5") for label in labels], np.bool_),
     )
 
 
-def score(distances: npt.NDArray[np.int64], truth: Truth, distance_max: int) -> Scores:
-    """Flag what is within the distance, and count."""
-    flagged = distances <= distance_max
+def score(flagged: npt.NDArray[np.bool_], truth: Truth) -> Scores:
+    """Count decisions, bool [n], against the truth."""
     return Scores(
         true_duplicates=int((flagged & truth.duplicate).sum()),
         false_duplicates=int((flagged & truth.different).sum()),

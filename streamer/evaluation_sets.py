@@ -5,6 +5,8 @@
                              id and largest Jaccard similarity with an earlier document
   or the documents have `base`, `op`, `label`: each is held against the document of its base whose op is `base`
 `pairs.jsonl.xz`       one pair a line: a, b, label
+
+Pairs may also stand in a file by themselves.
 """
 
 import gzip
@@ -18,35 +20,72 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from index.parameters import Parameters
 from streamer.errors import InputUnreadable
-from streamer.evaluation import Truth, nearest_earlier, pair_distances, truth_of_labels, truth_of_similarities
-from streamer.fingerprint import Fingerprinter, Fingerprints
+from streamer.evaluation import (
+    Truth,
+    admit,
+    nearest_distances,
+    pair_distances,
+    pairs_flagged,
+    truth_of_labels,
+    truth_of_similarities,
+)
+from streamer.fingerprint import Fingerprints
+from streamer.line_reader import lines
+from streamer.scheme import Scheme
+
+Documents = Sequence[tuple[str, str]]
+"""Each a title and a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrints:
+    """The fingerprints of a set: of its stream, or of both sides of its pairs."""
+
+    documents: Fingerprints
+    others: Fingerprints | None
+
+    def __len__(self) -> int:
+        return len(self.documents) + (0 if self.others is None else len(self.others))
+
+    def flagged(self, parameters: Parameters) -> npt.NDArray[np.bool_]:
+        """What an index of these parameters calls duplicates: bool [n], by document or by pair."""
+        if self.others is None:
+            return admit(self.documents, parameters).originals >= 0
+        return pairs_flagged(self.documents, self.others, parameters)
+
+    def distances(self, parameters: Parameters) -> npt.NDArray[np.int64]:
+        """From each document to the nearest earlier one, or of each pair: int64 [n] (`evaluation.unreachable`: none)."""
+        if self.others is None:
+            return nearest_distances(self.documents, parameters)
+        return pair_distances(self.documents, self.others, parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """Documents, each a title and a text, with truth.
+    """Documents with truth.
 
     Without `others` it is a stream, with them row i is the pair (documents[i], others[i]). `floor` as of
     `evaluation.truth_of_similarities`.
     """
 
     name: str
-    documents: Sequence[tuple[str, str]]
-    others: Sequence[tuple[str, str]] | None
+    documents: Documents
+    others: Documents | None
     truth: Truth
     floor: float = 0.0
 
-    def distances(self, fingerprinter: Fingerprinter) -> npt.NDArray[np.int64]:
-        """Bits of each pair, or from each document to the nearest earlier one (`evaluation.unreachable`: none)."""
-        prints = _fingerprints(fingerprinter, self.documents)
-        if self.others is None:
-            return nearest_earlier(prints)[0]
-        return pair_distances(prints, _fingerprints(fingerprinter, self.others))
+    def fingerprint(self, scheme: Scheme) -> SetPrints:
+        """The fingerprints of all documents."""
+        others = None if self.others is None else fingerprint_documents(scheme, self.others)
+        return SetPrints(fingerprint_documents(scheme, self.documents), others)
 
 
 def read_set(folder: Path) -> EvaluationSet:
-    """The set of a folder. Raises InputUnreadable where there is none, or where it is not of this form."""
+    """The set of a folder, or the pairs of a file. Raises InputUnreadable where there is none, or of another form."""
+    if folder.is_file():
+        return EvaluationSet(folder.name, *read_pairs(folder))
     try:
         if (folder / "stream_truth.tsv.gz").exists():
             return _stream(folder)
@@ -55,7 +94,7 @@ def read_set(folder: Path) -> EvaluationSet:
         return _pairs(folder)
     except OSError as error:
         raise InputUnreadable(f"{folder}: holds no set: {error.filename or error}: {error.strerror}.") from error
-    except (lzma.LZMAError, EOFError, orjson.JSONDecodeError, KeyError, IndexError, ValueError) as error:
+    except (lzma.LZMAError, EOFError, orjson.JSONDecodeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise InputUnreadable(f"{folder}: is not of the form of a set: {error!r}.") from error
 
 
@@ -82,18 +121,36 @@ def _variants(folder: Path) -> EvaluationSet:
 
 
 def _pairs(folder: Path) -> EvaluationSet:
-    rows = list(_lines(folder / "pairs.jsonl.xz"))
-    labels = [str(row["label"]).removesuffix(".0") for row in rows]
+    one, other, truth = _pairs_of(list(_lines(folder / "pairs.jsonl.xz")))
+    return EvaluationSet(folder.name, one, other, truth)
+
+
+def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
+    """Labelled pairs of a file of JSON Lines (plain, .gz, .zst), each a, b (texts) and a label.
+
+    Labels as of `evaluation.truth_of_labels`. Raises InputUnreadable.
+    """
+    try:
+        return _pairs_of([orjson.loads(line) for line in lines(file) if line.strip()])
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputUnreadable(f"{file}: is no file of labelled pairs (a, b, label on each line): {error!r}.") from error
+
+
+def fingerprint_documents(scheme: Scheme, documents: Documents) -> Fingerprints:
+    """The fingerprints of documents, row for row."""
+    return scheme.fingerprint([text for _, text in documents], [title for title, _ in documents])
+
+
+def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, Truth]:
+    labels = [str(row["label"]).lower().removesuffix(".0") for row in rows]
     one, other = [("", row["a"]) for row in rows], [("", row["b"]) for row in rows]
-    return EvaluationSet(folder.name, one, other, truth_of_labels(labels))
+    if not all(isinstance(text, str) for _, text in [*one, *other]):
+        raise TypeError("a and b must be texts")
+    return one, other, truth_of_labels(labels)
 
 
 def _document(row: dict[str, Any]) -> tuple[str, str]:
     return row.get("title") or "", row["text"]
-
-
-def _fingerprints(fingerprinter: Fingerprinter, documents: Sequence[tuple[str, str]]) -> Fingerprints:
-    return fingerprinter.fingerprint([text for _, text in documents], [title for title, _ in documents])
 
 
 def _floor(remark: str) -> float:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import click
@@ -10,11 +11,15 @@ import orjson
 from rich.console import Console
 
 from streamer import config
-from streamer.errors import InputUnreadable, SettingsError
+from streamer.errors import InputUnreadable
 from streamer.recipes import RECIPES
 
-REPORT_COLUMNS = 150
+REPORT_COLUMNS = 160
 """Width of a table that goes into a file or a pipe."""
+
+_SIMHASH_WAYS = [
+    [f"fingerprint.recipe={recipe}", f"fingerprint.bits={bits}"] for recipe in RECIPES for bits in (64, 128)
+]
 
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 
@@ -22,16 +27,6 @@ FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_ty
 def _settings(context: click.Context, more: Sequence[str] = ()) -> config.Settings:
     file, overrides = context.obj
     return config.load(file, [*overrides, *more])
-
-
-def _simhash_settings(context: click.Context, more: Sequence[str] = ()) -> config.Settings:
-    settings = _settings(context, more)
-    if settings.fingerprint.scheme != "simhash":
-        raise SettingsError(
-            f"fingerprint.scheme = {settings.fingerprint.scheme!r}: this command knows distances of SimHash only; leave the "
-            "setting out here (bench.accuracy measures both schemes)"
-        )
-    return settings
 
 
 @click.group()
@@ -73,38 +68,47 @@ def idf_build(context: click.Context, files: Sequence[Path], out: Path, document
     metavar="'SECTION.KEY=VALUE ...'",
     help="Settings to measure beside those in force, parted by blanks; may be repeated.",
 )
-@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), help="HTML page of the distances to write.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="HTML page of the distances or similarities to write.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.pass_context
 def evaluate(
     context: click.Context, folders: Sequence[Path], tries: Sequence[str], picture: Path | None, as_json: bool
 ) -> None:
-    """Precision, recall and F1, with intervals, over FOLDERS of documents with known truth (docs/methods.md)."""
+    """Precision, recall and F1, with intervals, over FOLDERS of documents with known truth (docs/methods.md).
+
+    A folder may also be a file of labelled pairs: a JSON object {"a": text, "b": text, "label": true or false} a line.
+    """
     from streamer.evaluation import UNIQUE_BELOW, score
     from streamer.evaluation_report import Evaluation, page, table
     from streamer.evaluation_sets import read_set
-    from streamer.fingerprint import Fingerprinter
+    from streamer.scheme import parameters_for, scheme_for
 
-    variants = [("in force", _simhash_settings(context))]
-    variants += [(text, _simhash_settings(context, text.split())) for text in tries]
+    variants = [("in force", _settings(context))]
+    variants += [(text, _settings(context, text.split())) for text in tries]
     found = []
     for folder in folders:
         each = read_set(folder)
         for name, settings in variants:
-            fingerprinter = Fingerprinter(settings.fingerprint)
-            begin = time.perf_counter()
-            distances = each.distances(fingerprinter)
-            seconds = time.perf_counter() - begin
+            scheme = scheme_for(settings)
+            # The truth of a stream tells of all earlier documents, so all must be entries.
+            parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all")
+            begin = time.process_time()
+            prints = each.fingerprint(scheme)
+            flagged = prints.flagged(parameters)
+            seconds = time.process_time() - begin
             found.append(
                 Evaluation(
                     each.name,
                     name,
-                    settings.fingerprint.bits,
-                    settings.index.distance_max,
-                    distances,
+                    parameters,
+                    None if picture is None else prints.distances(parameters),
                     each.truth,
-                    score(distances, each.truth, settings.index.distance_max),
-                    len(distances) / seconds,
+                    score(flagged, each.truth),
+                    seconds / max(len(prints), 1) * 1e6,
                     each.floor > UNIQUE_BELOW,
                 )
             )
@@ -117,8 +121,22 @@ def evaluate(
 
 
 @click.command()
-@FILES
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--documents", default=1_000, show_default=True, type=click.IntRange(10), help="Size of the sample.")
+@click.option(
+    "--pairs",
+    "pairs_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help='Labelled pairs, {"a": text, "b": text, "label": true or false} on each line; without, near-duplicates are made.',
+)
+@click.option(
+    "--scheme",
+    "schemes",
+    multiple=True,
+    type=click.Choice(["simhash", "minhash"]),
+    default=("simhash", "minhash"),
+    help="Only this scheme.  [default: both]",
+)
 @click.option(
     "--false-per-million",
     default=100.0,
@@ -127,42 +145,52 @@ def evaluate(
     help="Settings with more false duplicates per million documents are not recommended.",
 )
 @click.pass_context
-def calibrate(context: click.Context, files: Sequence[Path], documents: int, false_per_million: float) -> None:
-    """Recommend a recipe, a length and a distance for the documents of FILES, as TOML on standard output.
+def calibrate(
+    context: click.Context,
+    files: Sequence[Path],
+    documents: int,
+    pairs_file: Path | None,
+    schemes: Sequence[str],
+    false_per_million: float,
+) -> None:
+    """Recommend a scheme and a threshold for the documents of FILES, as TOML on standard output.
 
-    The first documents are taken as a sample. Nobody says which of them are duplicates, so near-duplicates are made of
-    them by small edits; what the figures mean stands in docs/methods.md.
+    The first documents are taken as a sample, in which false duplicates are looked for. Duplicates are the labelled
+    pairs; where nobody has labelled any, near-duplicates are made by edits. What the figures mean stands in
+    docs/methods.md. With labelled pairs FILES may be left out: their first texts are the sample then.
     """
-    from streamer.calibration import best, fragment, index_bytes_per_document, make_sample, trials
-    from streamer.evaluation_report import trial_table
-    from streamer.fingerprint import Fingerprinter
+    from streamer.calibration import best, fragment, labelled_sample, make_sample, trials
+    from streamer.evaluation_report import recommendation, trial_table
+    from streamer.evaluation_sets import read_pairs
+    from streamer.normalisation import Normaliser
     from streamer.sample import read_documents
 
-    settings = _simhash_settings(context)
+    if not files and pairs_file is None:
+        raise click.UsageError("Name FILES with documents, or --pairs, or both.")
+    settings = _settings(context)
+    normaliser = Normaliser(settings.fingerprint)
     found = [
         (document.title, document.text)
         for batch in read_documents(files, settings.decode, documents)
         for document in batch
     ]
-    if not found:
+    if files and not found:
         raise InputUnreadable("There is no document to calibrate with; do decode.text and the other pointers fit?")
-    variants = [
-        _settings(context, [f"fingerprint.recipe={recipe}", f"fingerprint.bits={bits}"])
-        for recipe in RECIPES
-        for bits in (64, 128)
+    if pairs_file is None:
+        sample = make_sample(found, normaliser)
+    else:
+        one, other, truth = read_pairs(pairs_file)
+        if not truth.duplicate.any():
+            raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate.")
+        sample = labelled_sample(found or one, (one, other), truth, normaliser)
+    overrides = [
+        [f"fingerprint.scheme={scheme}", *more]
+        for scheme in dict.fromkeys(schemes)
+        for more in (_SIMHASH_WAYS if scheme == "simhash" else [[]])
     ]
-    sample = make_sample(found)
-    tried = list(trials(variants, sample))
+    tried = list(trials([_settings(context, more) for more in overrides], sample))
     chosen = best(tried, false_per_million)
-    prints = Fingerprinter(
-        _settings(context, [f"fingerprint.recipe={chosen.recipe}", f"fingerprint.bits={chosen.bits}"]).fingerprint
-    ).fingerprint([text for _, text in found], [title for title, _ in found])
     Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, chosen))
-    scores, size = chosen.scores, index_bytes_per_document(prints, chosen.bits, chosen.distance_max)
-    click.echo(f"# {len(found)} documents and as many copies with one edit each, made for this.")
-    click.echo(f"# precision {scores.precision.value:.4f} (at least {scores.precision.low:.3f}), recall of the copies")
-    click.echo(
-        f"# {scores.recall.value:.4f}; {chosen.microseconds_per_document:.0f} microseconds a document on this machine,"
-    )
-    click.echo(f"# {size:.0f} bytes a document in an index of {len(found)}; larger ones take less.")
-    click.echo(fragment(chosen), nl=False)
+    for line in recommendation(tried, chosen, len(sample.documents), pairs_file, false_per_million):
+        click.echo(f"# {line}")
+    click.echo(fragment(chosen.settings), nl=False)

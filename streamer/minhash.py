@@ -16,12 +16,15 @@ import numpy.typing as npt
 from index.bands import pack_bins
 from index.entry import Kind
 from streamer import config
-from streamer.fingerprint import Fingerprints, hash_text, slices
+from streamer.features import segmenter, split
+from streamer.fingerprint import Fingerprints, WordHashes, hash_text, slices
+from streamer.normalisation import Normaliser
 from streamer.reason import Reason
 from streamer.shingles import Shingles, shingle_characters
-from streamer.text import fold, tables_hash
+from streamer.simhash import shingle
+from streamer.text import Characters, tables_hash
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised whenever the same settings begin to give other signatures; the pinned examples of the tests say when."""
 
 NOTHING = np.uint64(2**64 - 1)
@@ -31,10 +34,14 @@ NOTHING = np.uint64(2**64 - 1)
 class MinHasher:
     """Texts -> packed signatures, by one group of settings. What a text gets depends on nothing but that text."""
 
-    def __init__(self, settings: config.Minhash) -> None:
-        """Load the character tables (below 0.7 s)."""
+    def __init__(self, settings: config.Minhash, normaliser: Normaliser | None = None) -> None:
+        """Load the character tables (below 0.7 s), and for shingles of words the segmenter.
+
+        Without a normaliser texts get the normal form and nothing else.
+        """
         self._settings = settings
-        self._words = settings.bins * settings.bin_bits // 64
+        self._normaliser = normaliser or Normaliser(config.Fingerprint())
+        self._word_shingles = WordShingles(settings.shingle_words) if settings.shingles == "words" else None
         self.fingerprint([])
 
     def fingerprint(self, texts: Sequence[str], _titles: Sequence[str] | None = None) -> Fingerprints:
@@ -55,23 +62,35 @@ class MinHasher:
     def stamp(self) -> dict[str, str]:
         """Everything that changes a signature, by name; two programs with equal stamps give equal signatures."""
         settings = self._settings
+        if self._word_shingles is not None:
+            shingles = {"shingles": "words", "shingle_words": str(settings.shingle_words)} | self._word_shingles.stamp()
+        else:
+            shingles = {
+                "shingle_characters_wide": str(settings.shingle_characters_wide),
+                "shingle_characters_narrow": str(settings.shingle_characters_narrow),
+                "hash": "polynomial, splitmix64",
+            }
         return {
             "scheme": "minhash",
             "format": str(FORMAT_VERSION),
             "bins": str(settings.bins),
             "bin_bits": str(settings.bin_bits),
-            "shingle_characters_wide": str(settings.shingle_characters_wide),
-            "shingle_characters_narrow": str(settings.shingle_characters_narrow),
             "features_min": str(settings.features_min),
-            "hash": "polynomial, splitmix64",
             "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
+            **self._normaliser.stamp(),
+            **shingles,
         }
+
+    def _shingles(self, characters: Characters) -> Shingles:
+        if self._word_shingles is not None:
+            return self._word_shingles.of(characters)
+        settings = self._settings
+        return shingle_characters(characters, settings.shingle_characters_wide, settings.shingle_characters_narrow)
 
     def _slice(self, texts: Sequence[str]) -> Fingerprints:
         settings = self._settings
-        characters = fold(texts)
-        shingles = shingle_characters(characters, settings.shingle_characters_wide, settings.shingle_characters_narrow)
-        values = bin_values(shingles, settings.bins, settings.bin_bits)
+        characters = self._normaliser.characters(texts)
+        values = bin_values(self._shingles(characters), settings.bins, settings.bin_bits)
         counts = np.count_nonzero(values, axis=1).astype(np.int32)
         kinds = np.full(len(texts), Kind.NEAR, np.uint8)
         reasons = np.full(len(texts), Reason.ORDINARY, np.uint8)
@@ -83,6 +102,30 @@ class MinHasher:
             signatures[row, :2] = hash_text(characters.text(row), 2)
             signatures[row, 2:] = 0
         return Fingerprints(kinds, reasons, signatures, counts)
+
+
+class WordShingles:
+    """Normalised texts -> shingles of `size` consecutive words, the same words as SimHash's (`features.split`).
+
+    Every letter of a script without spaces, Han apart, is a word. The hash of a shingle is `simhash.shingle` of the
+    words' XXH3 of 64 bits; a text with fewer words, but any, is one shingle.
+    """
+
+    def __init__(self, size: int) -> None:
+        """Load the segmenter (below 0.5 s)."""
+        self._size = size
+        self._segmenter = segmenter("rjieba")
+        self._hashes = WordHashes(lanes=1)
+
+    def of(self, characters: Characters) -> Shingles:
+        """The shingles of a batch of texts."""
+        words = split(characters, self._segmenter, character_shingle_size=1)
+        hashes, bounds = shingle(self._hashes.look_up(words.words), words.bounds, self._size)
+        return Shingles(hashes[:, 0], bounds)
+
+    def stamp(self) -> dict[str, str]:
+        """What makes words and their hashes, by name."""
+        return {"dictionary": self._segmenter.dictionary, "hash": "xxh3_64, splitmix64"}
 
 
 def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> npt.NDArray[np.uint8]:

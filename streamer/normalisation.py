@@ -13,6 +13,7 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
 from streamer import config
+from streamer.main_text import main_text, releases, require
 from streamer.text import CODE_POINTS, Characters, decode, fold
 
 _HAN = (
@@ -36,14 +37,25 @@ class Normaliser:
 
     def __init__(self, settings: config.Fingerprint) -> None:
         self._markup = settings.markup
+        if settings.markup == "html-main":
+            require()
         self._simplify = settings.simplify
         fold([])
 
     def characters(self, texts: Sequence[str]) -> Characters:
         """The characters of every text, white space not collapsed."""
-        if self._markup == "html":
-            texts = [visible_text(text) for text in texts]
-        return self._written(fold(texts))
+        return self._written(fold(self.without_markup(texts)))
+
+    def without_markup(self, texts: Sequence[str]) -> Sequence[str]:
+        """What the settings leave of every text before anything else is done to it."""
+        if self._markup == "none":
+            return texts
+        seen = visible_text if self._markup == "html" else article_text
+        return [seen(text) for text in texts]
+
+    def normal_form(self, text: str) -> str:
+        """The normal form of a text without mark-up, white space collapsed."""
+        return self._written(fold([text])).text(0)
 
     def words(self, listed: Sequence[str]) -> list[str]:
         """Every word of a list as it would stand in a text; no word may hold a line feed."""
@@ -54,8 +66,8 @@ class Normaliser:
     def stamp(self) -> dict[str, str]:
         """What is switched on, by name, with all that its results depend on."""
         stamp: dict[str, str] = {}
-        if self._markup == "html":
-            stamp["markup"] = "html"
+        if self._markup != "none":
+            stamp["markup"] = "html" if self._markup == "html" else f"html-main, {releases()}"
         if self._simplify:
             stamp["simplify"] = xxhash.xxh3_128_hexdigest(simplified().astype("<u4").tobytes())
         return stamp
@@ -90,11 +102,24 @@ def visible_text(text: str) -> str:
     """
     if "<" not in text and "&" not in text:
         return text
-    # The parser ends at a NUL, and cannot be given lone surrogates.
-    safe = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-    parser = LexborHTMLParser(safe)
+    parser = LexborHTMLParser(_parsable(text))
     parser.strip_tags(_UNSEEN)
     for block in parser.css(_BLOCKS):
         block.insert_before("\n")
         block.insert_after("\n")
     return parser.text() if parser.root is not None else ""
+
+
+def article_text(text: str) -> str:
+    """The main text of an HTML page (`main_text`); what a reader sees of it where there is none to be found.
+
+    A text without a tag is taken as it is, and a short piece of a page as what a reader sees of it.
+    """
+    if "<" not in text:
+        return visible_text(text)
+    return main_text(_parsable(text)) or visible_text(text)
+
+
+def _parsable(text: str) -> str:
+    """The text without what parsers end at (NUL) or cannot be given (lone surrogates)."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

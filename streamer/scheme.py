@@ -8,6 +8,7 @@ from index.parameters import Parameters
 from streamer import config
 from streamer.fingerprint import Fingerprinter, Fingerprints
 from streamer.minhash import MinHasher
+from streamer.normalisation import Normaliser
 
 
 class Scheme(Protocol):
@@ -23,7 +24,7 @@ class Scheme(Protocol):
 def scheme_for(settings: config.Settings) -> Scheme:
     """What makes the fingerprints that the settings ask for; loads its tables."""
     if settings.fingerprint.scheme == "minhash":
-        return MinHasher(settings.minhash)
+        return MinHasher(settings.minhash, Normaliser(settings.fingerprint))
     return Fingerprinter(settings.fingerprint)
 
 

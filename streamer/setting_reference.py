@@ -59,8 +59,17 @@ def as_toml(settings: Settings) -> str:
     lines: list[str] = []
     for section in type(settings).model_fields:
         lines += [*([""] if lines else []), f"[{section}]"]
-        lines += [_assignment(key, value) for key, value in getattr(settings, section)]
+        lines += [assignment(key, value) for key, value in getattr(settings, section)]
     return "\n".join(lines) + "\n"
+
+
+def assignment(key: str, value: Any) -> str:
+    """One line of TOML that sets a setting; a comment where it is unset or secret."""
+    if value is None:
+        return f"# {key} is unset"
+    if isinstance(value, SecretStr):
+        return f"# {key} is set and not shown"
+    return f"{key} = {_toml(value)}"
 
 
 def reference() -> str:
@@ -88,14 +97,6 @@ def _row(section: str, key: str, field: FieldInfo) -> str:
     name = f"{section}.{key}"
     cells = [f"`{name}`", wanted(field), shown, f"`{variable(name)}`", field.description or ""]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
-
-
-def _assignment(key: str, value: Any) -> str:
-    if value is None:
-        return f"# {key} is unset"
-    if isinstance(value, SecretStr):
-        return f"# {key} is set and not shown"
-    return f"{key} = {_toml(value)}"
 
 
 def _toml(value: Any) -> str:

@@ -1,7 +1,7 @@
 """The types of settings that say more than text or number: their bounds, and in words what is right."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from jsonpointer import JsonPointer, JsonPointerException
 from pydantic import AfterValidator, Field
@@ -33,6 +33,7 @@ Topic = Annotated[
 ]
 Server = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^\s:/,]+):[0-9]{1,5}$", title="host:port")]
 Pointer = Annotated[str, AfterValidator(_pointer), Field(title="a JSON pointer such as /text or /meta/title")]
+Markup = Literal["none", "html", "html-main"]
 TagFactors = Annotated[
     str,
     Field(

@@ -2,9 +2,11 @@
 
 A shingle is a run of k letters, marks and digits; everything else is dropped first, so that neither white space nor
 punctuation nor line breaks change one, and shingles span words and sentences. What a character tells depends on its
-script, and so does k: a shingle takes its k from its first character, whichever document that stands in. Wide
-characters (ideographs, kana, Hangul, Yi: those that Unicode's East_Asian_Width calls Wide) carry a syllable or a word
-each; all others (alphabets, abjads, the Indic family, Thai, digits) a sound each.
+script, and so does k: a shingle takes its k from its first character, whichever document that stands in. Of two kinds:
+
+wide    carries a syllable or a word (ideographs, kana, Hangul, Yi: those that Unicode's East_Asian_Width calls Wide), or is
+        a letter or mark of a script without spaces (Thai, Lao, Khmer ...), where words are short runs that nothing parts
+narrow  all others: alphabets, abjads, most of the Indic family, digits, which spell words sound by sound
 """
 
 import unicodedata
@@ -13,8 +15,9 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
-from streamer.text import CODE_POINTS, Characters, Rule, rule_table
+from streamer.text import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, rule_table
 
 SHINGLE_CHARACTERS_MAX = 32
 
@@ -140,7 +143,7 @@ def _kinds() -> npt.NDArray[np.uint8]:
     rules = rule_table()
     kinds = np.where((rules == Rule.SEPARATOR) | (rules == Rule.APOSTROPHE), _DROPPED, _NARROW).astype(np.uint8)
     taken = np.flatnonzero(kinds)
-    wide = [codepoint for codepoint in taken.tolist() if unicodedata.east_asian_width(chr(codepoint)) == "W"]
-    kinds[wide] = _WIDE
+    unspaced = regex.compile(r"(?=[\p{L}\p{M}])" + UNSPACED_SCRIPTS, regex.VERSION1).match
+    kinds[[at for at in taken.tolist() if unicodedata.east_asian_width(chr(at)) == "W" or unspaced(chr(at))]] = _WIDE
     assert len(kinds) == CODE_POINTS
     return kinds

@@ -49,15 +49,17 @@ class Rule(IntEnum):
     """Part of a word between two WORD characters, else a separator. Does not occur resolved."""
 
 
+UNSPACED_SCRIPTS = (
+    r"[\p{scx=Hiragana}\p{scx=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}"
+    r"\p{Script=Tai_Le}\p{Script=New_Tai_Lue}\p{Script=Tai_Tham}\p{Script=Tai_Viet}\p{Script=Ahom}"
+    r"\p{Script=Javanese}\p{Script=Balinese}]"
+)
+"""Matches one character of the scripts, ideographs apart, that do not part words by spaces."""
+
 # A later rule wins over an earlier one. U+4E00 to U+9FD5 is what jieba itself hands to its dictionary.
 _RULES = (
     (Rule.WORD, r"[\p{L}\p{N}]"),
-    (
-        Rule.UNSPACED,
-        r"(?=\p{L})[\p{scx=Hiragana}\p{scx=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}"
-        r"\p{Script=Tai_Le}\p{Script=New_Tai_Lue}\p{Script=Tai_Tham}\p{Script=Tai_Viet}\p{Script=Ahom}"
-        r"\p{Script=Javanese}\p{Script=Balinese}]",
-    ),
+    (Rule.UNSPACED, r"(?=\p{L})" + UNSPACED_SCRIPTS),
     (Rule.IDEOGRAPH, r"[[\p{Script=Han}\p{Ideographic}\p{Script=Yi}]&&[\p{L}\p{N}]]"),
     (Rule.HAN, "[\u4e00-\u9fd5]"),
     (Rule.MARK, r"\p{M}"),

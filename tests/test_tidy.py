@@ -20,6 +20,7 @@ ONLY_IMPORTERS = {
     "prometheus_client": {"streamer.metrics"},
     "opencc": {"streamer.normalisation"},
     "selectolax": {"streamer.normalisation"},
+    "trafilatura": {"streamer.main_text"},
 }
 
 LAYERS = (
@@ -28,6 +29,7 @@ LAYERS = (
     ("demo", "index_cli", "method_commands"),
     ("evaluation_report",),
     ("calibration",),
+    ("demo_changes", "demo_differences"),
     ("demo_documents", "supervisor", "backfill", "evaluation_sets", "idf", "sample"),
     ("worker", "summary", "index_export", "index_rebuild", "index_tables"),
     ("wiring", "board", "observe", "index_tools"),
@@ -47,7 +49,7 @@ LAYERS = (
     ("text",),
     ("transport",),
     ("record", "reason", "config"),
-    ("setting_values", "setting_types", "recipes"),
+    ("setting_values", "setting_types", "recipes", "main_text"),
     ("errors",),
 )
 

@@ -1,10 +1,7 @@
 """The accuracy bench: its scores by hand, its brute force against the real index, and one run over a made-up set."""
 
-import gzip
-import lzma
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +27,13 @@ from bench.scoring import (
     score,
     score_labels,
 )
+from index.bands import Banding
 from index.entry import Kind
 from streamer import config
 from streamer.fingerprint import Fingerprints
 from streamer.minhash import MinHasher
 from streamer.recipes import RECIPES
+from tests.support.written_set import written_set
 
 
 def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
@@ -90,7 +89,9 @@ def test_a_recipe_is_what_it_sets() -> None:
         assert parse(f"{recipe}-64-3").fingerprint == spelt_out
 
 
-@pytest.mark.parametrize("name", ["minhash", "minhash-256x4-k4/9-0.65", "minhash-64x8-k5/8-0.8-min20-all"])
+@pytest.mark.parametrize(
+    "name", ["minhash", "minhash-256x4-k4/9-0.65", "minhash-64x8-k5/8-0.8-min20-all", "minhash-128x8-w2-0.7"]
+)
 def test_a_minhash_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
     setting = parse(name)
     assert parse(setting.name) == setting
@@ -112,6 +113,9 @@ def test_a_full_minhash_name_says_everything() -> None:
     )
     assert (setting.distance_max, setting.insert) == (3_500, "all")
     assert parse("minhash").minhash == config.Minhash()
+    assert parse("minhash-256x4-k4/9-0.65-b7").parameters.banding == Banding(256, 4, 7, 6)
+    of_words = parse("minhash-64x8-w2-0.8").minhash
+    assert of_words == config.Minhash(bins=64, shingles="words", shingle_words=2, similarity_min=0.8)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +125,7 @@ def test_a_full_minhash_name_says_everything() -> None:
         "minhash-128",
         "minhash-128x7-k5/8-0.7",
         "minhash-128x8-k5/8-0.7-jieba",
+        "minhash-128x8-k5/8-w3-0.7",
         "words",
         "words-tf-65-3",
         "bigrams-tf-64-3",
@@ -253,39 +258,6 @@ def test_jaccard_counts_characters_of_han_and_words_of_others() -> None:
 # --- a whole run -----------------------------------------------------------------------------------------------------
 
 
-def written_set(folder: Path) -> Path:
-    """Six documents: 1 repeats 0, 3 nearly repeats 2, the last is empty; all similarities by the bench's own Jaccard."""
-    folder.mkdir()
-    base = [f"第{number}号船在清晨驶出港口，渔民们把网撒向{number * 37}米外的海面。" for number in range(40)]
-    other = [
-        f"The {word} of {place} lies open on table {row}."
-        for row, (word, place) in enumerate(product("abcdefg", "uvwxyz"))
-    ]
-    ending = "Nothing follows behind this sentence, whatever anybody hopes."
-    texts = [
-        "".join(base),
-        "".join(base),
-        " ".join(other),
-        " ".join([*other, ending]),
-        "今天下雨。" * 2,
-        "",
-    ]
-    rows = [{"id": f"d{row}", "title": "", "text": text} for row, text in enumerate(texts)]
-    (folder / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(map(orjson.dumps, rows))))
-    similar = [
-        (row, earlier, jaccard(texts[row], texts[earlier], 5)) for row in range(len(texts)) for earlier in range(row)
-    ]
-    lines = ["#every pair with Jaccard >= 0.5", "id1\tid2\tjaccard"]
-    lines += [f"d{earlier}\td{row}\t{value:.4f}" for row, earlier, value in similar if value >= 0.5]
-    (folder / "pairs.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    lines = ["#max_j", "id\tmax_j\tbest_earlier_id"]
-    for row in range(len(texts)):
-        largest = max((value for later, _, value in similar if later == row), default=0.0)
-        lines.append(f"d{row}\t{largest:.4f}\t")
-    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    return folder
-
-
 @pytest.mark.parametrize("place", ["disk", "memory"])
 def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, place: str) -> None:
     arguments = [str(written_set(tmp_path / "tiny")), "--index", place, "--insert", "both", "--json"]
@@ -309,7 +281,7 @@ def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
         done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "default"], catch_exceptions=False)
         assert done.exit_code == 0
         by_minhash, _ = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
-        assert by_minhash["setting"] == "minhash-128x8-k5/8-0.7-min8-unique"
+        assert by_minhash["setting"] == "minhash-128x8-k5/12-0.7-min8-unique"
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
 
 

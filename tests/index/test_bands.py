@@ -149,12 +149,20 @@ def test_documents_share_a_band_as_often_as_the_formula_says(similarity: float) 
 
 @pytest.mark.parametrize(
     ("bins", "similarity_min", "bands", "rows"),
-    [(128, 0.7, 25, 5), (128, 0.65, 32, 4), (128, 0.8, 18, 7), (256, 0.7, 42, 6), (64, 0.7, 16, 4), (128, 1.0, 1, 128)],
+    [(128, 0.7, 17, 5), (128, 0.65, 25, 5), (128, 0.8, 13, 7), (256, 0.7, 35, 7), (64, 0.7, 11, 4), (128, 1.0, 1, 128)],
 )
 def test_bands_follow_from_the_threshold(bins: int, similarity_min: float, bands: int, rows: int) -> None:
     assert banding_for(bins, 8, similarity_min) == Banding(bins, 8, bands, rows)
-    assert shared_probability(similarity_min, bands, rows) >= 0.98
-    assert rows == bins or shared_probability(similarity_min, bins // (rows + 1), rows + 1) < 0.98
+    assert shared_probability(similarity_min, bands, rows) >= 0.95 > shared_probability(similarity_min, bands - 1, rows)
+    assert all(
+        shared_probability(similarity_min, bins // more_rows, more_rows) < 0.95
+        for more_rows in range(rows + 1, bins + 1)
+    )
+
+
+def test_where_no_bands_do_all_of_one_row_are_taken() -> None:
+    assert shared_probability(0.04, 64, 1) < 0.95
+    assert banding_for(64, 8, 0.04) == Banding(64, 8, 64, 1)
 
 
 def test_a_similarity_survives_the_way_through_a_distance() -> None:

@@ -1,30 +1,37 @@
 """Calibration: edits that are what they say, a choice that keeps its limit, and a fragment that can be pasted."""
 
-import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.entry import Kind
+from index.parameters import Parameters
+from streamer import calibration
 from streamer.calibration import (
     EDITS,
+    SIMILARITIES_TRIED,
     Trial,
     best,
     edited,
     fragment,
     index_bytes_per_document,
+    labelled_sample,
     make_sample,
     similarity,
     trials,
 )
-from streamer.config import Settings
+from streamer.config import Settings, load
 from streamer.demo_documents import Dice, documents
-from streamer.evaluation import Scores
-from streamer.fingerprint import Fingerprinter
+from streamer.evaluation import Scores, Truth, admit, pairs_flagged
+from streamer.evaluation_report import recommendation
+from streamer.normalisation import Normaliser
 from streamer.sample import read_documents
+from streamer.scheme import parameters_for, scheme_for
+from streamer.text import normalise
 
+NORMALISER = Normaliser(Settings().fingerprint)
 TEXT = (
     "大桥的灯光在2024年亮了。渔民们驾着小船出海捕鱼！The engineers went home at 3 in the morning.\n村口有一棵老槐树。"
 )
@@ -61,22 +68,26 @@ def test_any_text_can_be_edited(text: str, edit: str, other: str, seed: int) -> 
 
 def test_similarity_is_that_of_sets_of_character_runs() -> None:
     """`abcdefg` has the runs abcde, bcdef, cdefg; `abcdefx` shares two of them: 2 of 4."""
-    assert similarity("abcdefg", "ABCDEFX") == 0.5
+    assert similarity("abcdefg", "abcdefx") == 0.5
     assert similarity("", "") == 1.0
     assert similarity("a", "") == 0.0
 
 
 def test_a_sample_is_the_same_every_time_and_judges_its_copies_exactly(news: list[tuple[str, str]]) -> None:
-    sample, again = make_sample(news), make_sample(news)
-    assert sample.copies == again.copies
-    expected = [similarity(text, copy) >= 0.8 for (_, text), copy in zip(news, sample.copies, strict=True)]
-    assert sample.copy_is_duplicate.tolist() == expected
-    assert np.mean(expected) > 0.5
+    sample, again = make_sample(news, NORMALISER), make_sample(news, NORMALISER)
+    assert sample.pairs == again.pairs
+    texts, copies = ([text for _, text in side] for side in sample.pairs)
+    assert [text for _, text in news] == texts
+    expected = [similarity(normalise(text), normalise(copy)) >= 0.8 for text, copy in zip(texts, copies, strict=True)]
+    assert sample.truth.duplicate.tolist() == expected
+    assert not sample.truth.different.any()
+    assert 0.5 < np.mean(expected) < 1.0
 
 
 def trial(distance_max: int, f1_of: tuple[int, int, int], false_of: int, bits: int = 64) -> Trial:
     true, false, missed = f1_of
-    return Trial("default", bits, distance_max, Scores(true, false, missed, false_of - false), 100.0)
+    scores = Scores(true, false, missed, false_of - false)
+    return Trial(Settings(), Parameters(bits, distance_max), scores, 100.0)
 
 
 def test_the_best_keeps_the_limit_before_all_else() -> None:
@@ -88,37 +99,120 @@ def test_the_best_keeps_the_limit_before_all_else() -> None:
 
 def test_of_equal_trials_the_cheaper_one_is_best() -> None:
     wide, near, long = trial(5, (9, 0, 1), 10), trial(3, (9, 0, 1), 10), trial(3, (9, 0, 1), 10, bits=128)
-    assert best([wide, long, near], 0) is near
+    settings = chosen("fingerprint.scheme=minhash")
+    signature = Trial(settings, parameters_for(settings, {}), Scores(9, 0, 1, 10), 100.0)
+    assert best([signature, wide, long, near], 0) is near
+    assert best([signature, trial(3, (8, 0, 2), 10)], 0) is signature
 
 
-def test_trials_count_real_decisions(news: list[tuple[str, str]]) -> None:
-    """The hits of one distance are reckoned anew, copy by copy."""
-    sample = make_sample(news)
-    tried = list(trials([Settings()], sample))
-    assert [each.distance_max for each in tried] == list(range(8))
-    texts = [text for _, text in news]
-    numbers = Fingerprinter(Settings().fingerprint).fingerprint([*texts, *sample.copies])
-    near = [int(bits) for bits in numbers.fingerprints[:, 0]]
-    kinds, count = numbers.kinds.tolist(), len(texts)
-
-    def within(one: int, other: int) -> bool:
-        apart = (near[one] ^ near[other]).bit_count()
-        limits = {Kind.NEAR: 4, Kind.EXACT: 0}
-        return kinds[one] == kinds[other] and apart <= limits.get(kinds[one], -1)
-
-    hits = sum(within(row, row + count) for row in range(count) if sample.copy_is_duplicate[row])
-    assert tried[4].scores.true_duplicates == hits > 0
-    assert tried[4].scores.true_duplicates + tried[4].scores.missed == int(sample.copy_is_duplicate.sum())
-    assert tried[7].scores.recall.value >= tried[0].scores.recall.value
-    assert tried[4].scores.false_duplicates == 0
+def test_of_equal_limits_the_one_in_the_middle_is_best() -> None:
+    limits = [trial(distance_max, (9, 0, 1), 10) for distance_max in (7, 2, 3, 5, 4)]
+    worse = [trial(distance_max, (8, 0, 2), 10) for distance_max in (0, 1, 6)]
+    assert best([*limits, *worse], 0) is limits[4]
+    assert best([*limits[:4], *worse], 0) is limits[2]
 
 
-def test_the_fragment_is_the_trial_as_settings() -> None:
-    chosen = tomllib.loads(fragment(Trial("improved-1", 128, 6, Scores(1, 0, 0, 1), 9.0)))
-    assert chosen == {"fingerprint": {"recipe": "improved-1", "bits": 128}, "index": {"distance_max": 6}}
-    assert Settings.model_validate(chosen).fingerprint.topic_length
+def chosen(*overrides: str) -> Settings:
+    return load(None, overrides, {})
 
 
-def test_the_size_of_an_index_is_measured(news: list[tuple[str, str]]) -> None:
-    prints = Fingerprinter(Settings().fingerprint).fingerprint([text for _, text in news])
-    assert 8 < index_bytes_per_document(prints, 64, 3) < 100_000
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_trials_count_real_decisions(scheme: str, news: list[tuple[str, str]]) -> None:
+    """The decisions of every limit are reckoned anew: each copy against its original, each document against the stream."""
+    sample = make_sample(news, NORMALISER)
+    tried = list(trials([chosen(f"fingerprint.scheme={scheme}")], sample))
+    assert len(tried) == (8 if scheme == "simhash" else len(SIMILARITIES_TRIED))
+    for each in tried[::3]:
+        own = scheme_for(each.settings)
+        left, right = (own.fingerprint([text for _, text in side]) for side in sample.pairs)
+        duplicates = int(sample.truth.duplicate.sum())
+        hits = int((pairs_flagged(left, right, each.parameters) & sample.truth.duplicate).sum())
+        originals = admit(left, each.parameters).originals
+        false = [
+            similarity(sample.forms[row], sample.forms[original]) < 0.5
+            for row, original in enumerate(originals)
+            if original >= 0
+        ]
+        assert (each.scores.true_duplicates, each.scores.missed) == (hits, duplicates - hits)
+        assert each.scores.false_duplicates == sum(false)
+        assert each.cpu_us_per_document > 0
+    assert tried[4].scores.true_duplicates > 0
+    rates = [each.scores.recall.value for each in tried]
+    widening = rates if scheme == "simhash" else rates[::-1]
+    assert widening[-1] >= widening[0]
+
+
+def test_labelled_pairs_count_as_they_are_labelled(news: list[tuple[str, str]]) -> None:
+    """A pair that is said to be different is a false duplicate if it is flagged."""
+    sides = ([news[0], news[1], news[2]], [news[0], news[1], news[3]])
+    truth = Truth(np.array([True, False, False]), np.array([False, True, True]))
+    sample = labelled_sample(news[:4], sides, truth, NORMALISER)
+    for scheme in ("simhash", "minhash"):
+        for each in trials([chosen(f"fingerprint.scheme={scheme}")], sample):
+            assert (each.scores.true_duplicates, each.scores.false_duplicates, each.scores.missed) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_what_the_settings_take_off_is_no_likeness_and_no_difference(scheme: str) -> None:
+    """Two articles in one page's mark-up are different, one article in both ways of writing is the same."""
+    one = "许多道路被倒下的树木阻断，居民自发清理，工程师们修了十一个星期，镇上的人说，谁也不知道一共花了多少钱。" * 2
+    same = one.translate(str.maketrans("许树断师们个镇说谁钱", "許樹斷師們個鎮說誰錢"))
+    other = (
+        "大桥的灯光今晚重新亮起，孩子们数着倒影里的灯，渔民驾着小船出海捕鱼，村口有一棵老槐树，树下坐着许多老人。" * 2
+    )
+    wide = "".join(f"<div class='column number-{number}'>" for number in range(40))
+    page = [("", f"{wide}<p>{text}</p>") for text in (one, same, other)]
+    own = chosen(f"fingerprint.scheme={scheme}", "fingerprint.markup=html", "fingerprint.simplify=true")
+    sample = make_sample(page, Normaliser(own.fingerprint))
+    assert [text.strip() for _, text in sample.documents] == [one, same, other]
+    assert similarity(sample.forms[0], sample.forms[1]) > 0.9
+    assert similarity(sample.forms[0], sample.forms[2]) < 0.1
+    assert all(each.scores.false_duplicates == 0 for each in trials([own], sample))
+    assert "markup" in fragment(own)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("fingerprint.recipe=improved-1", "fingerprint.bits=128", "index.distance_max=6"),
+        ("fingerprint.recipe=improved-2", "fingerprint.title_factor=1", "fingerprint.markup=html"),
+        ("fingerprint.scheme=minhash", "minhash.similarity_min=0.85"),
+        ("fingerprint.scheme=minhash", "minhash.bins=256", "minhash.bin_bits=4", "fingerprint.simplify=true"),
+        ("fingerprint.scheme=minhash", "minhash.features_min=3"),
+    ],
+)
+def test_the_fragment_gives_the_same_fingerprints_and_limits_when_pasted(
+    overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    recommended = chosen(*overrides)
+    file = tmp_path / "streamer.toml"
+    file.write_text(fragment(recommended), encoding="utf-8")
+    pasted = load(file, (), {})
+    assert scheme_for(pasted).stamp() == scheme_for(recommended).stamp()
+    assert parameters_for(pasted, {}) == parameters_for(recommended, {})
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_the_size_of_an_index_is_measured(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "INDEX_DOCUMENTS", 2_000)
+    parameters = parameters_for(chosen(f"fingerprint.scheme={scheme}"), {})
+    assert parameters.bits / 8 < index_bytes_per_document(parameters) < 10_000
+
+
+def test_the_recommendation_says_what_it_stands_on_and_what_it_costs(
+    news: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "INDEX_DOCUMENTS", 2_000)
+    tried = list(trials([chosen(), chosen("fingerprint.scheme=minhash")], make_sample(news[:60], NORMALISER)))
+    for number, taken in enumerate((tried[0], tried[-1])):
+        told = "\n".join(recommendation(tried, taken, 60, None, 100.0))
+        assert "nobody labelled any" in told
+        assert ["simhash, default, 64 bits", "minhash, 128 bins of 8 bits"][number] in told.split("The best of")[0]
+        assert told.count("bytes a document") == told.count("microseconds") == 2
+        assert "Nothing tried" not in told
+    labelled = "\n".join(recommendation(tried, tried[0], 60, Path("pairs.jsonl"), 100.0))
+    assert "labelled pairs of pairs.jsonl" in labelled
+    assert "nobody" not in labelled
+    loose = trial(7, (9, 1, 0), 10)
+    assert "this has 100,000, the fewest" in "\n".join(recommendation([loose], loose, 60, None, 100.0))

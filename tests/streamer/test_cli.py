@@ -189,14 +189,36 @@ def test_a_set_is_evaluated_and_drawn(tmp_path: Path) -> None:
     assert streamer("evaluate", "nowhere", cwd=tmp_path).returncode == os.EX_NOINPUT
 
 
-@pytest.mark.parametrize("command", [("evaluate", "nowhere"), ("calibrate", "nowhere.jsonl")])
-def test_commands_that_measure_distances_refuse_the_scheme_that_has_none(
-    command: tuple[str, ...], tmp_path: Path
-) -> None:
-    done = streamer("--set", "fingerprint.scheme=minhash", *command, cwd=tmp_path)
-    assert done.returncode == os.EX_CONFIG
-    assert "fingerprint.scheme" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_settings_of_both_schemes_stand_side_by_side(tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(60))
+    rows = [{"a": long, "b": long.upper(), "label": True}, {"a": long, "b": long[::-1], "label": False}]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    done = streamer(
+        "evaluate", "pairs.jsonl", "--try", "fingerprint.scheme=minhash", "--picture", "p.html", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "distance ≤ 4 of 64" in done.stdout
+    assert "similarity ≥ 0.7" in done.stdout
+    assert done.stdout.count("1.0000 (0.207-1.000)") == 4
+    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 2
+
+
+def test_a_scheme_and_a_threshold_are_recommended_from_labelled_pairs(news: Path, tmp_path: Path) -> None:
+    texts = [json.loads(line)["text"] for line in news.read_bytes().splitlines()[:40] if b'"en-' in line]
+    rows = [{"a": text, "b": text + " The end.", "label": True} for text in texts[:5]]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    done = streamer("calibrate", "news.jsonl", "--pairs", "pairs.jsonl", "--scheme", "minhash", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "advised.toml").write_text(done.stdout, encoding="utf-8")
+    shown = streamer("--config", "advised.toml", "config", "show", cwd=tmp_path)
+    assert 'scheme = "minhash"' in shown.stdout
+    assert "labelled pairs of pairs.jsonl" in done.stdout
+    assert "simhash" not in done.stdout + done.stderr
+    (tmp_path / "none.jsonl").write_text('{"a": "x", "b": "y", "label": false}', encoding="utf-8")
+    refused = streamer("calibrate", "--pairs", "none.jsonl", cwd=tmp_path)
+    assert refused.returncode == os.EX_NOINPUT
+    assert "no pair is labelled as a duplicate" in refused.stderr
+    assert streamer("calibrate", cwd=tmp_path).returncode == 2
 
 
 def test_the_other_scheme_filters_resumes_and_names_similarities(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from rich.console import Console
 
 from streamer import demo as module
 from streamer.config import Decode, Index, Settings
-from streamer.demo import EXIT_INTERRUPTED, examples, render, run_demo, score, write_documents
+from streamer.demo import DIFFERENCES_SHOWN, EXIT_INTERRUPTED, examples, render, run_demo, score, write_documents
+from streamer.demo_changes import compare
+from streamer.demo_differences import COPY, OTHER, Difference, differences, shown_first
 from streamer.demo_documents import COUNT_MIN, EDITS, documents, truth
 from streamer.errors import InputChanged, InputUnreadable
 from streamer.summary import Totals
@@ -70,8 +72,8 @@ def filtered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return directory, shown(directory, Settings())
 
 
-def verdicts(directory: Path) -> list[dict[str, str]]:
-    return [orjson.loads(line) for line in (directory / "out" / "verdicts.jsonl").read_bytes().splitlines()]
+def verdicts(directory: Path, out: str = "out") -> list[dict[str, str]]:
+    return [orjson.loads(line) for line in (directory / out / "verdicts.jsonl").read_bytes().splitlines()]
 
 
 def test_the_documents_are_the_same_on_every_machine() -> None:
@@ -160,7 +162,10 @@ def test_the_shipped_settings_find_every_copy_that_normalises_to_its_article_and
     assert reached.copies == dict.fromkeys(EDITS, 30)
     assert all(reached.found[edit] == 30 for edit in UNTOUCHED)
     assert reached.found.total() >= FOUND_MIN
-    assert f"{reached.found.total()} of 240 copies were found" in filtered[1]
+    minhash = score(filtered[0] / "out-minhash")
+    assert minhash.wrong == []
+    assert minhash.found.total() > reached.found.total()
+    assert re.search(rf"all copies +{reached.found.total()} of 240 +{minhash.found.total()} of 240\b", filtered[1])
 
 
 def test_every_verdict_occurs_and_every_document_has_one(filtered: tuple[Path, str]) -> None:
@@ -174,19 +179,19 @@ def test_every_verdict_occurs_and_every_document_has_one(filtered: tuple[Path, s
 
 def test_a_second_run_changes_nothing_says_so_and_shows_the_same_examples(filtered: tuple[Path, str]) -> None:
     directory, first = filtered
-    outputs = {path: path.read_bytes() for path in (directory / "out").glob("*.jsonl")}
-    assert len(outputs) == 4
+    outputs = {path: path.read_bytes() for path in directory.glob("**/*.jsonl")}
+    assert len(outputs) == 4 + 4 + 2
     second = shown(directory, Settings())
-    assert {path: path.read_bytes() for path in (directory / "out").glob("*.jsonl")} == outputs
+    assert {path: path.read_bytes() for path in directory.glob("**/*.jsonl")} == outputs
     assert "already decided" in second
     assert "already decided" not in first
-    tail = "copies were found"
+    tail = "copies found"
     assert second[second.index(tail) :] == first[first.index(tail) :]
 
 
 def test_the_demo_minds_no_field_names_and_no_index_of_the_settings(tmp_path: Path) -> None:
     own = Settings(decode=Decode(text="/body"), index=Index(directory=tmp_path / "elsewhere"))
-    assert "of 240 copies were found" in shown(tmp_path / "demo", own)
+    assert "of 240" in shown(tmp_path / "demo", own)
     assert score(tmp_path / "demo" / "out").found.total() >= FOUND_MIN
     assert not (tmp_path / "elsewhere").exists()
 
@@ -224,6 +229,72 @@ def test_the_examples_differ_from_their_originals_in_other_ways_and_in_both_lang
     for example in found:
         assert example.id in screen
         assert re.search(r"\[-.+-\]|\{\+.+\+\}", render(example).plain)
+
+
+def test_the_pairs_on_which_the_schemes_differ_are_told_with_both_answers_and_the_truth(
+    filtered: tuple[Path, str],
+) -> None:
+    """Held against the verdicts, one by one; whoever calls a pair a duplicate gave the same figure in the verdict."""
+    directory, screen = filtered
+    told = [orjson.loads(line) for line in (directory / "differences.jsonl").read_bytes().splitlines()]
+    simhash, minhash = verdicts(directory), verdicts(directory, "out-minhash")
+    flagged = [
+        (one["verdict"] == "duplicate", other["verdict"] == "duplicate")
+        for one, other in zip(simhash, minhash, strict=True)
+    ]
+    differing = [row for row, (one, other) in enumerate(flagged) if one != other]
+    assert [each["id"] for each in told] == [simhash[row]["id"] for row in differing] != []
+    for each, row in zip(told, differing, strict=True):
+        assert (each["simhash"], each["minhash"]) == flagged[row]
+        if each["simhash"]:
+            assert (each["original"], each["distance"]) == (simhash[row]["original"], simhash[row]["distance"])
+            assert each["similarity"] < 0.7
+        else:
+            assert (each["original"], each["similarity"]) == (minhash[row]["original"], minhash[row]["similarity"])
+            assert each["distance"] > Index().distance_max
+        assert each["truth"] == COPY
+    assert f"differ on {len(told)} documents" in screen
+    rows = [line for line in screen.splitlines() if re.search(r"(unique|duplicate), \d+ bits? ", line)]
+    assert len(rows) == DIFFERENCES_SHOWN
+
+
+def test_each_scheme_may_be_the_one_that_says_duplicate_and_texts_may_be_too_short() -> None:
+    articles = list(ARTICLES)
+    known = {article: ("", ARTICLES[article]) for article in articles[:2]}
+    known |= {"en-0001-copy-1-typo": ("", "too short"), "en-0001": ("", "short as well")}
+
+    def line(identity: str, original: str | None) -> dict[str, str | None]:
+        return {"id": identity, "verdict": "duplicate" if original else "unique", "original": original}
+
+    simhash = [line(articles[0], articles[1]), line(articles[1], None), line("en-0001-copy-1-typo", None)]
+    minhash = [line(articles[0], None), line(articles[1], None), line("en-0001-copy-1-typo", "en-0001")]
+    one, other = differences(simhash, minhash, known, Settings())
+    assert (one.simhash, one.minhash, one.truth) == (True, False, OTHER)
+    assert one.distance is not None
+    assert one.similarity is not None
+    assert (other.simhash, other.minhash, other.distance, other.truth) == (False, True, None, COPY)
+    assert other.said()[0] == "unique, too short"
+    assert other.said()[1].startswith("duplicate, ")
+    assert differences(minhash[1:2], simhash[1:2], known, Settings()) == []
+
+
+def test_distances_are_those_of_the_verdicts_when_titles_count_too(tmp_path: Path) -> None:
+    own = Settings.model_validate({"fingerprint": {"title_factor": 5}})
+    run_demo(tmp_path, console(), own)
+    told = [orjson.loads(line) for line in (tmp_path / "differences.jsonl").read_bytes().splitlines()]
+    assert told
+    assert all((each["distance"] <= own.index.distance_max) == each["simhash"] for each in told)
+
+
+def test_wrong_matches_are_shown_first_and_then_every_kind_in_turn() -> None:
+    def difference(identity: str, original: str, truth: str) -> Difference:
+        return Difference(identity, original, False, True, 5, 0.8, truth)
+
+    typos = [difference(f"zh-000{number}-copy-1-typo", f"zh-000{number}", COPY) for number in range(1, 6)]
+    moved, wrong = difference("en-0001-copy-1-moved", "en-0001", COPY), difference("en-0002", "en-0001", OTHER)
+    again = difference("zh-0009-copy-2-typo", "zh-0009-copy-1-same", COPY)
+    assert shown_first([again, *typos, moved, wrong], 4) == [wrong, typos[0], moved, typos[1]]
+    assert shown_first([moved], 4) == [moved]
 
 
 def judged(tmp_path: Path, pairs: list[tuple[str, str]], rows: list[dict[str, object]] | None = None) -> Path:
@@ -280,7 +351,7 @@ few_words = st.lists(word, min_size=1, max_size=6).map(" ".join)
 @settings(max_examples=60, deadline=None)
 @given(few_words, few_words)
 def test_a_difference_that_hides_nothing_gives_both_texts_back(before: str, after: str) -> None:
-    pieces, hidden = module._compare(before, after)
+    pieces, hidden = compare(before, after)
     assume(pieces and not hidden)
     old = " ".join(piece.text for piece in pieces if piece.kind != "added")
     new = " ".join(piece.text for piece in pieces if piece.kind != "removed")

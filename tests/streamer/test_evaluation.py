@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,15 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index.bands import pack_bins, signature_distances
 from index.entry import Kind
-from streamer.config import Fingerprint
+from index.parameters import Parameters
+from streamer.config import load
 from streamer.errors import InputUnreadable
 from streamer.evaluation import (
     Scores,
     Truth,
+    admit,
     bootstrap_f1,
-    nearest_earlier,
+    nearest_distances,
     pair_distances,
+    pairs_flagged,
     score,
     truth_of_labels,
     truth_of_similarities,
@@ -29,10 +34,15 @@ from streamer.evaluation import (
     wilson,
 )
 from streamer.evaluation_report import Evaluation, page
-from streamer.evaluation_sets import read_set
-from streamer.fingerprint import Fingerprinter, Fingerprints
+from streamer.evaluation_sets import EvaluationSet, read_set
+from streamer.fingerprint import Fingerprints
+from streamer.scheme import Scheme, parameters_for, scheme_for
 
 TEXT = "the lights of the bridge over the river are on tonight and nobody in the old town seems to know for how long"
+
+
+SIMHASH = Parameters(64, 3, "all")
+MINHASH = parameters_for(load(None, ["fingerprint.scheme=minhash", "index.insert=all"], {}), {})
 
 
 def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
@@ -43,9 +53,9 @@ def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerpr
 # --- scores and intervals --------------------------------------------------------------------------------------------
 
 
-def test_scores_are_counts_of_what_is_within_the_distance() -> None:
+def test_scores_are_counts_of_decisions_with_the_grey_left_out() -> None:
     truth = Truth(np.array([1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 1, 1, 0], np.bool_))
-    scores = score(np.array([3, 4, 2, 65, 0]), truth, 3)
+    scores = score(np.array([True, False, True, False, True]), truth)
     assert scores == Scores(true_duplicates=1, false_duplicates=1, missed=1, true_uniques=1)
     assert (scores.precision.value, scores.recall.value, scores.f1.value) == (0.5, 0.5, 0.5)
     assert scores.false_per_million == 500_000
@@ -85,26 +95,88 @@ def test_nothing_to_score_says_so_by_its_interval() -> None:
     assert bootstrap_f1(Scores(0, 0, 1, 9)).value == 0.0
 
 
-# --- distances -------------------------------------------------------------------------------------------------------
+# --- distances and decisions -----------------------------------------------------------------------------------------
+
+KINDS = st.sampled_from([Kind.NEAR, Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE])
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 600), st.integers(1, 2), st.integers(0, 2**32))
-def test_the_nearest_earlier_document_is_that_of_brute_force(count: int, lanes: int, seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    numbers = generator.integers(0, 4, (count, lanes), dtype=np.uint64)
-    numbers[generator.random(count) < 0.1] = 2**64 - 1
-    kinds = generator.choice([Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE, Kind.DEAD_LETTER], count)
-    prints = prints_of(numbers, kinds.tolist())
-    distances, rows = nearest_earlier(prints)
-    for row in range(0, count, 7):
-        options = []
-        for earlier in range(row):
-            apart = sum(int(bits).bit_count() for bits in numbers[row] ^ numbers[earlier])
-            if kinds[row] == kinds[earlier] and (kinds[row] == Kind.NEAR or (kinds[row] == Kind.EXACT and apart == 0)):
-                options.append((apart, earlier))
-        expected = min(options, default=(unreachable(prints), -1))
-        assert (distances[row], rows[row]) == expected
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[Fingerprints, Parameters]:
+    """Fingerprints of either scheme, crowded enough that some are near each other."""
+    parameters = draw(st.sampled_from([SIMHASH, Parameters(128, 7, "all"), MINHASH]))
+    kinds = draw(st.lists(KINDS, max_size=40))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    few = random.integers(0, 2**64, (4, parameters.words), np.uint64)
+    numbers = few[random.integers(0, 4, len(kinds))]
+    flips = random.integers(0, 2, (len(kinds), parameters.words), np.uint64) << np.uint64(int(random.integers(0, 64)))
+    return prints_of(numbers ^ flips, kinds), parameters
+
+
+def apart(prints: Fingerprints, one: int, other: int, parameters: Parameters) -> int:
+    """The definition, pair by pair."""
+    left, right = prints.fingerprints[one], prints.fingerprints[other]
+    kinds = prints.kinds[one], prints.kinds[other]
+    if kinds == (Kind.EXACT, Kind.EXACT) and (left == right).all():
+        return 0
+    if kinds != (Kind.NEAR, Kind.NEAR):
+        return unreachable(parameters)
+    if parameters.banding is None:
+        return sum(int(bits).bit_count() for bits in left ^ right)
+    return int(signature_distances(left[None], right[None], parameters.banding.bin_bits)[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches())
+def test_the_nearest_earlier_document_is_that_of_brute_force(batch: tuple[Fingerprints, Parameters]) -> None:
+    prints, parameters = batch
+    expected = [
+        min((apart(prints, row, earlier, parameters) for earlier in range(row)), default=unreachable(parameters))
+        for row in range(len(prints))
+    ]
+    assert nearest_distances(prints, parameters).tolist() == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(batches())
+def test_a_stream_is_decided_as_brute_force_decides_it(batch: tuple[Fingerprints, Parameters]) -> None:
+    """With bands a near document may be missed; here near ones differ in eight bins of 128 at most."""
+    prints, parameters = batch
+    flagged = admit(prints, parameters).originals >= 0
+    assert flagged.tolist() == (nearest_distances(prints, parameters) <= parameters.distance_max).tolist()
+
+
+@pytest.mark.parametrize("parameters", [SIMHASH, MINHASH])
+def test_pairs_are_flagged_as_an_index_of_one_document_flags_them(parameters: Parameters) -> None:
+    random = np.random.default_rng(5)
+    count = 60
+    left = random.integers(1, 2**64, (count, parameters.words), np.uint64)
+    right = left.copy()
+    for row in range(count):
+        # Row by row more words of the signature, or bits of the fingerprint, are others.
+        if parameters.banding is None:
+            right[row, 0] ^= np.uint64(2 ** (row // 4) - 1)
+        else:
+            right[row, : row * parameters.words // count] = random.integers(1, 2**63)
+    kinds = [Kind.EXACT if row % 10 == 1 else Kind.NEAR for row in range(count)]
+    one, other = prints_of(left, kinds), prints_of(right, kinds)
+    expected = []
+    for row in range(count):
+        both = prints_of(np.stack([left[row], right[row]]), [kinds[row]] * 2)
+        expected.append(bool(admit(both, parameters).originals[1] == 0))
+    assert pairs_flagged(one, other, parameters).tolist() == expected
+    assert 0 < sum(expected) < count
+
+
+def test_similar_signatures_that_share_no_band_are_near_and_yet_not_flagged() -> None:
+    """One other value in each band, which is no more than the threshold allows, and nothing to be found by."""
+    assert MINHASH.banding is not None
+    left = np.arange(1, 129, dtype=np.uint8)[None]
+    right = left.copy()
+    right[0, np.arange(MINHASH.banding.bands) * MINHASH.banding.rows] = 200
+    one, other = (prints_of(pack_bins(values, 8), [Kind.NEAR]) for values in (left, right))
+    assert pair_distances(one, other, MINHASH)[0] < MINHASH.distance_max
+    assert not pairs_flagged(one, other, MINHASH)[0]
+    assert pairs_flagged(one, one, MINHASH)[0]
 
 
 def test_pairs_of_different_kinds_are_out_of_reach() -> None:
@@ -112,7 +184,18 @@ def test_pairs_of_different_kinds_are_out_of_reach() -> None:
     left = prints_of(numbers, [Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.EXACT, Kind.UNDECIDABLE])
     others = np.array([[6], [5], [5], [4], [5]], np.uint64)
     right = prints_of(others, [Kind.NEAR, Kind.EXACT, Kind.EXACT, Kind.EXACT, Kind.UNDECIDABLE])
-    assert pair_distances(left, right).tolist() == [2, 65, 0, 65, 65]
+    assert pair_distances(left, right, SIMHASH).tolist() == [2, 65, 0, 65, 65]
+    assert pairs_flagged(left, right, SIMHASH).tolist() == [True, False, True, False, False]
+
+
+def test_deciding_costs_disk_and_time_and_names_originals() -> None:
+    numbers = np.random.default_rng(3).integers(0, 2**64, (2_500, 1), np.uint64)
+    numbers[2_400] = numbers[7]
+    admitted = admit(prints_of(numbers, [Kind.NEAR] * 2_500), SIMHASH)
+    assert np.flatnonzero(admitted.originals >= 0).tolist() == [2_400]
+    assert admitted.originals[2_400] == 7
+    assert 8 < admitted.bytes_per_document < 10_000
+    assert admitted.cpu_seconds > 0
 
 
 # --- truth and sets --------------------------------------------------------------------------------------------------
@@ -123,9 +206,9 @@ def test_the_grey_is_neither() -> None:
     assert truth.duplicate.tolist() == [True, True, False, False, False, False]
     assert truth.different.tolist() == [False, False, False, False, True, True]
     assert truth_of_similarities(np.array([0.85, 0.6, 0.0]), 0.8).different.tolist() == [False, True, True]
-    labelled = truth_of_labels(["dup", "2", "3", "1", "unknown", "0.5", "neg"])
-    assert labelled.duplicate.tolist() == [True] * 3 + [False] * 4
-    assert labelled.different.tolist() == [False] * 5 + [True] * 2
+    labelled = truth_of_labels(["dup", "true", "2", "3", "1", "unknown", "0.5", "neg", "false"])
+    assert labelled.duplicate.tolist() == [True] * 4 + [False] * 5
+    assert labelled.different.tolist() == [False] * 6 + [True] * 3
 
 
 def write_lines(file: Path, rows: Sequence[dict[str, object]]) -> None:
@@ -143,37 +226,56 @@ def stream(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def fingerprinter() -> Fingerprinter:
-    return Fingerprinter(Fingerprint(features_min=1))
+@pytest.fixture(params=["simhash", "minhash"])
+def chosen(request: pytest.FixtureRequest) -> tuple[Scheme, Parameters]:
+    """What makes fingerprints and compares them, with every text long enough."""
+    least = ["fingerprint.features_min=1", "minhash.features_min=1"]
+    own = load(None, [f"fingerprint.scheme={request.param}", "index.insert=all", *least], {})
+    return scheme_for(own), parameters_for(own, {})
 
 
-def test_a_stream_is_held_against_its_truth(stream: Path, fingerprinter: Fingerprinter) -> None:
+def judged(found: EvaluationSet, chosen: tuple[Scheme, Parameters]) -> Scores:
+    scheme, parameters = chosen
+    prints = found.fingerprint(scheme)
+    flagged = prints.flagged(parameters)
+    assert ((prints.distances(parameters) <= parameters.distance_max) == flagged).all()
+    return score(flagged, found.truth)
+
+
+def test_a_stream_is_held_against_its_truth(stream: Path, chosen: tuple[Scheme, Parameters]) -> None:
     found = read_set(stream)
     assert (found.name, found.others, found.floor) == ("stream", None, 0.3)
-    assert score(found.distances(fingerprinter), found.truth, 3) == Scores(1, 0, 0, 2)
+    assert judged(found, chosen) == Scores(1, 0, 0, 2)
+
+
+PAIRS = [{"a": TEXT, "b": TEXT, "label": 3}, {"a": TEXT, "b": TEXT, "label": 0.5}, {"a": TEXT, "b": "x", "label": 2.0}]
 
 
 def test_labelled_pairs_and_variants_are_held_against_their_labels(
-    tmp_path: Path, fingerprinter: Fingerprinter
+    tmp_path: Path, chosen: tuple[Scheme, Parameters]
 ) -> None:
     pairs, variants = tmp_path / "pairs", tmp_path / "variants"
     pairs.mkdir()
     variants.mkdir()
-    write_lines(
-        pairs / "pairs.jsonl.xz",
-        [{"a": TEXT, "b": TEXT, "label": 3}, {"a": TEXT, "b": TEXT, "label": 0.5}, {"a": TEXT, "b": "x", "label": 2.0}],
-    )
+    write_lines(pairs / "pairs.jsonl.xz", PAIRS)
     rows = [("base", "base", TEXT), ("same", "dup", TEXT + "."), ("other", "neg", TEXT[::-1]), ("some", "grey", TEXT)]
     write_lines(
         variants / "docs.jsonl.xz",
         [{"base": 7, "op": op, "label": label, "text": text} for op, label, text in rows],
     )
-    judged = [read_set(folder) for folder in (pairs, variants)]
-    assert [score(each.distances(fingerprinter), each.truth, 3) for each in judged] == [
-        Scores(1, 1, 1, 0),
-        Scores(1, 0, 0, 1),
-    ]
+    assert judged(read_set(pairs), chosen) == Scores(1, 1, 1, 0)
+    assert judged(read_set(variants), chosen) == Scores(1, 0, 0, 1)
+
+
+def test_pairs_may_stand_in_a_file_by_themselves(tmp_path: Path, chosen: tuple[Scheme, Parameters]) -> None:
+    file = tmp_path / "pairs.jsonl"
+    yes_and_no = [{"a": TEXT, "b": TEXT, "label": True}, {"a": TEXT, "b": "x", "label": False}]
+    file.write_bytes(b"\n".join(map(orjson.dumps, [*PAIRS, *yes_and_no])) + b"\n\n")
+    assert judged(read_set(file), chosen) == Scores(2, 1, 1, 1)
+    for line in (b"no pair", b'{"a": "x", "label": true}', b'{"a": "x", "b": 3, "label": true}', b"7"):
+        file.write_bytes(line)
+        with pytest.raises(InputUnreadable, match="labelled pairs"):
+            read_set(file)
 
 
 def test_a_folder_that_is_no_set_is_named(tmp_path: Path) -> None:
@@ -217,7 +319,9 @@ class Bars(HTMLParser):
 def test_the_page_has_a_bar_for_every_distance_that_occurs() -> None:
     truth = Truth(np.array([1, 1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 0, 1, 1, 0], np.bool_))
     distances = np.array([0, 0, 7, 31, 65, 9])
-    evaluation = Evaluation("a <set>", "in & force", 64, 3, distances, truth, score(distances, truth, 3), 9.0, False)
+    evaluation = Evaluation(
+        "a <set>", "in & force", SIMHASH, distances, truth, score(distances <= 3, truth), 9.0, False
+    )
     drawn = page([evaluation])
     assert "a &lt;set&gt;: in &amp; force" in drawn
     bars = Bars()
@@ -227,4 +331,38 @@ def test_the_page_has_a_bar_for_every_distance_that_occurs() -> None:
         "duplicates, 0 bits: 0.6667",
         "duplicates, 7 bits: 0.3333",
         "different, 31 bits: 0.5000",
+    ]
+
+
+def test_similarities_stand_from_one_down_with_the_threshold_between_two_bars() -> None:
+    """.7 counts as a duplicate and stands left of the border, what is a little less similar right of it."""
+    truth = Truth(np.array([1, 1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 0, 1, 1, 1], np.bool_))
+    distances = np.array([0, 3_000, 3_001, 10_000, 10_001, 9_000])
+    evaluation = Evaluation("s", "t", MINHASH, distances, truth, score(distances <= 3_000, truth), 9.0, False)
+    drawn = page([evaluation])
+    bars = Bars()
+    bars.feed(drawn)
+    assert bars.titles == [
+        "duplicates, similarity 1.00 to 0.98: 0.3333",
+        "duplicates, similarity 0.72 to 0.70: 0.3333",
+        "duplicates, similarity 0.70 to 0.68: 0.3333",
+        "different, similarity 0.12 to 0.10: 0.3333",
+        "different, similarity 0.02 to 0.00: 0.3333",
+    ]
+    assert "similarity ≥ 0.7" in drawn
+    border = re.search(r"M([0-9.]+) 14V", drawn)
+    edges = [float(x) for x in re.findall(r"<rect x='([0-9.]+)'", drawn)]
+    assert border is not None
+    assert edges[1] < float(border[1]) < edges[2]
+
+
+def test_figures_name_the_limit_of_their_own_scheme_only() -> None:
+    truth = Truth(np.ones(1, np.bool_), np.zeros(1, np.bool_))
+    told = [
+        Evaluation("s", "t", parameters, None, truth, Scores(1, 0, 0, 0), 9.0, False).as_json()
+        for parameters in (SIMHASH, MINHASH)
+    ]
+    assert [(each["scheme"], each["distance_max"], each["similarity_min"]) for each in told] == [
+        ("simhash", 3, None),
+        ("minhash", None, 0.7),
     ]

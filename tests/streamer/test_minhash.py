@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.bands import pack_bins, signature_distances, unpack_bins
 from index.entry import Kind
-from streamer import config, fingerprint
+from streamer import config, features, fingerprint
 from streamer.fingerprint import hash_text
 from streamer.minhash import NOTHING, MinHasher, bin_values, smallest
 from streamer.reason import Reason
@@ -17,6 +18,7 @@ from streamer.shingles import Shingles, shingle_characters
 from streamer.text import fold, normalise
 from tests.support.pinned_signatures import PINNED, TEXTS
 
+MASK = 2**64 - 1
 ALPHABET = "清晨的雾气还没有散去渔民们已经驾着小船出海捕鱼了abcdefghijklmnop"
 
 
@@ -24,11 +26,30 @@ def hasher(**changes: Any) -> MinHasher:
     return MinHasher(config.Minhash(**changes))
 
 
+def word_shingles_by_definition(text: str, size: int) -> list[int]:
+    """The hashes of the runs of words of one text."""
+    words = features.words([text], "rjieba", 1)[0]
+    hashes = []
+    for begin in range(max(len(words) - size + 1, min(len(words), 1))):
+        chain = 0
+        for word in words[begin : begin + size]:
+            chain = (chain + xxhash.xxh3_64_intdigest(word.encode()) + 0x9E3779B97F4A7C15) & MASK
+            chain = ((chain ^ (chain >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+            chain = ((chain ^ (chain >> 27)) * 0x94D049BB133111EB) & MASK
+            chain ^= chain >> 31
+        hashes.append(chain)
+    return hashes
+
+
 def by_definition(text: str, chosen: config.Minhash) -> list[int]:
     """The bins of one text, shingle by shingle."""
-    found = shingle_characters(fold([text]), chosen.shingle_characters_wide, chosen.shingle_characters_narrow)
+    if chosen.shingles == "words":
+        hashes = word_shingles_by_definition(text, chosen.shingle_words)
+    else:
+        found = shingle_characters(fold([text]), chosen.shingle_characters_wide, chosen.shingle_characters_narrow)
+        hashes = found.hashes.tolist()
     smallest_of: dict[int, int] = {}
-    for value in found.hashes.tolist():
+    for value in hashes:
         place = value * chosen.bins >> 64
         smallest_of[place] = min(value, smallest_of.get(place, value))
     count = 2**chosen.bin_bits - 1
@@ -72,10 +93,52 @@ def test_signatures_are_those_of_the_definition(bins: Any, bin_bits: Any, texts:
     assert found.feature_counts.tolist() == [bins - values.count(0) for values in expected]
 
 
-def test_signatures_stay_what_they_are() -> None:
+@settings(max_examples=30, deadline=None)
+@given(
+    texts=st.lists(st.text(ALPHABET + " ，.'ไทยกำひらカ한국어é", max_size=200), max_size=5),
+    size=st.sampled_from([1, 2, 3, 7]),
+)
+def test_signatures_of_words_are_those_of_the_definition(texts: list[str], size: int) -> None:
+    chosen = config.Minhash(shingles="words", shingle_words=size, features_min=1)
+    found = MinHasher(chosen).fingerprint(texts)
+    assert unpack_bins(found.fingerprints, 8).tolist() == [by_definition(text, chosen) for text in texts]
+
+
+def test_words_are_the_same_ones_however_they_are_spaced_and_written() -> None:
+    forms = ["Rain over the HARBOUR city，渔民们出海捕鱼", "rain, over\nthe harbour ｃｉｔｙ! 渔民们 出海捕鱼"]
+    one, other = hasher(shingles="words", features_min=1).fingerprint(forms).fingerprints
+    assert (one == other).all()
+    glued = ["rainoverthe harbour city 渔民们出海捕鱼", forms[0]]
+    words = hasher(shingles="words", features_min=1).fingerprint(glued).fingerprints
+    assert (words[0] != words[1]).any()
+
+
+def test_a_changed_word_costs_as_many_shingles_as_a_shingle_has_words() -> None:
+    words = [f"word{number}" for number in range(40)]
+    changed = [*words[:20], "other", *words[21:]]
+    for size in (1, 2, 3, 5):
+        count = 40 - size + 1
+        one, other = (
+            np.array(word_shingles_by_definition(" ".join(some), size), np.uint64) for some in (words, changed)
+        )
+        shared = len(np.intersect1d(one, other))
+        assert shared == count - size
+        found = hasher(bins=256, shingles="words", shingle_words=size).fingerprint([" ".join(words), " ".join(changed)])
+        assert abs(estimates(*found.fingerprints[:, None]).item() - shared / (2 * count - shared)) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("shipped", {}),
+        ("narrow shingles of 8", {"shingle_characters_narrow": 8}),
+        ("words", {"shingles": "words"}),
+    ],
+)
+def test_signatures_stay_what_they_are(name: str, changes: dict[str, Any]) -> None:
     """Changed on purpose only, with FORMAT_VERSION: an index on disk holds signatures of the old kind."""
-    found = hasher(features_min=1).fingerprint(TEXTS)
-    assert [row.tobytes().hex() for row in found.fingerprints.astype("<u8")] == PINNED
+    found = hasher(features_min=1, **changes).fingerprint(TEXTS)
+    assert [row.tobytes().hex() for row in found.fingerprints.astype("<u8")] == PINNED[name]
 
 
 def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,18 +198,20 @@ def test_near_texts_are_similar_and_others_are_not() -> None:
 
 
 def test_every_setting_that_changes_a_signature_changes_the_stamp() -> None:
-    others: dict[str, Any] = {
-        "shingle_characters_wide": 4,
-        "shingle_characters_narrow": 7,
-        "bins": 64,
-        "bin_bits": 4,
-        "features_min": 2,
+    always: dict[str, Any] = {"bins": 64, "bin_bits": 4, "features_min": 2}
+    of_kind: dict[str, dict[str, Any]] = {
+        "characters": {"shingle_characters_wide": 4, "shingle_characters_narrow": 7},
+        "words": {"shingle_words": 2},
     }
     # The threshold changes no signature; the index stamps it as its own distance_max and bands.
-    assert set(others) | {"similarity_min"} == set(config.Minhash.model_fields)
-    stamp = hasher().stamp()
-    assert stamp == hasher(similarity_min=0.9).stamp()
-    for name, value in others.items():
-        changed = hasher(**{name: value}).stamp()
-        assert changed != stamp, name
-        assert changed.keys() == stamp.keys()
+    known = {"similarity_min", "shingles", *always, *of_kind["characters"], *of_kind["words"]}
+    assert known == set(config.Minhash.model_fields)
+    assert hasher(shingles="characters").stamp() != hasher(shingles="words").stamp()
+    for kind, other in (("characters", "words"), ("words", "characters")):
+        stamp = hasher(shingles=kind).stamp()
+        # Nor do the settings of the other kind.
+        assert stamp == hasher(shingles=kind, similarity_min=0.9, **of_kind[other]).stamp()
+        for name, value in (always | of_kind[kind]).items():
+            changed = hasher(shingles=kind, **{name: value}).stamp()
+            assert changed != stamp, name
+            assert changed.keys() == stamp.keys()

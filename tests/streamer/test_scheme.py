@@ -30,9 +30,9 @@ def test_the_scheme_is_chosen_by_name_and_simhash_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("overrides", "banding", "distance_max"),
     [
-        ((), Banding(128, 8, 25, 5), 3_000),
-        (("minhash.similarity_min=0.8",), Banding(128, 8, 18, 7), 2_000),
-        (("minhash.bins=256", "minhash.bin_bits=4"), Banding(256, 4, 42, 6), 3_000),
+        ((), Banding(128, 8, 17, 5), 3_000),
+        (("minhash.similarity_min=0.8",), Banding(128, 8, 13, 7), 2_000),
+        (("minhash.bins=256", "minhash.bin_bits=4"), Banding(256, 4, 35, 7), 3_000),
     ],
 )
 def test_the_index_is_told_the_shape_that_the_settings_ask_for(
@@ -48,6 +48,18 @@ def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
     plain = parameters_for(chosen(), {})
     assert parameters_for(chosen("minhash.similarity_min=0.9", "minhash.bins=64"), {}) == plain
     assert plain.banding is None
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_mark_up_and_traditional_writing_are_taken_off_for_both_schemes(scheme: str) -> None:
+    plain = "许多道路被倒下的树木阻断，居民自发清理。The lights of the bridge are on.\n" * 3
+    other = "<p class='x'>許多道路被倒下的樹木阻斷，居民自發清理。<b>The lights</b> of the bridge are on.</p>" * 3
+    for own, alike in ((chosen(), False), (chosen("fingerprint.markup=html", "fingerprint.simplify=true"), True)):
+        settings = own.model_copy(update={"fingerprint": own.fingerprint.model_copy(update={"scheme": scheme})})
+        made = scheme_for(settings)
+        one, two = made.fingerprint([plain, other]).fingerprints
+        assert (one == two).all() == alike
+        assert ("markup" in made.stamp()) == ("simplify" in made.stamp()) == alike
 
 
 def filtered(directory: Path, settings: Settings) -> list[Any]:

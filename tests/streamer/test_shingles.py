@@ -28,7 +28,8 @@ def by_definition(text: str, wide_size: int, narrow_size: int) -> list[int]:
     letters = [character for character in normalise(text) if regex.fullmatch(r"[\p{L}\p{M}\p{N}]", character)]
 
     def size(character: str) -> int:
-        return wide_size if unicodedata.east_asian_width(character) == "W" else narrow_size
+        is_wide = unicodedata.east_asian_width(character) == "W" or regex.fullmatch(r"\p{Thai}", character)
+        return wide_size if is_wide else narrow_size
 
     runs = [letters[at : at + size(one)] for at, one in enumerate(letters) if at + size(one) <= len(letters)]
     if letters and len(letters) < size(letters[0]):
@@ -73,8 +74,10 @@ def test_white_space_punctuation_width_and_case_change_no_shingle() -> None:
 
 def test_the_first_character_says_how_long_a_shingle_is() -> None:
     assert len(by_definition("内核ABCDEF", 3, 6)) == 3
-    found = shingle_characters(fold(["内核abcdef", "abcdef内核", "ひらがな", "한국어는", "กขคง"]), 3, 6)
-    assert np.diff(found.bounds).tolist() == [3, 3, 2, 2, 1]
+    found = shingle_characters(
+        fold(["内核abcdef", "abcdef内核", "ひらがな", "한국어는", "กำไทย", "ກຂຄງ", "កខគឃ", "कखगघ"]), 3, 6
+    )
+    assert np.diff(found.bounds).tolist() == [3, 3, 2, 2, 4, 2, 2, 1]
 
 
 def test_a_text_without_letters_has_no_shingle_and_a_short_one_is_its_own() -> None:

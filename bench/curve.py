@@ -1,0 +1,136 @@
+"""What does a MinHash document cost, and what does it buy? Bytes a document against F1, over documents with known truth.
+
+    python -m bench.curve SET [SET ...] [--shingles characters|words] [--similarity-min 0.7] [--bands N ...]
+                          [--insert unique|all|both] [--json]
+
+A set is a folder as `bench.accuracy` reads it, and every decision passes through the product's own MinHasher and Index.
+The shapes are all signatures of 64, 128 or 256 bins of 4 or 8 bits, each with the bands that the product derives, and
+with as many of these rows as `--bands` names, where they fit. Bytes are those that must be kept of a document to find and
+verify it, whatever the layout on disk adds to them (`bench.index` measures that): the signature, and in every band a
+hash and the document's number.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import click
+import orjson
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.accuracy import PROGRESS, Result, machine, open_sets
+from bench.scoring import Insert, Setting
+from index.bands import BIN_BITS, BINS, Banding, distance_of
+from streamer import config
+
+HASH_BYTES = 4
+"""Of a band's values a block key has a hash of 32 bits; which band it is, its place tells."""
+
+NUMBER_BYTES = 5
+"""A document's number: 2^40 documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One set decided in one shape."""
+
+    banding: Banding
+    result: Result
+
+    @property
+    def insert(self) -> str:
+        """The policy, which is the last word of the setting's name."""
+        return self.result.setting.rsplit("-", 1)[-1]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape and its bytes, and all that the accuracy bench tells."""
+        shape = {name: getattr(self.banding, name) for name in Banding.__slots__}
+        return shape | {"bytes_per_document": bytes_per_document(self.banding)} | self.result.as_dict()
+
+
+def bytes_per_document(banding: Banding) -> int:
+    """What is kept of a document: its signature, and its entry in every band."""
+    return banding.bits // 8 + banding.bands * (HASH_BYTES + NUMBER_BYTES)
+
+
+def settings_for(
+    shingles: Literal["characters", "words"], similarity_min: float, bands: Sequence[int], inserts: Sequence[Insert]
+) -> list[tuple[Banding, Setting]]:
+    """Every shape, the one of fewest bytes first, under every policy."""
+    found: list[tuple[Banding, Setting]] = []
+    for bins in BINS:
+        for bin_bits in BIN_BITS:
+            chosen = config.Minhash.model_validate(
+                {"bins": bins, "bin_bits": bin_bits, "shingles": shingles, "similarity_min": similarity_min}
+            )
+            scheme = config.Fingerprint(scheme="minhash")
+            for insert in inserts:
+                derived = Setting(scheme, distance_of(similarity_min), insert, chosen).parameters.banding
+                assert derived is not None
+                others = [count for count in bands if count != derived.bands and count * derived.rows <= bins]
+                for count in (None, *others):
+                    setting = Setting(scheme, distance_of(similarity_min), insert, chosen, count)
+                    banding = setting.parameters.banding
+                    assert banding is not None
+                    found.append((banding, setting))
+    return sorted(found, key=lambda shape: bytes_per_document(shape[0]))
+
+
+def show(points: Sequence[Point], conditions: dict[str, Any]) -> None:
+    """One table a policy: a row a shape, a column a set."""
+    console = Console(width=None if sys.stdout.isatty() else 170)
+    names = list(dict.fromkeys(point.result.set_name for point in points))
+    for insert in dict.fromkeys(point.insert for point in points):
+        table = Table(title=f"insert = {insert}: F1 (false / missed)", title_justify="left")
+        for column in ("bytes", "bins x bits", "bands of rows", *names, "mean F1"):
+            table.add_column(column, justify="right", no_wrap=column not in names)
+        chosen = [point for point in points if point.insert == insert]
+        for banding in dict.fromkeys(point.banding for point in chosen):
+            row = {point.result.set_name: point.result.score for point in chosen if point.banding == banding}
+            table.add_row(
+                str(bytes_per_document(banding)),
+                f"{banding.bins} x {banding.bin_bits}",
+                f"{banding.bands} of {banding.rows}",
+                *(f"{row[name].f1:.4f} ({row[name].false_duplicates} / {row[name].missed})" for name in names),
+                f"{sum(score.f1 for score in row.values()) / len(row):.4f}",
+            )
+        console.print(table)
+    console.print(" | ".join(f"{name}: {value}" for name, value in conditions.items()))
+
+
+@click.command(help=__doc__)
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--shingles", type=click.Choice(["characters", "words"]), default="characters", show_default=True)
+@click.option("--similarity-min", type=click.FloatRange(0.3, 1.0), default=config.Minhash().similarity_min)
+@click.option("--bands", multiple=True, type=click.IntRange(min=1), help="Try so many bands, too; may be repeated.")
+@click.option("--insert", type=click.Choice(["unique", "all", "both"]), default="unique", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")
+def main(
+    folders: tuple[Path, ...],
+    shingles: Literal["characters", "words"],
+    similarity_min: float,
+    bands: tuple[int, ...],
+    insert: Literal["unique", "all", "both"],
+    as_json: bool,
+) -> None:
+    policies: tuple[Insert, ...] = get_args(Insert) if insert == "both" else (insert,)
+    shapes = settings_for(shingles, similarity_min, bands, policies)
+    points = [
+        Point(banding, each.run(setting, "disk", setting.distance_max))
+        for folder in folders
+        for each in open_sets(folder)
+        for banding, setting in track(shapes, description=each.name, console=PROGRESS)
+    ]
+    if as_json:
+        answer = {"conditions": machine(), "results": [point.as_dict() for point in points]}
+        click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
+    else:
+        show(points, machine())
+
+
+if __name__ == "__main__":
+    main()

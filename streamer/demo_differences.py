@@ -1,0 +1,105 @@
+"""Where the two schemes differ on the demo's documents, and who is right."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from index.bands import similarity_of
+from streamer.config import Settings
+from streamer.demo_documents import truth
+from streamer.evaluation import pair_distances, unreachable
+from streamer.evaluation_sets import Documents, fingerprint_documents
+from streamer.scheme import parameters_for, scheme_for
+
+COPY, OTHER = "a copy", "another text"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A document that one scheme calls a near-duplicate and the other one does not.
+
+    original            what the one that calls it so takes for its original
+    simhash, minhash    whether each calls it a near-duplicate
+    distance            bits between the two documents; None: they are too short to be compared by bits
+    similarity          of the two, estimated; None likewise
+    truth               COPY or OTHER; the document's id names the edit
+    """
+
+    id: str
+    original: str
+    simhash: bool
+    minhash: bool
+    distance: int | None
+    similarity: float | None
+    truth: str
+
+    def said(self) -> tuple[str, str]:
+        """What SimHash and what MinHash say of the pair, in words."""
+        apart = "too short" if self.distance is None else "1 bit" if self.distance == 1 else f"{self.distance} bits"
+        alike = "too short" if self.similarity is None else f"{self.similarity:.2f}"
+        return f"{_WORDS[self.simhash]}, {apart}", f"{_WORDS[self.minhash]}, {alike}"
+
+
+_WORDS = {True: "duplicate", False: "unique"}
+
+
+def differences(
+    simhash: Sequence[Mapping[str, Any]],
+    minhash: Sequence[Mapping[str, Any]],
+    known: Mapping[str, tuple[str, str]],
+    settings: Settings,
+) -> list[Difference]:
+    """Every document of which only one scheme's verdict is `duplicate`, in order.
+
+    simhash, minhash  verdict lines of the same documents
+    known             title and text of every document named in a pair that differs, by id
+    """
+    differing = [
+        (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
+        for one, other in zip(simhash, minhash, strict=True)
+        if (one["verdict"] == "duplicate") != (other["verdict"] == "duplicate")
+    ]
+    pairs = [(found["id"], found["original"]) for _, found in differing]
+    left, right = [known[identity] for identity, _ in pairs], [known[original] for _, original in pairs]
+    bits, units = (_distances(left, right, settings, scheme) for scheme in ("simhash", "minhash"))
+    return [
+        Difference(
+            *pair,
+            simhash=by_simhash,
+            minhash=not by_simhash,
+            distance=apart,
+            similarity=None if of_units is None else similarity_of(of_units),
+            truth=_told(*pair),
+        )
+        for pair, (by_simhash, _), apart, of_units in zip(pairs, differing, bits, units, strict=True)
+    ]
+
+
+def shown_first(found: Sequence[Difference], count: int) -> list[Difference]:
+    """`count` of them: wrong matches before missed copies, then one of each edit, language and scheme after the other.
+
+    Those held against the article itself stand before those held against another copy.
+    """
+    seen: Counter[tuple[object, ...]] = Counter()
+    ranks = []
+    for place, each in sorted(enumerate(found), key=lambda item: truth(item[1].original) != (item[1].original, None)):
+        made_from = truth(each.id)
+        kind = (each.truth, each.simhash, made_from and made_from.edit, each.id[:2])
+        seen[kind] += 1
+        ranks.append((each.truth == COPY, seen[kind], place))
+    return [found[place] for *_, place in sorted(ranks)[:count]]
+
+
+def _distances(left: Documents, right: Documents, settings: Settings, name: str) -> list[int | None]:
+    own = settings.model_copy(update={"fingerprint": settings.fingerprint.model_copy(update={"scheme": name})})
+    scheme = scheme_for(own)
+    parameters = parameters_for(own, scheme.stamp())
+    apart = pair_distances(fingerprint_documents(scheme, left), fingerprint_documents(scheme, right), parameters)
+    return [None if distance == unreachable(parameters) else distance for distance in apart.tolist()]
+
+
+def _told(identity: str, original: str) -> str:
+    made_from, other = truth(identity), truth(original)
+    same = made_from is not None and other is not None and made_from.article == other.article
+    return COPY if same else OTHER
