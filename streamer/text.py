@@ -170,6 +170,7 @@ def rule_table() -> npt.NDArray[np.uint8]:
     return _tables().rules
 
 
+@cache
 def tables_hash() -> str:
     """Hexadecimal hash of all that the tables know: two programs with equal hashes normalise and split alike."""
     tables = _tables()
