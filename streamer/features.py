@@ -10,11 +10,10 @@ import importlib.util
 import logging
 import warnings
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count, islice, pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -22,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.text import Characters, Rule, decode, fold, ragged, rules
+from streamer.vocabulary import Numbered, ShortStrings, windows
 
 _BLANK = 0x20
-_REMEMBERED = 1 << 17
-_REMEMBERED_CHARACTERS = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +36,6 @@ class Segmenter:
 
     cut: Callable[[str], list[str]]
     dictionary: str
-
-
-class Numbered:
-    """Different strings, numbered from 0 in the order in which they were met; there are only ever more of them."""
-
-    def __init__(self) -> None:
-        self.strings: list[str] = []
-        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        self._characters = 0
-
-    def is_full(self) -> bool:
-        """Whether what it holds in memory is enough, so that it is time for a new one."""
-        return len(self.strings) > _REMEMBERED or self._characters > _REMEMBERED_CHARACTERS
-
-    def numbers_of(self, strings: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The number of every string, a new one for each that was not met before: int64 [strings]."""
-        numbers = np.fromiter(map(self._numbers.__getitem__, strings), np.int64, len(strings))
-        # A dict keeps the order of its keys, so that the new ones are the last.
-        new = list(islice(reversed(self._numbers), len(self._numbers) - len(self.strings)))[::-1]
-        self.strings += new
-        self._characters += sum(map(len, new))
-        return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +117,7 @@ class Splitter:
     def __init__(self, han: Segmenter, character_shingle_size: int) -> None:
         self._han = han
         self._character_shingle_size = character_shingle_size
-        self._words, self._cuts = _empty_memory(han)
+        self._forget()
 
     def split(self, characters: Characters) -> Words:
         """Words of a batch of normalised texts.
@@ -150,16 +126,15 @@ class Splitter:
         that follow it count as one character there. Words hold letters, marks, digits and inner apostrophes, nothing else.
         """
         if self._words.is_full() or self._cuts.is_full():
-            self._words, self._cuts = _empty_memory(self._han)
+            self._forget()
         resolved, codepoints = rules(characters)
         begins = np.zeros(len(resolved) + 1, np.bool_)
         begins[characters.bounds] = True
+        starts, lengths = _runs(resolved, begins)
+        unspaced = resolved[starts] == Rule.UNSPACED
+        if unspaced.any():
+            starts, lengths = _shingle(starts, lengths, unspaced, begins, self._character_shingle_size)
         is_han = resolved == Rule.HAN
-        starts = _run_starts(resolved, begins)
-        if (resolved == Rule.UNSPACED).any():
-            starts, spelt = self._shingled(resolved, codepoints, begins, starts)
-        else:
-            spelt = _spelt(codepoints, ~is_han & (resolved != Rule.SEPARATOR), starts[~is_han[starts]])
         runs_of_han = is_han[starts]
         counts = np.ones(len(starts), np.int64)
         cut, counts[runs_of_han] = self._cuts.of(_spelt(codepoints, is_han, starts[runs_of_han]))
@@ -168,22 +143,25 @@ class Splitter:
         numbers = np.zeros(until[-1], np.int64)
         words_of_han = np.repeat(runs_of_han, counts)
         numbers[words_of_han] = cut
-        numbers[~words_of_han] = self._words.numbers_of(spelt)
+        numbers[~words_of_han] = self._numbers(codepoints, starts[~runs_of_han], lengths[~runs_of_han])
         return Words(self._words, numbers, until[np.searchsorted(starts, characters.bounds)], starts, counts)
 
-    def _shingled(
-        self,
-        resolved: npt.NDArray[np.uint8],
-        codepoints: npt.NDArray[np.uint32],
-        begins: npt.NDArray[np.bool_],
-        starts: npt.NDArray[np.int64],
-    ) -> tuple[npt.NDArray[np.int64], list[str]]:
-        """Where runs and shingles begin, and all of them as strings that are no runs of Han characters."""
-        lengths = np.add.reduceat(resolved != Rule.SEPARATOR, starts, dtype=np.int64)
-        unspaced = resolved[starts] == Rule.UNSPACED
-        starts, lengths = _shingle(starts, lengths, unspaced, begins, self._character_shingle_size)
-        others = resolved[starts] != Rule.HAN
-        return starts, _strings(codepoints, starts[others], lengths[others])
+    def _forget(self) -> None:
+        self._words = Numbered()
+        self._short = ShortStrings(self._words, np.uint8)
+        self._cuts = _Cuts(self._han, self._words)
+
+    def _numbers(
+        self, codepoints: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The numbers of the words at these places: int64 [words]."""
+        narrow = lengths <= self._short.length_max
+        is_wide = (codepoints > np.iinfo(np.uint8).max).view(np.uint8)
+        narrow[narrow] = windows(is_wide, starts[narrow], lengths[narrow]) == 0
+        numbers = np.zeros(len(starts), np.int64)
+        numbers[narrow] = self._short.numbers_of(codepoints.astype(np.uint8), starts[narrow], lengths[narrow])
+        numbers[~narrow] = self._words.numbers_of(_strings(codepoints, starts[~narrow], lengths[~narrow]))
+        return numbers
 
 
 class _Cuts:
@@ -192,6 +170,7 @@ class _Cuts:
     def __init__(self, han: Segmenter, words: Numbered) -> None:
         self._han = han
         self._words = words
+        self._short = ShortStrings(words, np.uint16)
         self._feed = words.numbers_of("\n")[0]
         self._runs = Numbered()
         # By the number of a run: where its words begin among `_cut`, and how many they are.
@@ -216,27 +195,37 @@ class _Cuts:
         """Cut new runs, all in one call, each behind a line feed."""
         fed = "\n" + "\n".join(runs)
         cut = self._han.cut(fed)
-        numbers = self._words.numbers_of(cut)
+        lengths = np.fromiter(map(len, cut), np.int64, len(cut))
+        ends = np.cumsum(lengths)
+        assert ends[-1] == len(fed), "the segmenter lost or gained characters"
+        numbers = np.zeros(len(cut), np.int64)
+        short = lengths <= self._short.length_max
+        # All characters that the segmenter is given are of 16 bits (`text.Rule.HAN`).
+        characters = np.frombuffer(fed.encode("utf-16-le"), "<u2").astype(np.uint16, copy=False)
+        numbers[short] = self._short.numbers_of(characters, (ends - lengths)[short], lengths[short])
+        numbers[~short] = self._words.numbers_of(list(compress(cut, (~short).tolist())))
         feeds = np.flatnonzero(numbers == self._feed)
         assert len(feeds) == len(runs), "the segmenter lost or gained line feeds"
-        assert sum(map(len, cut)) == len(fed), "the segmenter lost or gained characters"
         self._begins.frombytes((feeds + 1 + len(self._cut)).tobytes())
         self._counts.frombytes((np.diff(feeds, append=len(cut)) - 1).tobytes())
         self._cut.frombytes(numbers.tobytes())
 
 
-def _empty_memory(han: Segmenter) -> tuple[Numbered, _Cuts]:
-    words = Numbered()
-    return words, _Cuts(han, words)
+def _runs(
+    resolved: npt.NDArray[np.uint8], begins: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Runs of Han characters, words of spaced scripts, and every other letter with the marks that follow it.
 
-
-def _run_starts(resolved: npt.NDArray[np.uint8], begins: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Where a run of Han characters or a word begins, or one letter of a script without spaces: int64, ascending."""
-    starting = (resolved == Rule.IDEOGRAPH) | (resolved == Rule.UNSPACED)
-    opening = np.ones(len(resolved), np.bool_)
-    opening[1:] = (resolved[1:] != resolved[:-1]) | begins[1:-1]
-    starting |= opening & ((resolved == Rule.HAN) | (resolved == Rule.WORD))
-    return np.flatnonzero(starting)
+    Where they begin, ascending, and how many characters they have: int64 [runs] each.
+    """
+    opening = np.ones(len(resolved) + 1, np.bool_)
+    opening[1:-1] = (resolved[1:] != resolved[:-1]) | begins[1:-1]
+    opening[:-1] |= (resolved == Rule.IDEOGRAPH) | (resolved == Rule.UNSPACED)
+    # A resolved mark belongs to the letter before it.
+    opening[:-1] &= resolved != Rule.MARK
+    borders = np.flatnonzero(opening)
+    taken = resolved[borders[:-1]] != Rule.SEPARATOR
+    return borders[:-1][taken], np.diff(borders)[taken]
 
 
 def _shingle(
@@ -273,6 +262,8 @@ def _strings(
     codepoints: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> list[str]:
     """Words that may overlap as strings: written out once with a blank behind each, and split there."""
+    if len(starts) == 0:
+        return []
     ends = np.cumsum(lengths + 1)
     spaced = np.full(int(ends[-1]), _BLANK, np.uint32)
     spaced[ragged(ends - lengths - 1, lengths)] = codepoints[ragged(starts, lengths)]

@@ -16,11 +16,12 @@ import xxhash
 
 from index.entry import Kind
 from streamer import config
-from streamer.features import Numbered, Segmenter, Splitter, Words, segmenter, segmenter_with
+from streamer.features import Segmenter, Splitter, Words, segmenter, segmenter_with
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
 from streamer.simhash import count_distinct, log_weights, shingle, simhash, sorted_by
 from streamer.text import Characters, fold, tables_hash
+from streamer.vocabulary import Numbered
 from streamer.weights import feature_weights, in_title, shingle_weights
 from streamer.word_factors import WordFactors
 from streamer.word_tables import DictionaryWord, dictionary_words
