@@ -1,18 +1,26 @@
-"""The filter beside other MinHash programs: accuracy, and documents a second of processor time, in turn, in one run.
+"""The filter beside other programs: accuracy, and documents a second of processor time, in turn, in one run.
 
-    python -m bench.peers SET [SET ...] [--peer rensa --peer datasketch] [--rounds N] [--set SETTING] [--json]
+    python -m bench.peers SET [SET ...] [--scheme minhash|simhash] [--peer NAME ...] [--rounds N] [--set SETTING] [--json]
 
-A set is a stream as `bench.accuracy` reads it. The filter goes the whole way: JSON Lines in, index on disk and synced,
-output files and verdicts out; its character tables are loaded once a process, before the clock starts. A peer reads the
-same lines and keeps its index in memory: its signatures of 128 values over character shingles of the same length,
-candidates by bands, verified by its own estimate of at least the same similarity, only unique documents kept. Nothing is
-normalised for a peer, which is to its advantage in time.
+A set is a folder with `docs.jsonl.xz` (id, text, in stream order); with `pairs.tsv.gz` and `stream_truth.tsv.gz` beside it,
+as `bench.accuracy` reads them, decisions are scored too. The filter goes the whole way: JSON Lines in, index on disk and
+synced, output files and verdicts out. With `--scheme simhash` it counts words, as the peer of that scheme does.
+
+A peer reads the same lines, keeps its index in memory and only unique documents in it, and takes the nearest of those
+that its index finds. rensa and datasketch: signatures of 128 values over character shingles of the filter's length,
+candidates by bands, verified by their own estimate of at least the same similarity. simhash: the words that rjieba cuts,
+each as often as it occurs, within the same distance. Nothing is normalised for a peer, which is to its advantage in time.
+
+What a program takes to begin and to end is measured by itself, with one document, each round: the ratio is given with it
+and without, for a small set is little else. Tables and modules that a process loads once are loaded before.
 """
 
+import logging
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,140 +32,235 @@ import regex
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import Stream, machine
+from bench.accuracy import Stream, machine, read_lines
 from streamer import config
 from streamer.backfill import filter_files
+from streamer.logs import configure_logging
 from streamer.scheme import scheme_for
 
 VALUES = 128
 BANDS = 32
+SCHEMES = {
+    "minhash": ["fingerprint.scheme=minhash"],
+    "simhash": ["fingerprint.scheme=simhash", "fingerprint.features=words", "fingerprint.weight=tf"],
+}
 
-Decider = Callable[[Iterable[list[str]], float], npt.NDArray[np.int64]]
+Originals = npt.NDArray[np.int64]
 
 
-def by_rensa(documents: Iterable[list[str]], similarity_min: float) -> npt.NDArray[np.int64]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What programs are to look for. `shingle_characters`: for the script that most of the documents are written in."""
+
+    shingle_characters: int
+    similarity_min: float
+    distance_max: int
+
+
+Peer = Callable[[Iterable[str], Asked], Originals]
+
+
+def by_rensa(texts: Iterable[str], asked: Asked) -> Originals:
     """Per document the row of its original, -1 where it is unique."""
     import rensa
 
-    def signature_of(shingles: list[str]) -> Any:
+    def signature_of(text: str) -> Any:
         signature = rensa.RMinHash(VALUES, 42)
-        signature.update(shingles)
+        signature.update(shingles(text, asked.shingle_characters))
         return signature
 
-    return _decided(documents, similarity_min, rensa.RMinHashLSH(similarity_min, VALUES, BANDS), signature_of)
+    return _by_signatures(texts, asked, rensa.RMinHashLSH(asked.similarity_min, VALUES, BANDS), signature_of)
 
 
-def by_datasketch(documents: Iterable[list[str]], similarity_min: float) -> npt.NDArray[np.int64]:
+def by_datasketch(texts: Iterable[str], asked: Asked) -> Originals:
     """Per document the row of its original, -1 where it is unique."""
     import datasketch
 
-    def signature_of(shingles: list[str]) -> Any:
+    def signature_of(text: str) -> Any:
         signature = datasketch.MinHash(num_perm=VALUES)
-        signature.update_batch([shingle.encode() for shingle in shingles])
+        signature.update_batch([shingle.encode() for shingle in shingles(text, asked.shingle_characters)])
         return signature
 
     index = datasketch.MinHashLSH(num_perm=VALUES, params=(BANDS, VALUES // BANDS))
-    return _decided(documents, similarity_min, index, signature_of)
+    return _by_signatures(texts, asked, index, signature_of)
 
 
-def _decided(
-    documents: Iterable[list[str]], similarity_min: float, index: Any, signature_of: Callable[[list[str]], Any]
-) -> npt.NDArray[np.int64]:
+def by_simhash(texts: Iterable[str], asked: Asked) -> Originals:
+    """Per document the row of its original, -1 where it is unique; a text without words is unique and not kept."""
+    import rjieba
+    import simhash
+
+    # It warns of every look-up in a large bucket.
+    logging.getLogger("simhash").setLevel(logging.ERROR)
+    index = simhash.SimhashIndex([], k=asked.distance_max)
+    kept: dict[str, Any] = {}
+
+    def decided(row: int, text: str) -> int:
+        # As a list, for the package's road for weighted words fails where one occurs more than 255 times.
+        words = [word for word in rjieba.cut(text) if word[0].isalnum()]
+        if not words:
+            return -1
+        fingerprint = simhash.Simhash(words)
+        near = [(kept[other].distance(fingerprint), int(other)) for other in index.get_near_dups(fingerprint)]
+        if near:
+            return min(near)[1]
+        index.add(str(row), fingerprint)
+        kept[str(row)] = fingerprint
+        return -1
+
+    return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64)
+
+
+def shingles(text: str, size: int) -> list[str]:
+    """The runs of `size` characters of a text, white space left out."""
+    solid = "".join(text.split())
+    return [solid[begin : begin + size] for begin in range(max(1, len(solid) - size + 1))]
+
+
+def _by_signatures(texts: Iterable[str], asked: Asked, index: Any, signature_of: Callable[[str], Any]) -> Originals:
     kept: dict[int, Any] = {}
-    originals: list[int] = []
-    for row, shingles in enumerate(documents):
-        signature = signature_of(shingles)
+
+    def decided(row: int, text: str) -> int:
+        signature = signature_of(text)
         similar = [(-signature.jaccard(kept[other]), other) for other in index.query(signature)]
-        nearest = min((one for one in similar if -one[0] >= similarity_min), default=None)
-        originals.append(-1 if nearest is None else nearest[1])
-        if nearest is None:
-            index.insert(row, signature)
-            kept[row] = signature
-    return np.array(originals, np.int64)
+        nearest = min((one for one in similar if -one[0] >= asked.similarity_min), default=None)
+        if nearest is not None:
+            return nearest[1]
+        index.insert(row, signature)
+        kept[row] = signature
+        return -1
+
+    return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64)
 
 
-PEERS: dict[str, Decider] = {"rensa": by_rensa, "datasketch": by_datasketch}
+PEERS: dict[str, Peer] = {"rensa": by_rensa, "datasketch": by_datasketch, "simhash": by_simhash}
+USUAL_PEERS = {"minhash": ("rensa",), "simhash": ("simhash", "rensa")}
 
 
-def shingled(lines: Path, size: int) -> Iterable[list[str]]:
-    """The character shingles of every line's text, white space left out."""
+def texts_of(lines: Path) -> Iterator[str]:
+    """The text of every line, decoded as it is asked for."""
     with lines.open("rb") as documents:
         for line in documents:
-            text = "".join(orjson.loads(line)["text"].split())
-            yield [text[begin : begin + size] for begin in range(max(1, len(text) - size + 1))]
+            yield orjson.loads(line)["text"]
 
 
-def by_filter(lines: Path, directory: Path, settings: config.Settings) -> tuple[npt.NDArray[np.int64], float]:
-    """The filter's decisions on a file, and the seconds of processor time it took."""
-    scheme_for(settings)
+def by_filter(lines: Path, directory: Path, settings: config.Settings) -> float:
+    """The seconds of processor time that the filter takes for a file; what it decides lies in `directory` then."""
     begin = time.process_time()
-    filter_files(settings, [lines], directory / "out", Console(quiet=True))
-    seconds = time.process_time() - begin
-    verdicts = [orjson.loads(line) for line in (directory / "out" / "verdicts.jsonl").read_bytes().splitlines()]
+    filter_files(settings, [lines], directory, Console(quiet=True))
+    return time.process_time() - begin
+
+
+def originals_in(directory: Path) -> Originals:
+    """What the filter decided: per document the row of its original, -1 where it is unique."""
+    verdicts = [orjson.loads(line) for line in (directory / "verdicts.jsonl").read_bytes().splitlines()]
     rows = {verdict["id"]: row for row, verdict in enumerate(verdicts)}
-    return np.array([rows.get(verdict["original"], -1) for verdict in verdicts], np.int64), seconds
+    return np.array([rows.get(verdict["original"], -1) for verdict in verdicts], np.int64)
 
 
-def measure(stream: Stream, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per program: the median of the rounds, and how many times as long as the filter it took."""
-    characters = sum(map(len, stream.texts.texts))
-    sample = "".join(stream.texts.texts[:200])
+@dataclass(slots=True)
+class Taken:
+    """Seconds of processor time of one program, a round each: for one document, and for all; and what it decided."""
+
+    one: list[float]
+    all: list[float]
+    originals: Originals
+
+
+def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> dict[str, Taken]:
+    """All programs over a file of lines, the filter first."""
+    taken = {program: Taken([], [], np.zeros(0, np.int64)) for program in ("filter", *peers)}
+    sample = "".join(text for text, _ in zip(texts_of(lines), range(200), strict=False))
     # A third: a Han character takes the place of several letters, and peers have one length for all (what suits them).
     is_wide = 3 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample))
-    seconds: dict[str, list[float]] = {}
-    decided: dict[str, npt.NDArray[np.int64]] = {}
-    with tempfile.TemporaryDirectory(prefix="peers-") as name:
-        lines = Path(name) / "in.jsonl"
-        lines.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in stream.rows))
-        for number in range(rounds):
-            directory = Path(name) / str(number)
-            directory.mkdir()
-            chosen = ["fingerprint.scheme=minhash", f"index.directory={directory / 'index'}", *overrides]
-            settings = config.load(None, chosen, {})
-            minhash = settings.minhash
-            size = minhash.shingle_characters_wide if is_wide else minhash.shingle_characters_narrow
-            decided["filter"], took = by_filter(lines, directory, settings)
-            seconds.setdefault("filter", []).append(took)
+    directory = lines.parent
+    first = directory / "first.jsonl"
+    with lines.open("rb") as documents:
+        first.write_bytes(documents.readline())
+    for number in range(rounds):
+        out = directory / f"out-{number}"
+        for name, file in (("one", first), ("all", lines)):
+            own = [f"index.directory={directory / f'index-{number}-{name}'}"]
+            settings = config.load(None, [*SCHEMES[scheme], *own, *overrides], {})
+            scheme_for(settings)
+            getattr(taken["filter"], name).append(by_filter(file, out / name, settings))
+            sizes = settings.minhash.shingle_characters_wide, settings.minhash.shingle_characters_narrow
+            asked = Asked(sizes[not is_wide], settings.minhash.similarity_min, settings.index.distance_max)
             for peer in peers:
                 begin = time.process_time()
-                decided[peer] = PEERS[peer](shingled(lines, size), minhash.similarity_min)
-                seconds.setdefault(peer, []).append(time.process_time() - begin)
+                taken[peer].originals = PEERS[peer](texts_of(file), asked)
+                getattr(taken[peer], name).append(time.process_time() - begin)
+        taken["filter"].originals = originals_in(out / "all")
+    return taken
+
+
+def measure(
+    folder: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]
+) -> list[dict[str, Any]]:
+    """One row per program: medians of the rounds. What needs a truth that the set does not have is None."""
+    stream = Stream(folder) if (folder / "pairs.tsv.gz").exists() else None
+    rows = stream.rows if stream is not None else list(read_lines(folder / "docs.jsonl.xz"))
+    characters = sum(len(row["text"]) for row in rows)
+    with tempfile.TemporaryDirectory(prefix="peers-") as name:
+        lines = Path(name) / "in.jsonl"
+        lines.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        taken = run(lines, scheme, peers, rounds, overrides)
+    filtered = taken["filter"]
     results = []
-    for program, taken in seconds.items():
-        found = stream.judge(decided[program], np.zeros(len(decided[program]), np.bool_), "unique")
-        ratios = [own / filtered for own, filtered in zip(taken, seconds["filter"], strict=True)]
+    for program, own in taken.items():
+        score = None
+        if stream is not None:
+            score = stream.judge(own.originals, np.zeros(len(rows), np.bool_), "unique")
+        running = [whole - one for whole, one in zip(own.all, own.one, strict=True)]
+        filter_running = [whole - one for whole, one in zip(filtered.all, filtered.one, strict=True)]
         results.append(
             {
-                "set": stream.name,
+                "set": folder.name,
+                "scheme": scheme,
                 "program": program,
-                "precision": found.precision,
-                "recall": found.recall,
-                "f1": found.f1,
-                "documents_per_cpu_second": len(stream.texts) / statistics.median(taken),
-                "characters_per_cpu_second": characters / statistics.median(taken),
-                "filter_is_faster_by": statistics.median(ratios),
+                "precision": score and score.precision,
+                "recall": score and score.recall,
+                "f1": score and score.f1,
+                "same_verdict": float(np.mean((own.originals >= 0) == (filtered.originals >= 0))),
+                "documents_per_cpu_second": len(rows) / statistics.median(own.all),
+                "characters_per_cpu_second": characters / statistics.median(own.all),
+                "one_document_cpu_ms": 1e3 * statistics.median(own.one),
+                "filter_is_faster_by": _ratio(own.all, filtered.all),
+                "without_start": _ratio(running, filter_running),
             }
         )
     return results
 
 
+def _ratio(own: Sequence[float], filtered: Sequence[float]) -> float:
+    return statistics.median(one / other for one, other in zip(own, filtered, strict=True))
+
+
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), default=("rensa",))
+@click.option("--scheme", default="minhash", show_default=True, type=click.Choice(list(SCHEMES)))
+@click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help="As is usual for the scheme.")
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--set", "overrides", multiple=True, help="A setting of the filter.")
 @click.option("--json", "as_json", is_flag=True)
 def main(
-    folders: tuple[Path, ...], peers: tuple[str, ...], rounds: int, overrides: tuple[str, ...], as_json: bool
+    folders: tuple[Path, ...],
+    scheme: str,
+    peers: tuple[str, ...],
+    rounds: int,
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    results = [row for folder in folders for row in measure(Stream(folder), peers, rounds, overrides)]
+    configure_logging("warning", "console")
+    chosen = peers or USUAL_PEERS[scheme]
+    results = [row for folder in folders for row in measure(folder, scheme, chosen, rounds, overrides)]
     if as_json:
         click.echo(orjson.dumps({"conditions": machine(), "results": results}, option=orjson.OPT_INDENT_2))
         return
     table = Table(*results[0])
     for result in results:
         table.add_row(*(f"{value:,.4g}" if isinstance(value, float) else str(value) for value in result.values()))
-    Console(width=170).print(table)
+    Console(width=200).print(table)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             TextColumn("{task.fields[documents]}"),
             TimeRemainingColumn(),
             console=console,
+            disable=console.quiet,
         )
         watch = _Watch(transport, bar, totals)
         service = build_service(settings, transport, index, fingerprinter, watch.as_listener(), FILES_POLICY)

@@ -83,6 +83,8 @@ class KafkaTransport:
     `instance` names this worker within the group and has to be the same after a restart.
     """
 
+    takes_headers = True
+
     def __init__(self, settings: Settings, instance: str) -> None:
         self._settings = settings
         self._instance = instance

@@ -70,7 +70,7 @@ PRESETS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Document:
     """A decoded record.
 

@@ -9,10 +9,11 @@ import importlib.metadata
 import importlib.util
 import logging
 import warnings
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -20,23 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.text import Characters, Rule, decode, fold, ragged, rules
+from streamer.vocabulary import Numbered, ShortStrings, windows
 
-_LINE_FEED = 0x0A
 _BLANK = 0x20
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of n texts in reading order.
-
-    words   the words of all texts, one after the other
-    bounds  int64 [n + 1], text i has words[bounds[i]:bounds[i + 1]]
-    starts  int64 [words], where each begins among the characters
-    """
-
-    words: list[str]
-    bounds: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +36,42 @@ class Segmenter:
 
     cut: Callable[[str], list[str]]
     dictionary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of n texts in reading order, as numbers: a word is written out only where it is new.
+
+    vocabulary  what the numbers mean; it holds words of other texts too
+    numbers     int64 [words]
+    bounds      int64 [n + 1], text i has numbers[bounds[i]:bounds[i + 1]]
+    run_starts  int64 [runs], where each run of words that follow one another without a gap begins among the characters
+    run_counts  int64 [runs], how many words it has
+    """
+
+    vocabulary: Numbered
+    numbers: npt.NDArray[np.int64]
+    bounds: npt.NDArray[np.int64]
+    run_starts: npt.NDArray[np.int64]
+    run_counts: npt.NDArray[np.int64]
+
+    @property
+    def words(self) -> list[str]:
+        """The words of all texts as strings, one after the other."""
+        return [self.vocabulary.strings[number] for number in self.numbers.tolist()]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """How many code points each word has: int64 [words]."""
+        return np.fromiter(map(len, self.vocabulary.strings), np.int64, len(self.vocabulary.strings))[self.numbers]
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each word begins among the characters: int64 [words], ascending."""
+        lengths = self.lengths
+        before = np.cumsum(lengths) - lengths
+        firsts = np.cumsum(self.run_counts) - self.run_counts
+        return np.asarray(before + np.repeat(self.run_starts - before[firsts], self.run_counts))
 
 
 @cache
@@ -79,65 +102,130 @@ def jieba_file(path: str) -> bytes:
 def words(texts: Sequence[str], name: Literal["rjieba", "jieba"], character_shingle_size: int) -> list[list[str]]:
     """The words of every text, in reading order; an empty list for a text without letters and digits."""
     found = split(fold(texts), segmenter(name), character_shingle_size)
-    bounds = found.bounds.tolist()
-    return [found.words[begin:end] for begin, end in pairwise(bounds)]
+    listed = found.words
+    return [listed[begin:end] for begin, end in pairwise(found.bounds.tolist())]
 
 
 def split(characters: Characters, han: Segmenter, character_shingle_size: int) -> Words:
-    """Words of a batch of normalised texts.
+    """Words of one batch of normalised texts, as `Splitter` gives them."""
+    return Splitter(han, character_shingle_size).split(characters)
 
-    A run of letters of a script without spaces that is shorter than the shingle is one word; a letter and the marks
-    that follow it count as one character there. Words hold letters, marks, digits and inner apostrophes, nothing else.
+
+class Splitter:
+    """Normalised texts -> words. Words and runs of Han characters met lately are remembered, within bounded memory."""
+
+    def __init__(self, han: Segmenter, character_shingle_size: int) -> None:
+        self._han = han
+        self._character_shingle_size = character_shingle_size
+        self._forget()
+
+    def split(self, characters: Characters) -> Words:
+        """Words of a batch of normalised texts.
+
+        A run of letters of a script without spaces that is shorter than the shingle is one word; a letter and the marks
+        that follow it count as one character there. Words hold letters, marks, digits and inner apostrophes, nothing else.
+        """
+        if self._words.is_full() or self._cuts.is_full():
+            self._forget()
+        resolved, codepoints = rules(characters)
+        begins = np.zeros(len(resolved) + 1, np.bool_)
+        begins[characters.bounds] = True
+        starts, lengths = _runs(resolved, begins)
+        unspaced = resolved[starts] == Rule.UNSPACED
+        if unspaced.any():
+            starts, lengths = _shingle(starts, lengths, unspaced, begins, self._character_shingle_size)
+        is_han = resolved == Rule.HAN
+        runs_of_han = is_han[starts]
+        counts = np.ones(len(starts), np.int64)
+        cut, counts[runs_of_han] = self._cuts.of(_spelt(codepoints, is_han, starts[runs_of_han]))
+        until = np.zeros(len(starts) + 1, np.int64)
+        np.cumsum(counts, out=until[1:])
+        numbers = np.zeros(until[-1], np.int64)
+        words_of_han = np.repeat(runs_of_han, counts)
+        numbers[words_of_han] = cut
+        numbers[~words_of_han] = self._numbers(codepoints, starts[~runs_of_han], lengths[~runs_of_han])
+        return Words(self._words, numbers, until[np.searchsorted(starts, characters.bounds)], starts, counts)
+
+    def _forget(self) -> None:
+        self._words = Numbered()
+        self._short = ShortStrings(self._words, np.uint8)
+        self._cuts = _Cuts(self._han, self._words)
+
+    def _numbers(
+        self, codepoints: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """The numbers of the words at these places: int64 [words]."""
+        narrow = lengths <= self._short.length_max
+        is_wide = (codepoints > np.iinfo(np.uint8).max).view(np.uint8)
+        narrow[narrow] = windows(is_wide, starts[narrow], lengths[narrow]) == 0
+        numbers = np.zeros(len(starts), np.int64)
+        numbers[narrow] = self._short.numbers_of(codepoints.astype(np.uint8), starts[narrow], lengths[narrow])
+        numbers[~narrow] = self._words.numbers_of(_strings(codepoints, starts[~narrow], lengths[~narrow]))
+        return numbers
+
+
+class _Cuts:
+    """Runs of Han characters, and the words that the segmenter cuts each into."""
+
+    def __init__(self, han: Segmenter, words: Numbered) -> None:
+        self._han = han
+        self._words = words
+        self._short = ShortStrings(words, np.uint16)
+        self._feed = words.numbers_of("\n")[0]
+        self._runs = Numbered()
+        # By the number of a run: where its words begin among `_cut`, and how many they are.
+        self._begins, self._counts = array("q"), array("q")
+        self._cut = array("q")
+
+    def is_full(self) -> bool:
+        """Whether it is time to forget them all."""
+        return self._runs.is_full()
+
+    def of(self, runs: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The words of these runs, one after the other, as numbers; how many each run has: int64 [words], int64 [runs]."""
+        known = len(self._runs.strings)
+        numbers = self._runs.numbers_of(runs)
+        if len(self._runs.strings) > known:
+            self._add(self._runs.strings[known:])
+        # The views of the arrays must be gone before more can be added.
+        begins, counts = (np.frombuffer(column, np.int64)[numbers] for column in (self._begins, self._counts))
+        return np.frombuffer(self._cut, np.int64)[ragged(begins, counts)], counts
+
+    def _add(self, runs: list[str]) -> None:
+        """Cut new runs, all in one call, each behind a line feed."""
+        fed = "\n" + "\n".join(runs)
+        cut = self._han.cut(fed)
+        lengths = np.fromiter(map(len, cut), np.int64, len(cut))
+        ends = np.cumsum(lengths)
+        assert ends[-1] == len(fed), "the segmenter lost or gained characters"
+        numbers = np.zeros(len(cut), np.int64)
+        short = lengths <= self._short.length_max
+        # All characters that the segmenter is given are of 16 bits (`text.Rule.HAN`).
+        characters = np.frombuffer(fed.encode("utf-16-le"), "<u2").astype(np.uint16, copy=False)
+        numbers[short] = self._short.numbers_of(characters, (ends - lengths)[short], lengths[short])
+        numbers[~short] = self._words.numbers_of(list(compress(cut, (~short).tolist())))
+        feeds = np.flatnonzero(numbers == self._feed)
+        assert len(feeds) == len(runs), "the segmenter lost or gained line feeds"
+        self._begins.frombytes((feeds + 1 + len(self._cut)).tobytes())
+        self._counts.frombytes((np.diff(feeds, append=len(cut)) - 1).tobytes())
+        self._cut.frombytes(numbers.tobytes())
+
+
+def _runs(
+    resolved: npt.NDArray[np.uint8], begins: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Runs of Han characters, words of spaced scripts, and every other letter with the marks that follow it.
+
+    Where they begin, ascending, and how many characters they have: int64 [runs] each.
     """
-    resolved, codepoints = rules(characters)
-    begins = np.zeros(len(resolved) + 1, np.bool_)
-    begins[characters.bounds] = True
-    starts = _starts(resolved, codepoints, begins, han)
-    if starts.size == 0:
-        return Words([], np.zeros(len(characters.bounds), np.int64), starts)
-    lengths = np.add.reduceat(resolved != Rule.SEPARATOR, starts, dtype=np.int64)
-    if (resolved == Rule.UNSPACED).any():
-        starts, lengths = _shingle(starts, lengths, resolved[starts] == Rule.UNSPACED, begins, character_shingle_size)
-    bounds = np.searchsorted(starts, characters.bounds).astype(np.int64, copy=False)
-    return Words(_strings(codepoints, starts, lengths), bounds, starts)
-
-
-def _starts(
-    resolved: npt.NDArray[np.uint8],
-    codepoints: npt.NDArray[np.uint32],
-    begins: npt.NDArray[np.bool_],
-    han: Segmenter,
-) -> npt.NDArray[np.int64]:
-    """Where a word begins, or one character of a script without spaces: int64, ascending."""
-    starting = (resolved == Rule.IDEOGRAPH) | (resolved == Rule.UNSPACED)
-    lettered = resolved == Rule.WORD
-    starting |= lettered
-    starting[1:] &= ~(lettered[1:] & lettered[:-1]) | begins[1:-1]
-    positions = np.flatnonzero(resolved == Rule.HAN)
-    if positions.size:
-        starting[_han_starts(codepoints, positions, begins, han)] = True
-    return np.flatnonzero(starting)
-
-
-def _han_starts(
-    codepoints: npt.NDArray[np.uint32],
-    positions: npt.NDArray[np.int64],
-    begins: npt.NDArray[np.bool_],
-    han: Segmenter,
-) -> npt.NDArray[np.int64]:
-    """Where the segmenter begins a word: all runs of the batch go to it in one call, each behind a line feed."""
-    opening = np.ones(len(positions), np.bool_)
-    opening[1:] = (np.diff(positions) > 1) | begins[positions[1:]]
-    places = np.arange(len(positions)) + np.cumsum(opening)
-    fed = np.full(int(places[-1]) + 1, _LINE_FEED, np.uint32)
-    fed[places] = codepoints[positions]
-    cut = han.cut(decode(fed))
-    ends = np.cumsum(np.fromiter(map(len, cut), np.int64, len(cut)))
-    assert int(ends[-1]) == len(fed), "the segmenter lost or gained characters"
-    opened = np.zeros(len(fed), np.bool_)
-    opened[0] = True
-    opened[ends[:-1]] = True
-    return positions[opened[places]]
+    opening = np.ones(len(resolved) + 1, np.bool_)
+    opening[1:-1] = (resolved[1:] != resolved[:-1]) | begins[1:-1]
+    opening[:-1] |= (resolved == Rule.IDEOGRAPH) | (resolved == Rule.UNSPACED)
+    # A resolved mark belongs to the letter before it.
+    opening[:-1] &= resolved != Rule.MARK
+    borders = np.flatnonzero(opening)
+    taken = resolved[borders[:-1]] != Rule.SEPARATOR
+    return borders[:-1][taken], np.diff(borders)[taken]
 
 
 def _shingle(
@@ -159,10 +247,23 @@ def _shingle(
     return starts[kept], starts[lasts] + lengths[lasts] - starts[kept]
 
 
+def _spelt(
+    codepoints: npt.NDArray[np.uint32], members: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64]
+) -> list[str]:
+    """The runs that begin at `starts` as strings: all that are no `members` of any become blanks, and it is split there."""
+    spaced = np.where(members, codepoints, np.uint32(_BLANK))
+    touching = starts[members[starts - 1] & (starts > 0)]
+    if touching.size:
+        spaced = np.insert(spaced, touching, _BLANK)
+    return decode(spaced).split()
+
+
 def _strings(
     codepoints: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> list[str]:
-    """The words as strings: written out once with a blank behind each, and split there."""
+    """Words that may overlap as strings: written out once with a blank behind each, and split there."""
+    if len(starts) == 0:
+        return []
     ends = np.cumsum(lengths + 1)
     spaced = np.full(int(ends[-1]), _BLANK, np.uint32)
     spaced[ragged(ends - lengths - 1, lengths)] = codepoints[ragged(starts, lengths)]

@@ -78,6 +78,9 @@ class FileTransport:
         self._proven: dict[str, Applied] = {}
         self._bytes_read_before = 0
 
+    takes_headers = False
+    """A line has none."""
+
     @property
     def bytes_total(self) -> int:
         """Sizes on disk of the inputs that are regular files, together; 0 where there are only pipes."""

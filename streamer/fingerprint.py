@@ -16,11 +16,12 @@ import xxhash
 
 from index.entry import Kind
 from streamer import config
-from streamer.features import Segmenter, Words, segmenter, segmenter_with, split
+from streamer.features import Segmenter, Splitter, Words, segmenter, segmenter_with
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
-from streamer.simhash import count_distinct, log_weights, shingle, simhash
+from streamer.simhash import count_distinct, log_weights, shingle, simhash, sorted_by
 from streamer.text import Characters, fold, tables_hash
+from streamer.vocabulary import Numbered
 from streamer.weights import feature_weights, in_title, shingle_weights
 from streamer.word_factors import WordFactors
 from streamer.word_tables import DictionaryWord, dictionary_words
@@ -30,8 +31,6 @@ FORMAT_VERSION = 1
 
 _SLICE_CHARACTERS = 1 << 18
 _SLICE_TEXTS = 1 << 15
-_REMEMBERED_WORDS = 1 << 18
-_REMEMBERED_LETTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +67,9 @@ class Fingerprinter:
         if settings.dictionary is not None:
             extra = dictionary_words(settings.dictionary, self._normaliser.words)
         self._segmenter = _segmenter(settings, *extra)
-        look_up = WordHashes(self._lanes).look_up
+        self._splitter = Splitter(self._segmenter, settings.character_shingle_size)
         self._factors = WordFactors(
-            settings, self._normaliser.words, self._cut, lambda words: look_up(words)[:, 0], extra
+            settings, self._normaliser.words, self._cut, lambda words: hash_words(words, self._lanes)[:, 0], extra
         )
         self._hashes = WordHashes(self._lanes, self._factors.of_word if self._factors.weighs else None)
 
@@ -94,7 +93,7 @@ class Fingerprinter:
 
     def words(self, texts: Sequence[str]) -> Words:
         """The words that fingerprints of these texts are made of, stop words included, in reading order."""
-        return split(self._normaliser.characters(texts), self._segmenter, self._settings.character_shingle_size)
+        return self._splitter.split(self._normaliser.characters(texts))
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints.
@@ -128,7 +127,8 @@ class Fingerprinter:
             if logarithms is None:
                 fingerprints = simhash(hashes, np.ones(len(hashes), np.int64), bounds)
             else:
-                order = np.argsort(distinct.texts * (1 << 32) + distinct.counts, kind="stable")
+                # Equal weights are to be neighbours, in whichever order; few words occur more often than 16 bits can say.
+                order = sorted_by([distinct.counts.astype(np.uint16), distinct.texts.astype(np.uint16)])
                 fingerprints = simhash(distinct.hashes[order], logarithms[order], distinct.bounds)
             return self._classify(characters, np.diff(distinct.bounds), fingerprints)
         if weights is None and logarithms is not None:
@@ -148,10 +148,10 @@ class Fingerprinter:
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
         """Hashes of the features in reading order (uint64 [features, lanes]), their bounds, their weights if any."""
         settings = self._settings
-        words = split(characters, self._segmenter, settings.character_shingle_size)
-        hashes, bounds, weights = self._hashes.look_up(words.words), words.bounds, None
+        words = self._splitter.split(characters)
+        hashes, bounds, weights = self._hashes.look_up(words), words.bounds, None
         if self._factors.weighs:
-            factors = self._hashes.look_up_factors(words.words)
+            factors = self._hashes.look_up_factors(words)
             weights = self._factors.of_occurrences(factors, hashes[:, 0], words, characters)
         kept = self._factors.kept(hashes[:, 0])
         if kept is not None:
@@ -164,9 +164,9 @@ class Fingerprinter:
         return *shingle(hashes, bounds, settings.shingle_words), weights
 
     def _cut(self, texts: list[str]) -> list[list[str]]:
-        found = split(fold(texts), self._segmenter, self._settings.character_shingle_size)
-        bounds = found.bounds.tolist()
-        return [found.words[begin:end] for begin, end in pairwise(bounds)]
+        found = self._splitter.split(fold(texts))
+        listed = found.words
+        return [listed[begin:end] for begin, end in pairwise(found.bounds.tolist())]
 
     def _classify(
         self,
@@ -188,52 +188,41 @@ class Fingerprinter:
 
 
 class WordHashes:
-    """The hashes of words. Those of words met lately are remembered, within bounded memory."""
+    """What is known of words by themselves: their hashes and factors, remembered as long as their vocabulary is used."""
 
     def __init__(self, lanes: int, factor: Callable[[str], int] | None = None) -> None:
-        """`factor` is what a word weighs by itself; its answers are remembered together with the hashes."""
+        """`factor` is what a word weighs by itself."""
         self._lanes = lanes
         self._factor = factor
-        self._rows = _Rows(lanes, factor)
+        self._vocabulary = Numbered()
+        self._hashes, self._factors = array("Q"), array("q")
 
-    def __len__(self) -> int:
-        return len(self._rows)
+    def look_up(self, words: Words) -> npt.NDArray[np.uint64]:
+        """Every word's hash: uint64 [words, lanes], XXH3 of 64 or 128 bits of its UTF-8, the low 64 bits first."""
+        self._learn(words.vocabulary)
+        # The view of the array must be gone before more can be added to it.
+        return np.frombuffer(self._hashes, np.uint64).reshape(-1, self._lanes)[words.numbers]
 
-    def look_up(self, words: list[str]) -> npt.NDArray[np.uint64]:
-        """Hash every word: uint64 [words, lanes], XXH3 of 64 or 128 bits of its UTF-8, the low 64 bits first."""
-        rows = self._rows_of(words)
-        # The view of the array must be gone before the next word can be added to it.
-        return np.frombuffer(self._rows.hashes, np.uint64).reshape(-1, self._lanes)[rows]
-
-    def look_up_factors(self, words: list[str]) -> npt.NDArray[np.int64]:
+    def look_up_factors(self, words: Words) -> npt.NDArray[np.int64]:
         """What every word weighs by itself: int64 [words]."""
-        rows = self._rows_of(words)
-        return np.frombuffer(self._rows.factors, np.int64)[rows]
+        self._learn(words.vocabulary)
+        return np.frombuffer(self._factors, np.int64)[words.numbers]
 
-    def _rows_of(self, words: list[str]) -> npt.NDArray[np.int64]:
-        if len(self._rows.hashes) > _REMEMBERED_WORDS * self._lanes:
-            self._rows = _Rows(self._lanes, self._factor)
-        return np.fromiter(map(self._rows.__getitem__, words), np.int64, len(words))
-
-
-class _Rows(dict[str, int]):
-    """Word -> its row in `hashes` (`lanes` numbers a row) and `factors`; a word that is not there yet is added."""
-
-    def __init__(self, lanes: int, factor: Callable[[str], int] | None) -> None:
-        super().__init__()
-        self._lanes = lanes
-        self._factor = factor
-        self.hashes = array("Q")
-        self.factors = array("q")
-
-    def __missing__(self, word: str) -> int:
-        row = len(self.hashes) // self._lanes
-        self.hashes.extend(hash_text(word, self._lanes))
+    def _learn(self, vocabulary: Numbered) -> None:
+        if vocabulary is not self._vocabulary:
+            self._vocabulary = vocabulary
+            self._hashes, self._factors = array("Q"), array("q")
+        new = vocabulary.strings[len(self._hashes) // self._lanes :]
+        self._hashes.frombytes(hash_words(new, self._lanes).tobytes())
         if self._factor is not None:
-            self.factors.append(self._factor(word))
-        if len(word) <= _REMEMBERED_LETTERS:
-            self[word] = row
-        return row
+            self._factors.extend(map(self._factor, new))
+
+
+def hash_words(words: Sequence[str], lanes: int) -> npt.NDArray[np.uint64]:
+    """XXH3 of the UTF-8 of every word: uint64 [words, lanes], the low 64 bits first. No word holds a surrogate."""
+    digest: Callable[[bytes], bytes] = xxhash.xxh3_64_digest if lanes == 1 else xxhash.xxh3_128_digest
+    digests = b"".join(map(digest, map(str.encode, words)))
+    return np.frombuffer(digests, ">u8").reshape(-1, lanes)[:, ::-1].astype(np.uint64, order="C")
 
 
 def hash_text(text: str, lanes: int) -> tuple[int, ...]:

@@ -23,8 +23,9 @@ class DocumentFrequencies:
     def add(self, texts: Sequence[str]) -> None:
         """Count documents; one without words counts as a document."""
         found = self._fingerprinter.words(texts)
+        words = found.words
         for begin, end in pairwise(found.bounds.tolist()):
-            self._counts.update(set(found.words[begin:end]))
+            self._counts.update(set(words[begin:end]))
         self.documents += len(texts)
 
     def lines(self, documents_min: int) -> Iterable[str]:

@@ -102,11 +102,18 @@ def route(
     *,
     connector_name: str,
     task_id: str,
+    with_headers: bool = True,
 ) -> list[Outgoing]:
     """What goes out for n records, row for row: destination and the headers to write, all else as it came in.
 
-    `connector_name` and `task_id` stand in the Kafka Connect headers of dead letters.
+    `connector_name` and `task_id` stand in the Kafka Connect headers of dead letters. Without headers there are none at
+    all: for an outside that does not take any.
     """
+    if not with_headers:
+        return [
+            Outgoing(_DESTINATIONS[decision.verdict], record, (), decision)
+            for record, decision in zip(records, decisions, strict=True)
+        ]
     outgoing: list[Outgoing] = []
     for record, decision in zip(records, decisions, strict=True):
         kept = record.headers

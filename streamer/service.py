@@ -224,7 +224,13 @@ class Service:
             self._names_of(decisions),
             by_similarity=self._by_similarity,
         )
-        return route(batch.records, explained, connector_name=self._connector_name, task_id=self._task_id)
+        return route(
+            batch.records,
+            explained,
+            connector_name=self._connector_name,
+            task_id=self._task_id,
+            with_headers=self._transport.takes_headers,
+        )
 
     def _names_of(self, decisions: Decisions) -> dict[str, str]:
         """The names of all streams that originals come from; read again only where one is new, as there may be many."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from streamer.text import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, rule_table
+from streamer.text import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, look_up, rule_table
 
 SHINGLE_CHARACTERS_MAX = 32
 
@@ -47,10 +47,12 @@ def shingle_characters(characters: Characters, wide_size: int, narrow_size: int)
     SplitMix64 as `mix` (Steele, Lea, Flood 2014; Stafford's variant 13). A text that has letters but fewer than its
     first one asks for is one shingle. Shingles never cross the border of a text.
     """
-    kinds = _kinds()[characters.codepoints]
+    kinds = look_up(_kinds(), characters.codepoints)
     kept = kinds != _DROPPED
-    letters = characters.codepoints[kept].astype(np.uint64)
-    wide = kinds[kept] == _WIDE
+    # By position, not by mask: dropped characters lie scattered, which costs a mask several times as much.
+    positions = np.flatnonzero(kept)
+    letters = characters.codepoints[positions].astype(np.uint64)
+    wide = kinds[positions] == _WIDE
     bounds = _counted(kept, characters.bounds)
     hashes = _polynomials(letters, wide, wide_size, narrow_size)
     whole = np.ones(len(letters), np.bool_)

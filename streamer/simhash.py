@@ -3,6 +3,7 @@
 All sums are sums of integers, so the order of features, the batch and the machine change nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,25 +69,37 @@ def count_distinct(
 ) -> Distinct:
     """Gather equal features of each text. At most 65,536 texts. An occurrence without weights weighs 1."""
     texts = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    # One sort for all texts: the text's number above 48 bits of the hash.
-    keys = (texts.astype(np.uint64) << np.uint64(48)) | (hashes[:, 0] & np.uint64(0xFFFF_FFFF_FFFF))
-    order = np.argsort(keys)
-    equal, equal_keys = _equals_previous(hashes[order]), keys[order][1:] == keys[order][:-1]
-    if (equal[1:] != equal_keys).any() and (equal_keys & ~equal[1:]).any():
-        # Two features of a text agree in 48 bits, so equal ones need not be neighbours.
-        order = np.lexsort((*hashes.T, texts))
-        equal = _equals_previous(hashes[order])
-    sorted_texts = texts[order]
+    digits = [*np.ascontiguousarray(hashes, "<u8").view("<u2").T, texts.astype(np.uint16)]
+    # 32 bits of the hash nearly always suffice to bring equal features of a text together.
+    order = sorted_by([*digits[:2], digits[-1]])
+    sorted_hashes, sorted_texts = hashes[order], texts[order]
+    equal = _equals_previous(sorted_hashes)
+    low = sorted_hashes[:, 0].astype(np.uint32)
+    if ((low[1:] == low[:-1]) & (sorted_texts[1:] == sorted_texts[:-1]) & ~equal[1:]).any():
+        order = sorted_by(digits)
+        sorted_hashes, sorted_texts = hashes[order], texts[order]
+        equal = _equals_previous(sorted_hashes)
     equal[1:] &= sorted_texts[1:] == sorted_texts[:-1]
     firsts = np.flatnonzero(~equal)
     counts = np.diff(firsts, append=len(order))
     return Distinct(
-        hashes[order[firsts]],
+        sorted_hashes[firsts],
         counts,
         counts if weights is None or not len(firsts) else np.add.reduceat(weights[order], firsts),
         sorted_texts[firsts],
         np.searchsorted(sorted_texts[firsts], np.arange(len(bounds))),
     )
+
+
+def sorted_by(digits: Sequence[npt.NDArray[np.uint16]]) -> npt.NDArray[np.int64]:
+    """The order of rows by numbers of several digits, the highest digit last; equal rows as they stood: int64 [rows].
+
+    numpy sorts 16 bits by counting, several times as fast as it compares wider numbers on most machines.
+    """
+    order = np.argsort(digits[0], kind="stable")
+    for digit in digits[1:]:
+        order = order[np.argsort(digit[order], kind="stable")]
+    return order
 
 
 def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

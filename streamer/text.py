@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import regex
 import xxhash
+
+Value = TypeVar("Value", np.uint8, np.uint32)
 
 CODE_POINTS = 0x110000
 _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
@@ -110,7 +113,7 @@ def fold(texts: Sequence[str]) -> Characters:
     """The normal forms of a batch of texts, except that white space is not collapsed yet (no feature depends on it)."""
     tables = _tables()
     codepoints, bounds = _join(texts)
-    behaviours = tables.behaviours[codepoints]
+    behaviours = look_up(tables.behaviours, codepoints)
     seen = int(np.bitwise_or.reduce(behaviours)) if len(behaviours) else 0
     if seen & (_INTERACTS | _NONSTARTER):
         interacting = _interacting(codepoints, behaviours, tables)
@@ -121,9 +124,9 @@ def fold(texts: Sequence[str]) -> Characters:
             for number in numbers.tolist():
                 known[number] = _fold_by_definition(known[number])
             codepoints, bounds = _join(known)
-            behaviours = tables.behaviours[codepoints]
+            behaviours = look_up(tables.behaviours, codepoints)
     counts = behaviours & np.uint8(_COUNT)
-    folded = tables.folded[codepoints]
+    folded = look_up(tables.folded, codepoints)
     if len(counts) == 0 or (counts.min() == 1 and counts.max() == 1):
         return Characters(folded, bounds)
     return _resize(codepoints, folded, counts, bounds, tables)
@@ -137,7 +140,7 @@ def rules(characters: Characters) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np
     and is written U+0027. Texts do not touch one another.
     """
     codepoints = characters.codepoints
-    resolved = _tables().rules[codepoints]
+    resolved = look_up(_tables().rules, codepoints)
     if resolved.size == 0:
         return resolved, codepoints
     begins = np.zeros(len(resolved) + 1, np.bool_)
@@ -169,6 +172,7 @@ def rule_table() -> npt.NDArray[np.uint8]:
     return _tables().rules
 
 
+@cache
 def tables_hash() -> str:
     """Hexadecimal hash of all that the tables know: two programs with equal hashes normalise and split alike."""
     tables = _tables()
@@ -188,6 +192,12 @@ def ragged(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+
+
+def look_up(table: npt.NDArray[Value], codepoints: npt.NDArray[np.uint32]) -> npt.NDArray[Value]:
+    """What a table of all code points says of each: [characters]."""
+    # numpy would convert the numbers in small pieces, which takes longer than the look-up.
+    return table[codepoints.astype(np.intp)]
 
 
 def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
@@ -216,14 +226,19 @@ def _resize(
     tables: _Tables,
 ) -> Characters:
     """Drop what is not seen (count 0) and write out what becomes several code points (count over 1)."""
-    ends = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, dtype=np.int64, out=ends[1:])
-    resized = np.repeat(folded, counts)
-    longer = np.flatnonzero(counts > 1)
+    dropped, longer = np.flatnonzero(counts == 0), np.flatnonzero(counts > 1)
+    grown = np.zeros(len(longer) + 1, np.int64)
+    np.cumsum(counts[longer] - 1, dtype=np.int64, out=grown[1:])
+
+    def moved(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return positions - np.searchsorted(dropped, positions) + grown[np.searchsorted(longer, positions)]
+
+    kept = folded[counts != 0] if dropped.size else folded
     if longer.size:
+        kept = np.repeat(kept, counts[counts != 0])
         lengths = counts[longer].astype(np.int64)
-        resized[ragged(ends[longer], lengths)] = tables.pool[ragged(tables.pool_starts[codepoints[longer]], lengths)]
-    return Characters(resized, ends[bounds])
+        kept[ragged(moved(longer), lengths)] = tables.pool[ragged(tables.pool_starts[codepoints[longer]], lengths)]
+    return Characters(kept, moved(bounds))
 
 
 def _fold_by_definition(text: str) -> str:

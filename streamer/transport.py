@@ -39,6 +39,10 @@ FINISHED = Finished.FINISHED
 class Transport(Protocol):
     """Where records come from and where decisions go."""
 
+    @property
+    def takes_headers(self) -> bool:
+        """Whether `deliver` writes headers out; where it does not, none need be made."""
+
     def open(self) -> None:
         """Connect, resolving whatever a predecessor left open. Raises BrokerUnavailable, InputUnreadable."""
 

@@ -95,8 +95,7 @@ class WordFactors:
         keys     uint64 [words], the low 64 bits of the words' hashes
         """
         if self._settings.word_length:
-            lengths = np.fromiter(map(len, words.words), np.int64, len(words.words))
-            factors = multiply(factors, word_length_factors(lengths, words.bounds))
+            factors = multiply(factors, word_length_factors(words.lengths, words.bounds))
         if self._settings.marker_factor > 1:
             numbers = sentences(characters.codepoints, characters.bounds, words.starts)
             where = marked(numbers, self._openings(keys, numbers))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -285,21 +286,46 @@ def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
 
 
-def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path) -> None:
-    arguments = [
-        str(written_set(tmp_path / "tiny")),
-        "--peer",
-        "rensa",
-        "--rounds",
-        "1",
-        "--json",
-    ]
-    done = CliRunner().invoke(peers.main, arguments, catch_exceptions=False)
+def peers_over(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    done = CliRunner().invoke(peers.main, [str(folder), "--rounds", "1", "--json", *arguments], catch_exceptions=False)
     assert done.exit_code == 0
-    results = orjson.loads(done.stdout[done.stdout.index("{") :])["results"]
-    assert [result["program"] for result in results] == ["filter", "rensa"]
-    assert [(result["precision"], result["recall"]) for result in results] == [(1.0, 1.0)] * 2
-    assert results[0]["filter_is_faster_by"] == 1.0
+    return orjson.loads(done.stdout)["results"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "programs"), [("minhash", ["filter", "rensa"]), ("simhash", ["filter", "simhash", "rensa"])]
+)
+def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path, scheme: str, programs: list[str]) -> None:
+    results = peers_over(written_set(tmp_path / "tiny"), "--scheme", scheme, "--set", "index.distance_max=7")
+    assert [result["program"] for result in results] == programs
+    assert [(result["precision"], result["recall"], result["same_verdict"]) for result in results] == [
+        (1.0, 1.0, 1.0)
+    ] * len(programs)
+    assert results[0]["filter_is_faster_by"] == results[0]["without_start"] == 1.0
+    assert all(result["one_document_cpu_ms"] > 0 for result in results)
+
+
+def test_a_set_without_truth_gets_no_score_but_says_how_far_verdicts_agree(tmp_path: Path) -> None:
+    folder = written_set(tmp_path / "tiny")
+    (folder / "pairs.tsv.gz").unlink()
+    # With so many features asked for the filter matches equal texts only, and one of two duplicates is not equal.
+    few = ("--set", "fingerprint.features_min=100000")
+    filtered, near = peers_over(folder, "--scheme", "simhash", "--peer", "rensa", *few)
+    assert (filtered["precision"], near["recall"], filtered["same_verdict"]) == (None, None, 1.0)
+    assert near["same_verdict"] == 5 / 6
+
+
+@pytest.mark.parametrize("peer", [peers.by_rensa, peers.by_simhash])
+def test_a_peer_names_the_earlier_of_two_equal_texts_and_keeps_nothing_of_an_empty_one(peer: peers.Peer) -> None:
+    texts = ["the quick brown fox jumps over the lazy dog", "，", "a text of its own", "a text of its own", "，"]
+    found = peer(texts, peers.Asked(8, 0.7, 3)).tolist()
+    assert [found[0], found[2], found[3]] == [-1, -1, 2]
+    assert peer is peers.by_rensa or [found[1], found[4]] == [-1, -1]
+
+
+def test_shingles_of_a_peer_pass_over_white_space() -> None:
+    assert peers.shingles("a bc\nd", 3) == ["abc", "bcd"]
+    assert peers.shingles("ab", 3) == ["ab"]
 
 
 def test_the_table_names_the_machine_and_the_command(tmp_path: Path) -> None:

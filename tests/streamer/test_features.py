@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer import features
-from streamer.features import Segmenter, segmenter, split, words
-from streamer.text import fold, normalise
+from streamer import features, vocabulary
+from streamer.features import Segmenter, Splitter, segmenter, split, words
+from streamer.text import decode, fold, normalise
 
 SENTENCES = [
     "清晨的雾气还没有散去，渔民们已经驾着小船出海捕鱼了。",
@@ -195,9 +196,71 @@ def test_all_han_runs_of_a_batch_go_to_the_segmenter_at_once() -> None:
     assert found.bounds.tolist() == [0, 2, 3, 4]
 
 
-def test_a_segmenter_that_loses_characters_is_not_believed() -> None:
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda text: [text[:-1]],
+        lambda text: ["\n", text[1:], "上"],
+        lambda text: [text],
+    ],
+    ids=["loses", "gains", "swallows the line feed"],
+)
+def test_a_segmenter_that_loses_or_gains_characters_is_not_believed(cut: Callable[[str], list[str]]) -> None:
     with pytest.raises(AssertionError, match="lost or gained"):
-        split(fold(["北京上海"]), Segmenter(lambda text: [text[:-1]], "lossy"), 2)
+        split(fold(["北京上海"]), Segmenter(cut, "wrong"), 2)
+
+
+def test_a_run_that_is_remembered_is_not_cut_again() -> None:
+    calls: list[str] = []
+
+    def cut(text: str) -> list[str]:
+        calls.append(text)
+        return segmenter("rjieba").cut(text)
+
+    splitter = Splitter(Segmenter(cut, "counted"), 2)
+    first = splitter.split(fold(["北京大学，and 上海", "北京大学"]))
+    assert splitter.split(fold(["上海 北京 北京大学"])).words == ["上海", "北京", "北京大学"]
+    assert calls == ["\n北京大学\n上海", "\n北京"]
+    assert first.words == ["北京大学", "and", "上海", "北京大学"]
+
+
+@settings(max_examples=100)
+@given(st.lists(st.lists(ANY_LETTERS, max_size=3), max_size=6), st.integers(1, 3), st.integers(0, 6))
+def test_what_is_remembered_or_forgotten_changes_no_word(batches: list[list[str]], size: int, remembered: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "_REMEMBERED", remembered)
+        splitter = Splitter(segmenter("rjieba"), size)
+        for texts in batches:
+            found, alone = splitter.split(fold(texts)), split(fold(texts), segmenter("rjieba"), size)
+            assert found.words == alone.words
+            assert found.bounds.tolist() == alone.bounds.tolist()
+            assert found.starts.tolist() == alone.starts.tolist()
+
+
+@pytest.mark.parametrize(("strings_max", "characters_max"), [(3, 1 << 21), (1 << 17, 40)])
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch, strings_max: int, characters_max: int) -> None:
+    monkeypatch.setattr(vocabulary, "_REMEMBERED", strings_max)
+    monkeypatch.setattr(vocabulary, "_REMEMBERED_CHARACTERS", characters_max)
+    splitter = Splitter(segmenter("rjieba"), 2)
+    sizes = []
+    for text in ("a b a", "cd 北京", "e", "x" * 1_000 + " b", "b"):
+        strings = splitter.split(fold([text])).vocabulary.strings
+        sizes.append(sum(map(len, strings)))
+    # The line feed is always there; what was remembered goes before the batch that follows the bound's crossing.
+    assert sizes == ([3, 7, 2, 1_003, 2] if strings_max == 3 else [3, 7, 8, 1_008, 2])
+
+
+@settings(max_examples=200)
+@given(st.lists(ANY_LETTERS, max_size=4), st.integers(1, 4))
+def test_every_word_stands_where_it_is_said_to_begin(texts: list[str], size: int) -> None:
+    characters = fold(texts)
+    found = split(characters, segmenter("rjieba"), size)
+    assert found.lengths.tolist() == list(map(len, found.words))
+    numbers = np.searchsorted(characters.bounds, found.starts, side="right") - 1
+    assert numbers.tolist() == np.repeat(np.arange(len(texts)), np.diff(found.bounds)).tolist()
+    for word, start in zip(found.words, found.starts.tolist(), strict=True):
+        there = decode(characters.codepoints[start : start + len(word)])
+        assert regex.sub("[\u2019\u02bc]", "'", there) == word
 
 
 def test_bounds_count_words_for_empty_batches_and_texts() -> None:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from index.entry import Kind
 from streamer import config, fingerprint
-from streamer.features import words
-from streamer.fingerprint import Fingerprinter, Fingerprints, WordHashes, hash_text, hexadecimal
+from streamer.features import Splitter, segmenter, words
+from streamer.fingerprint import Fingerprinter, Fingerprints, WordHashes, hash_text, hash_words, hexadecimal
 from streamer.reason import Reason
-from streamer.simhash import WEIGHT_UNIT, bit_sums, count_distinct, log_weights, shingle, simhash
-from streamer.text import normalise
+from streamer.simhash import WEIGHT_UNIT, bit_sums, count_distinct, log_weights, shingle, simhash, sorted_by
+from streamer.text import fold, normalise
 from tests.support.pinned_fingerprints import PINNED, TEXTS
 
 SOME_TEXT = st.text(st.sampled_from("长江大桥是一个好地方ab c dあい,。1é\u0301 \n"), max_size=60)
@@ -174,7 +174,7 @@ def test_a_shingle_depends_on_the_order_of_its_words() -> None:
     assert found[0, 0] != found[1, 0]
 
 
-@given(st.lists(st.lists(st.sampled_from([3, 3 + 2**48, 3 + 2**63, 4, 2**63]), max_size=9), max_size=4))
+@given(st.lists(st.lists(st.sampled_from([3, 3 + 2**32, 3 + 2**48, 3 + 2**63, 4, 2**63]), max_size=9), max_size=4))
 def test_equal_features_are_counted_even_where_hashes_agree_in_many_bits(texts: list[list[int]]) -> None:
     distinct = count_distinct(column([value for text in texts for value in text]), bounds_of(texts))
     for row, text in enumerate(texts):
@@ -193,6 +193,12 @@ def test_distinct_features_of_128_bits_differ_in_either_half() -> None:
         ([1, 2], 1),
         ([2, 1], 1),
     ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**16 - 1), st.sampled_from([0, 1, 255, 256, 2**16 - 1])), max_size=30))
+def test_sorting_by_digits_is_sorting_by_the_number_that_they_make(rows: list[tuple[int, int]]) -> None:
+    low, high = (np.array([row[digit] for row in rows], np.uint16) for digit in (0, 1))
+    assert sorted_by([low, high]).tolist() == sorted(range(len(rows)), key=lambda row: (rows[row][1], rows[row][0]))
 
 
 def test_logarithmic_weights_are_rounded_far_from_the_border() -> None:
@@ -320,15 +326,24 @@ def test_slices_follow_one_another_and_hold_few_characters(texts: list[str]) -> 
     assert all(end - begin <= 1 or sum(map(len, texts[begin:end])) <= 10 for begin, end in ranges)
 
 
-def test_forgetting_words_changes_no_hash_and_bounds_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fingerprint, "_REMEMBERED_WORDS", 3)
-    hashes = WordHashes(2)
-    sizes = []
-    for some in (["a", "b", "a"], ["c", "d"], ["a", "e"], ["长" * 1_000, "b", "长" * 1_000], ["b"]):
-        found = hashes.look_up(some)
-        assert found.tolist() == [list(hash_text(word, 2)) for word in some]
-        sizes.append(len(hashes))
-    assert sizes == [2, 4, 2, 3, 1]
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_the_hashes_of_words_are_those_of_their_bytes(lanes: int) -> None:
+    found = ["北京", "a", "don't", "𠀀𠀁", "a"]
+    assert hash_words(found, lanes).tolist() == [list(hash_text(word, lanes)) for word in found]
+    assert hash_words([], lanes).shape == (0, lanes)
+
+
+def test_hashes_and_factors_follow_the_vocabulary_that_words_come_with() -> None:
+    hashes = WordHashes(2, len)
+    for vocabulary, texts in (
+        (splitter := Splitter(segmenter("rjieba"), 2), ["北京 a", "b 北京"]),
+        (splitter, ["", "北京大学 and a"]),
+        (Splitter(segmenter("rjieba"), 2), ["c 上海 北京"]),
+        (splitter, ["a b c"]),
+    ):
+        found = vocabulary.split(fold(texts))
+        assert hashes.look_up(found).tolist() == [list(hash_text(word, 2)) for word in found.words]
+        assert hashes.look_up_factors(found).tolist() == [len(word) for word in found.words]
 
 
 def test_every_setting_that_changes_a_fingerprint_changes_the_stamp() -> None:

@@ -186,6 +186,16 @@ def test_the_record_goes_out_as_it_came_in() -> None:
     assert outgoing.headers[:3] == tombstone.headers
 
 
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_for_an_outside_without_headers_none_are_made_and_all_else_is_the_same(verdict: Verdict) -> None:
+    original = record(headers=(("a", b"1"),))
+    decision = Decision(verdict, "any", "d")
+
+    (outgoing,) = route([original], [decision], **TASK, with_headers=False)
+
+    assert outgoing == Outgoing(sent(decision, original).destination, original, (), decision)
+
+
 def test_a_unique_document_gains_no_header_of_a_duplicate() -> None:
     assert list(texts(sent(explained(decided(Verdict.UNIQUE))).headers)) == [
         "neardup.verdict",

@@ -171,6 +171,8 @@ class MemoryBroker:
 class MemoryTransport:
     """streamer.transport.Transport over a MemoryBroker; never waits."""
 
+    takes_headers = True
+
     def __init__(self, broker: MemoryBroker, settings: Settings, instance: str) -> None:
         self._broker = broker
         self._settings = settings
