@@ -16,7 +16,7 @@ import numpy.typing as npt
 from index.bands import pack_bins
 from index.entry import Kind
 from streamer import config
-from streamer.features import segmenter, split
+from streamer.features import Splitter, segmenter
 from streamer.fingerprint import Fingerprints, WordHashes, hash_text, slices
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
@@ -115,12 +115,13 @@ class WordShingles:
         """Load the segmenter (below 0.5 s)."""
         self._size = size
         self._segmenter = segmenter("rjieba")
+        self._splitter = Splitter(self._segmenter, 1)
         self._hashes = WordHashes(lanes=1)
 
     def of(self, characters: Characters) -> Shingles:
         """The shingles of a batch of texts."""
-        words = split(characters, self._segmenter, character_shingle_size=1)
-        hashes, bounds = shingle(self._hashes.look_up(words.words), words.bounds, self._size)
+        words = self._splitter.split(characters)
+        hashes, bounds = shingle(self._hashes.look_up(words), words.bounds, self._size)
         return Shingles(hashes[:, 0], bounds)
 
     def stamp(self) -> dict[str, str]:
