@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index import documents, journal, schemes, sources
+from index import documents, journal, log, sources
+from index.blocks import probe_keys
 from index.decision import Found, Outcome, decide
 from index.distance import Matches
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source
-from index.layout import JOURNAL_ROW
-from index.matching import first_of_equals
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source, Verdict
+from index.layout import COUNTERS_KEY, LOG_KEY, Counters, Filing, Table, pack_counters, unpack_counters
+from index.matching import first_of_equals, pairs_within
 from index.parameters import Parameters
-from index.schemes import Search
+from index.search import Search
 from index.store import Transaction
 
 PIECE_ROWS_MAX = 2_048
@@ -27,8 +28,8 @@ class Piece:
     rows      int64 [n], their rows in the batch; below, a row is a row of the piece
     entries   these rows alone
     near      int64 [m], the NEAR rows
-    search    of the NEAR rows; its row i is near[i]
-    pairs     matches of the rows among each other, as `Search.pairs` gives them
+    keys      uint32 [m, probes], `blocks.probe_keys` of the NEAR rows
+    pairs     matches of the rows among each other, as `matching.pairs_within` gives them
     compared  int64 [n], comparisons made for them
     exact     int64 [e], the EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
@@ -37,7 +38,7 @@ class Piece:
     rows: npt.NDArray[np.int64]
     entries: Entries
     near: npt.NDArray[np.int64]
-    search: Search
+    keys: npt.NDArray[np.uint32]
     pairs: Matches
     compared: npt.NDArray[np.int64]
     exact: npt.NDArray[np.int64]
@@ -101,27 +102,30 @@ def pieces_of(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
 def _piece(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Piece:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    search = schemes.search_for(entries.fingerprints[near], parameters, parameters.distance_max)
-    pairs, near_compared = search.pairs(nearest_only=parameters.insert == "all")
+    fingerprints = entries.fingerprints[near]
+    keys = probe_keys(fingerprints, parameters.distance_max)
+    nearest_only = parameters.insert == "all"
+    pairs, near_compared = pairs_within(fingerprints, keys, parameters.distance_max, nearest_only=nearest_only)
     compared = np.zeros(len(rows), np.int64)
     compared[near] = near_compared
     firsts = np.zeros(len(rows), np.int64)
     firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
     return Piece(
-        rows, entries, near, search, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
+        rows, entries, near, keys, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
     )
 
 
 def decide_piece(
-    transaction: Transaction, piece: Piece, parameters: Parameters, next_number: int
+    transaction: Transaction, search: Search, piece: Piece, parameters: Parameters, next_number: int
 ) -> tuple[Outcome, npt.NDArray[np.int64]]:
     """The verdicts on a piece's rows against all that entered before, and the comparisons made for each, int64 [n]."""
     compared = piece.compared.copy()
     distances = np.full(len(piece.rows), NO_DISTANCE, np.int16)
     originals = np.full(len(piece.rows), NO_NUMBER, np.uint64)
     if len(piece.near):
-        best, comparisons = piece.search.entries(transaction, limit=1)
+        fingerprints = piece.entries.fingerprints[piece.near]
+        best, comparisons = search.nearest(transaction, fingerprints, piece.keys, parameters.distance_max, limit=1)
         compared[piece.near] += comparisons
         distances[piece.near[best.rows]] = best.distances
         originals[piece.near[best.rows]] = best.numbers
@@ -149,10 +153,10 @@ def places_of(transaction: Transaction, entries: Entries) -> Places:
 
 def journaled(transaction: Transaction, entries: Entries, places: Places) -> journal.Found:
     """What the journal knows of a batch's positions, row for row."""
-    found = nothing_journaled(entries)
+    found, words = nothing_journaled(entries), entries.fingerprints.shape[1]
     for stream, partition, rows in zip(places.streams, places.partitions, places.rows, strict=False):
         if len(rows):
-            of_source = journal.find(transaction, int(stream), int(partition), entries.offsets[rows])
+            of_source = journal.find(transaction, int(stream), int(partition), entries.offsets[rows], words)
             found.rows[rows] = of_source.rows
             found.known[rows] = of_source.known
     return found
@@ -160,12 +164,12 @@ def journaled(transaction: Transaction, entries: Entries, places: Places) -> jou
 
 def nothing_journaled(entries: Entries) -> journal.Found:
     """What `journaled` gives for a batch none of whose positions is known."""
-    rows = np.zeros(len(entries), JOURNAL_ROW)
+    rows = np.zeros(len(entries), journal.DECISION)
     return journal.Found(rows, np.zeros(len(entries), np.bool_))
 
 
 def fill_rows(rows: journal.Rows, piece: Piece, outcome: Outcome) -> None:
-    """Put a piece's verdicts into the batch's journal rows JOURNAL_ROW [n], in place."""
+    """Put a piece's verdicts into the batch's rows DECISION [n], in place."""
     rows["offset"][piece.rows] = piece.entries.offsets
     rows["number"][piece.rows] = outcome.originals
     rows["distance"][piece.rows] = outcome.distances
@@ -173,35 +177,57 @@ def fill_rows(rows: journal.Rows, piece: Piece, outcome: Outcome) -> None:
     rows["reason"][piece.rows] = piece.entries.reasons
 
 
-def write_journal(
-    transaction: Transaction, places: Places, journal_rows: journal.Rows, new: npt.NDArray[np.bool_]
-) -> None:
-    """Write the `new` rows, bool [n], of a batch's journal rows JOURNAL_ROW [n]."""
-    for stream, partition, rows in zip(places.streams, places.partitions, places.rows, strict=False):
-        of_source = rows[new[rows]]
-        if len(of_source):
-            journal.add(transaction, int(stream), int(partition), journal_rows[of_source])
+def filings_of(outcome: Outcome, kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Where rows are filed that were matched, uint8 [n]: an equal of an entry does not enter the blocks again."""
+    equal = (outcome.verdicts == Verdict.DUPLICATE) & (outcome.distances == 0)
+    entering = np.where((kinds == Kind.EXACT) | equal, Filing.ASIDE, Filing.BLOCKS)
+    return np.where(outcome.entering, entering, Filing.NOTHING).astype(np.uint8)
 
 
-def write_entering(
+def write(
     transaction: Transaction,
+    search: Search,
     entries: Entries,
     places: Places,
-    entering: npt.NDArray[np.bool_],
-    numbers: npt.NDArray[np.uint64],
-    originals: npt.NDArray[np.uint64],
-    parameters: Parameters,
-) -> int:
-    """Make the `entering` rows, bool [n], entries with these numbers and originals; returns how many they are."""
-    rows = np.flatnonzero(entering)
-    if len(rows):
-        of_rows = take(entries, rows)
-        streams, partitions = places.streams[of_rows.source_numbers], places.partitions[of_rows.source_numbers]
-        documents.write(transaction, of_rows, streams, partitions, numbers[rows], originals[rows])
-        near = of_rows.kinds == Kind.NEAR
-        if near.any():
-            schemes.file(transaction, of_rows.fingerprints[near], numbers[rows][near], parameters)
-    return len(rows)
+    outcome: Outcome,
+    filings: npt.NDArray[np.uint8],
+    *,
+    journal_too: bool,
+) -> Counters:
+    """Log decided rows of a batch, file those that enter, note their positions; the counters as they are then.
+
+    entries      these rows alone; their numbers follow those given before
+    filings      uint8 [n], values of `layout.Filing`
+    journal_too  False: positions are not noted
+    """
+    counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
+    if not len(entries):
+        return counters
+    words = entries.fingerprints.shape[1]
+    key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
+    columns: dict[str, npt.NDArray[np.generic]] = {
+        "number": outcome.originals,
+        "distance": outcome.distances,
+        "verdict": outcome.verdicts,
+        "filing": filings,
+    }
+    log.write(transaction, key, entries, log.sources_of(places.streams, places.partitions), columns)
+    for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
+        aside = (filings == Filing.ASIDE) & (entries.kinds == kind)
+        documents.file_aside(transaction, table, entries.fingerprints[aside], outcome.numbers[aside])
+    filed = filings == Filing.BLOCKS
+    search.add(entries.fingerprints[filed], outcome.numbers[filed])
+    if journal_too:
+        for source, (stream, partition) in enumerate(zip(places.streams, places.partitions, strict=True)):
+            offsets = entries.offsets[entries.source_numbers == source]
+            if len(offsets):
+                journal.add(transaction, int(stream), int(partition), offsets, key, source, words)
+    counters = counters._replace(
+        next_number=counters.next_number + int(np.count_nonzero(filings)),
+        journal_rows=counters.journal_rows + len(entries) * journal_too,
+    )
+    transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
+    return counters
 
 
 def positions(entries: Entries, rows: Sequence[int]) -> list[tuple[Source, int]]:

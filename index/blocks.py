@@ -9,7 +9,6 @@ look up the first a + 1 blocks with up to r flipped bits and the others with up 
 looked up at all.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
@@ -17,20 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK_BITS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """The contents of some buckets, one place per filed entry.
-
-    keys          uint32 [c], ascending
-    numbers       uint64 [c]
-    fingerprints  uint64 [c, words]
-    """
-
-    keys: npt.NDArray[np.uint32]
-    numbers: npt.NDArray[np.uint64]
-    fingerprints: npt.NDArray[np.uint64]
 
 
 def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
@@ -42,22 +27,6 @@ def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     return values | (np.arange(values.shape[1], dtype=np.uint32) << np.uint32(BLOCK_BITS))
 
 
-def buckets_of(fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> Buckets:
-    """Entries filed under all their block keys: uint64 [n, words] and uint64 [n] -> n * blocks places.
-
-    Within a bucket the entries keep their order.
-    """
-    keys = block_keys(fingerprints)
-    order = np.argsort(keys.reshape(-1), kind="stable")
-    rows = order // keys.shape[1]
-    return Buckets(keys.reshape(-1)[order], numbers[rows], fingerprints[rows])
-
-
-def bucket_count(words: int) -> int:
-    """How many different block keys there are for fingerprints of `words` 64-bit words."""
-    return words * (64 // BLOCK_BITS) << BLOCK_BITS
-
-
 def probe_radii(block_count: int, distance_max: int) -> tuple[int, ...]:
     """Per block the number of bits that may be flipped when it is looked up; -1: the block need not be looked up.
 
@@ -65,6 +34,22 @@ def probe_radii(block_count: int, distance_max: int) -> tuple[int, ...]:
     """
     radius, rest = divmod(distance_max, block_count)
     return (radius,) * (rest + 1) + (radius - 1,) * (block_count - rest - 1)
+
+
+def ringed(block_count: int, distance_max: int) -> npt.NDArray[np.bool_]:
+    """Per block, bool [block_count]: of its bucket only the entries count whose next block (behind the last, the first)
+    differs in at most one bit.
+
+    Lossless where `probe_radii` has no flips: put the blocks 0 to distance_max on a ring. The differing bits in them are
+    at most distance_max, fewer than the blocks, so that by the cycle lemma some block begins a way around on which the
+    running sum stays below the number of blocks passed: none in that block itself, at most one in it and the next (the
+    pigeonring: Qin, Xiao, "Pigeonring: A Principle for Faster Thresholded Similarity Search", VLDB 2018). The last block
+    of the ring has the first as its next one only if it is the last of all.
+    """
+    blocks = np.arange(block_count)
+    on_ring = (blocks < distance_max) | (distance_max + 1 == block_count)
+    found: npt.NDArray[np.bool_] = on_ring & (distance_max < block_count)
+    return found
 
 
 @cache

@@ -1,27 +1,14 @@
-"""What became an entry: the tables `documents`, `buckets` and `exact`."""
+"""What became an entry: documents by their number, and the entries that are filed by their whole fingerprint."""
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index.blocks import bucket_count, buckets_of
-from index.distance import Matches, joined, nearest, no_matches
-from index.entry import NO_NUMBER, Entries, Kind, Position, Source
-from index.layout import (
-    Table,
-    bucket_value_bytes,
-    pack_bucket_keys,
-    pack_bucket_values,
-    pack_documents,
-    pack_fingerprints,
-    pack_numbers,
-    unpack_buckets,
-    unpack_documents,
-    unpack_fingerprints,
-    unpack_numbers,
-)
-from index.matching import CANDIDATES_MAX, Probes, nearest_in
+from index import log
+from index.distance import Matches, joined, nearest
+from index.entry import NO_NUMBER, Kind, Position, Source
+from index.layout import Table, pack_fingerprints, pack_numbers, unpack_numbers
 from index.sources import streams_of
 from index.store import Transaction
 
@@ -40,111 +27,72 @@ class Document(NamedTuple):
 
 def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Document]:
     """The documents that have these numbers; numbers that were never given are left out."""
-    distinct = np.unique(numbers)
-    found = transaction.get_many(Table.DOCUMENTS, pack_numbers(distinct))
-    own_numbers = unpack_numbers([key for key, _ in found]).tolist()
-    columns, ids = unpack_documents([value for _, value in found], words)
-    streams = streams_of(transaction, np.unique(columns["stream"]).tolist())
-    rows = zip(
-        own_numbers,
-        ids,
-        columns["root"].tolist(),
-        columns["stream"].tolist(),
-        columns["partition"].tolist(),
-        columns["offset"].tolist(),
-        columns["time_ms"].tolist(),
-        columns["kind"].tolist(),
-        columns["fingerprint"].tolist(),
-        strict=True,
-    )
-    return {
-        number: Document(
-            number,
-            root,
-            id_,
-            Position(Source(streams[stream], partition), offset),
-            time_ms,
-            Kind(kind),
-            tuple(fingerprint),
+    documents: dict[int, Document] = {}
+    streams: dict[int, str] = {}
+    for batch, places, own_numbers in log.holding(transaction, np.unique(numbers), words):
+        rows = batch.rows[places]
+        sources = batch.sources[rows["source"]]
+        stream_numbers = sources["stream"].tolist()
+        unknown = set(stream_numbers) - streams.keys()
+        if unknown:
+            streams |= streams_of(transaction, unknown)
+        columns = zip(
+            own_numbers.tolist(),
+            rows["number"].tolist(),
+            batch.ids(places),
+            stream_numbers,
+            sources["partition"].tolist(),
+            rows["offset"].tolist(),
+            rows["time_ms"].tolist(),
+            rows["kind"].tolist(),
+            rows["fingerprint"].tolist(),
+            strict=True,
         )
-        for number, id_, root, stream, partition, offset, time_ms, kind, fingerprint in rows
-    }
+        for number, root, id_, stream, partition, offset, time_ms, kind, fingerprint in columns:
+            position = Position(Source(streams[stream], partition), offset)
+            documents[number] = Document(number, root, id_, position, time_ms, Kind(kind), tuple(fingerprint))
+    return documents
 
 
 def roots(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
     """The root of each of these documents: uint64 [n] -> uint64 [n]. All must exist."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    found = transaction.get_many(Table.DOCUMENTS, pack_numbers(distinct))
-    assert len(found) == len(distinct), "an entry has no document"
-    columns, _ = unpack_documents([value for _, value in found], words)
-    return columns["root"].astype(np.uint64)[inverse]
+    found = [batch.rows["number"][places] for batch, places, _ in log.holding(transaction, distinct, words)]
+    of_distinct = np.concatenate([np.empty(0, np.uint64), *found])
+    assert len(of_distinct) == len(distinct), "an entry has no document"
+    return of_distinct[inverse]
 
 
-def write(
-    transaction: Transaction,
-    entries: Entries,
-    streams: npt.NDArray[np.uint32],
-    partitions: npt.NDArray[np.uint32],
-    numbers: npt.NDArray[np.uint64],
-    originals: npt.NDArray[np.uint64],
+def file_aside(
+    transaction: Transaction, table: Table, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]
 ) -> None:
-    """Note every row of `entries` as an entry, NEAR ones yet to be filed. `numbers` ascend, above all given before.
-
-    streams, partitions  uint32 [n], where each row comes from
-    originals            uint64 [n], the root of each row: its own number where it is unique
-    """
-    columns: dict[str, npt.NDArray[np.generic]] = {
-        "root": originals,
-        "offset": entries.offsets,
-        "time_ms": entries.times_ms,
-        "stream": streams,
-        "partition": partitions,
-        "kind": entries.kinds,
-        "fingerprint": entries.fingerprints,
-    }
-    transaction.append(Table.DOCUMENTS, pack_numbers(numbers), pack_documents(columns, entries.ids))
-    exact = entries.kinds == Kind.EXACT
-    if exact.any():
-        transaction.append(Table.EXACT, pack_fingerprints(entries.fingerprints[exact]), pack_numbers(numbers[exact]))
+    """File entries, uint64 [n, words] and uint64 [n], by their whole fingerprint: EXACT or REPEATS."""
+    if len(numbers):
+        transaction.add(table, pack_fingerprints(fingerprints), pack_numbers(numbers))
 
 
-def file(transaction: Transaction, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
-    """File SimHash fingerprints uint64 [n, words] under their blocks; numbers uint64 [n] ascend, above all filed before."""
-    filed = buckets_of(fingerprints, numbers)
-    transaction.append(Table.BUCKETS, pack_bucket_keys(filed.keys), pack_bucket_values(filed))
-
-
-def fingerprints(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
-    """The fingerprints of these documents: uint64 [n], distinct -> uint64 [n, words]. All must exist."""
-    found = transaction.get_many(Table.DOCUMENTS, pack_numbers(numbers))
-    assert len(found) == len(numbers), "an entry has no document"
-    return unpack_fingerprints([value for _, value in found], words)
-
-
-def nearest_entries(
-    transaction: Transaction, probes: Probes, distance_max: int, limit: int
-) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """Per probed row its `limit` nearest NEAR entries within `distance_max`, and the comparisons made, int64 [n].
-
-    Buckets are read some keys at a time, as many as hold about CANDIDATES_MAX entries when all are equally full.
-    """
-    words = probes.fingerprints.shape[1]
-    entries_per_bucket = 1 + transaction.count(Table.BUCKETS) // bucket_count(words)
-    keys_at_once = max(1, CANDIDATES_MAX // entries_per_bucket)
-    best, compared = no_matches(), np.zeros(len(probes.fingerprints), np.int64)
-    for start in range(0, len(probes.keys), keys_at_once):
-        part = probes.part(start, start + keys_at_once)
-        rows = transaction.get_all_values(Table.BUCKETS, pack_bucket_keys(part.keys), bucket_value_bytes(words))
-        matches, comparisons = nearest_in(part, unpack_buckets(rows, words), distance_max, limit)
-        compared += comparisons
-        if len(matches):
-            best = nearest(joined([best, matches]), limit)
-    return best, compared
-
-
-def exact_numbers(transaction: Transaction, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def exact_numbers(transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The earliest EXACT entry with an equal fingerprint: uint64 [n, words] -> uint64 [n], NO_NUMBER where none is."""
-    keys = pack_fingerprints(hashes)
+    keys = pack_fingerprints(fingerprints)
     found = dict(transaction.get_many(Table.EXACT, sorted(set(keys))))
     missing = int(NO_NUMBER).to_bytes(8, "big")
     return unpack_numbers([found.get(key, missing) for key in keys])
+
+
+def with_repeats(transaction: Transaction, matches: Matches, words: int, limit: int) -> Matches:
+    """Matches of entries filed by blocks, and of their equals that are not; per row the `limit` nearest."""
+    if not len(matches) or not transaction.count(Table.REPEATS):
+        return matches
+    found = read(transaction, matches.numbers, words)
+    parts = [matches]
+    for place, number in enumerate(matches.numbers.tolist()):
+        [key] = pack_fingerprints(np.array([found[number].fingerprint], np.uint64))
+        repeats = unpack_numbers(transaction.first_values(Table.REPEATS, key, limit))
+        parts.append(
+            Matches(
+                np.full(len(repeats), matches.rows[place]),
+                np.full(len(repeats), matches.distances[place]),
+                repeats,
+            )
+        )
+    return nearest(joined(parts), limit)

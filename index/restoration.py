@@ -6,10 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, documents, journal, schemes, sources
+from index import batch, documents, journal, sources
+from index.blocks import probe_keys
+from index.decision import Outcome
+from index.distance import hamming
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
-from index.layout import JOURNAL_ROW
+from index.layout import Counters, Filing
+from index.matching import first_of_equals
 from index.parameters import Parameters
+from index.search import Search
 from index.store import Transaction
 
 
@@ -23,13 +28,14 @@ class Restored(NamedTuple):
 
 def restore(
     transaction: Transaction,
+    search: Search,
     entries: Entries,
     verdicts: npt.NDArray[np.uint8],
     originals: Sequence[Position | None],
     parameters: Parameters,
     next_number: int,
-) -> tuple[Restored, int]:
-    """The work of `Index.restore` in one transaction; also how many documents entered."""
+) -> tuple[Restored, Counters]:
+    """The work of `Index.restore` in one transaction; also the counters behind it."""
     places = batch.places_of(transaction, entries)
     known = batch.journaled(transaction, entries, places).known
     decided = verdicts.astype(np.uint8)
@@ -43,7 +49,7 @@ def restore(
     wanted = [originals[row] for row in duplicates.tolist()]
     original_rows[duplicates] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in wanted]
     numbers_of_originals = np.full(len(entries), NO_NUMBER, np.uint64)
-    numbers_of_originals[duplicates] = _journaled_numbers(transaction, wanted)
+    numbers_of_originals[duplicates] = _journaled_numbers(transaction, wanted, parameters.words)
     lost = np.zeros(len(entries), np.bool_)
     lost[duplicates] = (original_rows[duplicates] < 0) & (numbers_of_originals[duplicates] == NO_NUMBER)
 
@@ -55,17 +61,32 @@ def restore(
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
-    entered = batch.write_entering(transaction, entries, places, entering, numbers, roots, parameters)
+    duplicate = new & (decided == Verdict.DUPLICATE)
+    distances = _distances(transaction, entries, duplicate, original_rows, roots, parameters)
+    filings = _filings(transaction, search, entries, entering)
+    outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
+    of_new = batch.take(entries, np.flatnonzero(new))
+    counters = batch.write(transaction, search, of_new, places, outcome, filings[new], journal_too=True)
+    return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), counters
 
-    rows = np.zeros(len(entries), JOURNAL_ROW)
-    rows["offset"], rows["number"] = entries.offsets, roots
-    rows["verdict"], rows["reason"] = decided, entries.reasons
-    rows["distance"] = _distances(transaction, entries, new & (decided == Verdict.DUPLICATE), roots, parameters)
-    batch.write_journal(transaction, places, rows, new)
-    return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), entered
+
+def _filings(
+    transaction: Transaction, search: Search, entries: Entries, entering: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.uint8]:
+    """Where the `entering` rows, bool [n], are filed, uint8 [n]: an equal of an entry does not enter the blocks again."""
+    filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
+    near = np.flatnonzero(entering & (entries.kinds == Kind.NEAR))
+    fingerprints = entries.fingerprints[near]
+    equal, _ = search.nearest(transaction, fingerprints, probe_keys(fingerprints, 0), 0, limit=1)
+    new = first_of_equals(fingerprints) == np.arange(len(near))
+    new[equal.rows] = False
+    filings[near[new]] = Filing.BLOCKS
+    return filings
 
 
-def _journaled_numbers(transaction: Transaction, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
+def _journaled_numbers(
+    transaction: Transaction, positions: Sequence[Position | None], words: int
+) -> npt.NDArray[np.uint64]:
     """The number that the journal holds for each position, uint64 [n]; NO_NUMBER where it holds none."""
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
     by_source: dict[Source, list[int]] = {}
@@ -78,7 +99,7 @@ def _journaled_numbers(transaction: Transaction, positions: Sequence[Position | 
             continue
         wanted = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
         offsets, inverse = np.unique(wanted, return_inverse=True)
-        found = journal.find(transaction, stream, source.partition, offsets)
+        found = journal.find(transaction, stream, source.partition, offsets, words)
         numbers[places] = np.where(found.known, found.rows["number"], NO_NUMBER)[inverse]
     return numbers
 
@@ -87,13 +108,18 @@ def _distances(
     transaction: Transaction,
     entries: Entries,
     duplicates: npt.NDArray[np.bool_],
+    original_rows: npt.NDArray[np.int64],
     roots: npt.NDArray[np.uint64],
     parameters: Parameters,
 ) -> npt.NDArray[np.int16]:
     """The distances to journal, int16 [n]: with insert = unique the match is the original, so its distance is known."""
     distances = np.full(len(entries), NO_DISTANCE, np.int16)
     if parameters.insert == "unique" and duplicates.any():
-        found = documents.read(transaction, roots[duplicates], parameters.words)
-        matched = np.array([found[number].fingerprint for number in roots[duplicates].tolist()], np.uint64)
-        distances[duplicates] = schemes.distances(entries.fingerprints[duplicates], matched, parameters)
+        # The originals that stand in this batch are not in the log yet.
+        originals = entries.fingerprints[original_rows]
+        stored = np.flatnonzero(duplicates & (original_rows < 0))
+        found = documents.read(transaction, roots[stored], parameters.words)
+        for row, number in zip(stored.tolist(), roots[stored].tolist(), strict=True):
+            originals[row] = found[number].fingerprint
+        distances[duplicates] = hamming(entries.fingerprints[duplicates], originals[duplicates])
     return distances
