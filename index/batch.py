@@ -7,14 +7,17 @@ import numpy as np
 import numpy.typing as npt
 
 from index import documents, journal, log, sources
-from index.blocks import probe_keys
 from index.decision import Found, Outcome, decide
-from index.distance import Matches
+from index.distance import Matches, no_matches
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source, Verdict
-from index.layout import COUNTERS_KEY, LOG_KEY, Counters, Filing, Table, pack_counters, unpack_counters
-from index.matching import first_of_equals, pairs_within
+from index.layout import COUNTERS_KEY, LOG_KEY, Change, Counters, Filing, Table, pack_counters, unpack_counters
+from index.living import Living
+from index.log import Origin
+from index.lookup import nearest_living
+from index.matching import first_of_equals
 from index.parameters import Parameters
-from index.search import Search
+from index.retirement import Leaving, retire
+from index.search import Search, Wanted, wanted
 from index.store import Transaction
 
 PIECE_ROWS_MAX = 2_048
@@ -28,8 +31,8 @@ class Piece:
     rows      int64 [n], their rows in the batch; below, a row is a row of the piece
     entries   these rows alone
     near      int64 [m], the NEAR rows
-    keys      uint32 [m, probes], `blocks.probe_keys` of the NEAR rows
-    pairs     matches of the rows among each other, as `matching.pairs_within` gives them
+    wanted    the look-up of the NEAR rows; its row i is near[i]
+    pairs     matches of the rows among each other, as `Wanted.pairs` gives them
     compared  int64 [n], comparisons made for them
     exact     int64 [e], the EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
@@ -38,7 +41,7 @@ class Piece:
     rows: npt.NDArray[np.int64]
     entries: Entries
     near: npt.NDArray[np.int64]
-    keys: npt.NDArray[np.uint32]
+    wanted: Wanted
     pairs: Matches
     compared: npt.NDArray[np.int64]
     exact: npt.NDArray[np.int64]
@@ -102,42 +105,55 @@ def pieces_of(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
 def _piece(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Piece:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    fingerprints = entries.fingerprints[near]
-    keys = probe_keys(fingerprints, parameters.distance_max)
-    nearest_only = parameters.insert == "all"
-    pairs, near_compared = pairs_within(fingerprints, keys, parameters.distance_max, nearest_only=nearest_only)
+    look_up = wanted(entries.fingerprints[near], parameters, parameters.distance_max)
+    pairs, near_compared = look_up.pairs(nearest_only=parameters.insert == "all")
     compared = np.zeros(len(rows), np.int64)
     compared[near] = near_compared
     firsts = np.zeros(len(rows), np.int64)
     firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
     return Piece(
-        rows, entries, near, keys, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
+        rows, entries, near, look_up, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The verdicts on a piece's rows against all that entered before.
+
+    outcome   row for row
+    compared  int64 [n], the comparisons made for each
+    stale     retired entries that the tables still hold and that equal a NEAR row, by row
+    """
+
+    outcome: Outcome
+    compared: npt.NDArray[np.int64]
+    stale: Matches
+
+
 def decide_piece(
-    transaction: Transaction, search: Search, piece: Piece, parameters: Parameters, next_number: int
-) -> tuple[Outcome, npt.NDArray[np.int64]]:
-    """The verdicts on a piece's rows against all that entered before, and the comparisons made for each, int64 [n]."""
-    compared = piece.compared.copy()
+    transaction: Transaction, search: Search, living: Living, piece: Piece, parameters: Parameters, next_number: int
+) -> Decided:
+    """Decide the rows of a piece."""
+    compared, stale = piece.compared.copy(), no_matches()
     distances = np.full(len(piece.rows), NO_DISTANCE, np.int16)
     originals = np.full(len(piece.rows), NO_NUMBER, np.uint64)
     if len(piece.near):
-        fingerprints = piece.entries.fingerprints[piece.near]
-        best, comparisons = search.nearest(transaction, fingerprints, piece.keys, parameters.distance_max, limit=1)
-        compared[piece.near] += comparisons
-        distances[piece.near[best.rows]] = best.distances
-        originals[piece.near[best.rows]] = best.numbers
+        answer = nearest_living(transaction, search, living, piece.wanted, parameters.words)
+        compared[piece.near] += answer.compared
+        distances[piece.near[answer.best.rows]] = answer.best.distances
+        originals[piece.near[answer.best.rows]] = answer.best.numbers
+        stale = Matches(piece.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     if len(piece.exact):
-        numbers = documents.exact_numbers(transaction, piece.entries.fingerprints[piece.exact])
+        fingerprints = piece.entries.fingerprints[piece.exact]
+        numbers = documents.earliest_equals(transaction, living, Table.EXACT, fingerprints)
         originals[piece.exact] = numbers
         distances[piece.exact[numbers != NO_NUMBER]] = 0
     matched = originals != NO_NUMBER
     if parameters.insert == "all" and matched.any():
-        originals[matched] = documents.roots(transaction, originals[matched], parameters.words)
+        originals[matched] = documents.roots(transaction, living, originals[matched], parameters.words)
     found = Found(piece.entries.kinds, distances, originals, piece.pairs, piece.firsts)
-    return decide(found, parameters.insert, next_number), compared
+    return Decided(decide(found, parameters.insert, next_number), compared, stale)
 
 
 def places_of(transaction: Transaction, entries: Entries) -> Places:
@@ -159,13 +175,14 @@ def journaled(transaction: Transaction, entries: Entries, places: Places) -> jou
             of_source = journal.find(transaction, int(stream), int(partition), entries.offsets[rows], words)
             found.rows[rows] = of_source.rows
             found.known[rows] = of_source.known
+            found.origins.update((int(rows[row]), origin) for row, origin in of_source.origins.items())
     return found
 
 
 def nothing_journaled(entries: Entries) -> journal.Found:
     """What `journaled` gives for a batch none of whose positions is known."""
     rows = np.zeros(len(entries), journal.DECISION)
-    return journal.Found(rows, np.zeros(len(entries), np.bool_))
+    return journal.Found(rows, np.zeros(len(entries), np.bool_), {})
 
 
 def fill_rows(rows: journal.Rows, piece: Piece, outcome: Outcome) -> None:
@@ -184,6 +201,55 @@ def filings_of(outcome: Outcome, kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np
     return np.where(outcome.entering, entering, Filing.NOTHING).astype(np.uint8)
 
 
+def origins_of(
+    transaction: Transaction, entries: Entries, places: Places, outcome: Outcome, first_number: int
+) -> dict[int, Origin]:
+    """The original of every DUPLICATE row of a piece, by row; some are rows of this piece.
+
+    entries       these rows alone; those that enter have the numbers from `first_number` on
+    """
+    duplicates = np.flatnonzero(outcome.verdicts == Verdict.DUPLICATE)
+    numbers = outcome.originals[duplicates]
+    stored = documents.origins(transaction, numbers[numbers < np.uint64(first_number)], entries.fingerprints.shape[1])
+    row_of = np.flatnonzero(outcome.entering)
+    origins: dict[int, Origin] = {}
+    for duplicate, number in zip(duplicates.tolist(), numbers.tolist(), strict=True):
+        if number < first_number:
+            origins[duplicate] = stored[number]
+            continue
+        row = int(row_of[number - first_number])
+        source = int(entries.source_numbers[row])
+        where = int(places.streams[source]), int(places.partitions[source]), int(entries.offsets[row])
+        origins[duplicate] = Origin(entries.ids[row], *where)
+    return origins
+
+
+def retire_stale(
+    transaction: Transaction,
+    search: Search,
+    living: Living,
+    entries: Entries,
+    stale: Matches,
+    filings: npt.NDArray[np.uint8],
+    counters: Counters,
+) -> Counters:
+    """Let retired entries leave whose equals are about to be filed by blocks; the counters behind it.
+
+    In the blocks there is one entry of a fingerprint at a time: that is what makes leaving them by fingerprint right.
+    """
+    stale = stale.take(filings[stale.rows] == Filing.BLOCKS)
+    stale = stale.take(~living.are_retired(stale.numbers))
+    if not len(stale):
+        return counters
+    numbers, places = np.unique(stale.numbers, return_index=True)
+    # What is in the log no more was seen to when its batch left.
+    _, there = log.fingerprints(transaction, numbers, entries.fingerprints.shape[1])
+    fingerprints = entries.fingerprints[stale.rows[places[there]]]
+    kinds, blocks = np.full(int(there.sum()), Kind.NEAR, np.uint8), np.full(int(there.sum()), Filing.BLOCKS, np.uint8)
+    leaving = Leaving(numbers[there], fingerprints, kinds, blocks)
+    return retire(transaction, search, living, leaving, Change.FORGOTTEN, counters)
+
+
 def write(
     transaction: Transaction,
     search: Search,
@@ -191,16 +257,18 @@ def write(
     places: Places,
     outcome: Outcome,
     filings: npt.NDArray[np.uint8],
+    origins: Sequence[Origin],
+    counters: Counters,
     *,
     journal_too: bool,
 ) -> Counters:
-    """Log decided rows of a batch, file those that enter, note their positions; the counters as they are then.
+    """Log decided rows of a batch, file those that enter, note their positions; the counters behind it.
 
     entries      these rows alone; their numbers follow those given before
     filings      uint8 [n], values of `layout.Filing`
+    origins      the originals of the rows that are duplicates, in order
     journal_too  False: positions are not noted
     """
-    counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
     if not len(entries):
         return counters
     words = entries.fingerprints.shape[1]
@@ -211,7 +279,7 @@ def write(
         "verdict": outcome.verdicts,
         "filing": filings,
     }
-    log.write(transaction, key, entries, log.sources_of(places.streams, places.partitions), columns)
+    log.write(transaction, key, entries, log.sources_of(places.streams, places.partitions), columns, origins)
     for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
         aside = (filings == Filing.ASIDE) & (entries.kinds == kind)
         documents.file_aside(transaction, table, entries.fingerprints[aside], outcome.numbers[aside])
@@ -222,12 +290,22 @@ def write(
             offsets = entries.offsets[entries.source_numbers == source]
             if len(offsets):
                 journal.add(transaction, int(stream), int(partition), offsets, key, source, words)
-    counters = counters._replace(
-        next_number=counters.next_number + int(np.count_nonzero(filings)),
-        journal_rows=counters.journal_rows + len(entries) * journal_too,
+    entered = filings != Filing.NOTHING
+    return counters._replace(
+        next_number=counters.next_number + int(np.count_nonzero(entered)),
+        journal_rows=counters.journal_rows + len(entries),
+        near_entries=counters.near_entries + int(np.count_nonzero(entered & (entries.kinds == Kind.NEAR))),
     )
+
+
+def counters_of(transaction: Transaction) -> Counters:
+    """What is counted, as it stands in the file."""
+    return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
+
+
+def put_counters(transaction: Transaction, counters: Counters) -> None:
+    """Keep what is counted."""
     transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
-    return counters
 
 
 def positions(entries: Entries, rows: Sequence[int]) -> list[tuple[Source, int]]:

@@ -7,6 +7,14 @@ the distance asked for later; only the looking up depends on the distance (multi
 fingerprints would differ in at least (a + 1)(r + 1) + (blocks - a - 1) r = distance_max + 1 bits. So it is enough to
 look up the first a + 1 blocks with up to r flipped bits and the others with up to r - 1; with r = 0 the others are not
 looked up at all.
+
+Of what is found so, only entries need comparing whose next block, round from the last to the first, is near too (the
+pigeonring: Qin, Xiao, "Pigeonring: A Principle for Faster Thresholded Similarity Search", VLDB 2018). Let t be the radii,
+-1 where a block is not looked up: all t + 1 sum to distance_max + 1. Let d be the differing bits of each block of two
+fingerprints within distance_max: all d - (t + 1) sum to less than 0. Going round once from the block behind the one at
+which the running sum is at its (last) maximum, every running sum stays below 0 (the cycle lemma). That of the first
+block says that it is found, d <= t; that of the first two that the next one differs in at most t + 1 + t' - d bits, t'
+being its own radius. So a look-up with f flipped bits needs only entries whose next block is that near, with f for d.
 """
 
 from functools import cache
@@ -36,22 +44,6 @@ def probe_radii(block_count: int, distance_max: int) -> tuple[int, ...]:
     return (radius,) * (rest + 1) + (radius - 1,) * (block_count - rest - 1)
 
 
-def ringed(block_count: int, distance_max: int) -> npt.NDArray[np.bool_]:
-    """Per block, bool [block_count]: of its bucket only the entries count whose next block (behind the last, the first)
-    differs in at most one bit.
-
-    Lossless where `probe_radii` has no flips: put the blocks 0 to distance_max on a ring. The differing bits in them are
-    at most distance_max, fewer than the blocks, so that by the cycle lemma some block begins a way around on which the
-    running sum stays below the number of blocks passed: none in that block itself, at most one in it and the next (the
-    pigeonring: Qin, Xiao, "Pigeonring: A Principle for Faster Thresholded Similarity Search", VLDB 2018). The last block
-    of the ring has the first as its next one only if it is the last of all.
-    """
-    blocks = np.arange(block_count)
-    on_ring = (blocks < distance_max) | (distance_max + 1 == block_count)
-    found: npt.NDArray[np.bool_] = on_ring & (distance_max < block_count)
-    return found
-
-
 @cache
 def flips(radius: int, width: int = BLOCK_BITS) -> npt.NDArray[np.uint32]:
     """All masks of `width` bits with at most `radius` bits set, none for -1: uint32 [sum of C(width, i)]."""
@@ -68,3 +60,17 @@ def probe_keys(fingerprints: npt.NDArray[np.uint64], distance_max: int) -> npt.N
     keys = block_keys(fingerprints)
     radii = probe_radii(keys.shape[1], distance_max)
     return np.concatenate([keys[:, block, None] ^ flips(radius) for block, radius in enumerate(radii)], axis=1)
+
+
+def next_bits(block_count: int, distance_max: int, width: int = BLOCK_BITS) -> npt.NDArray[np.int8]:
+    """Per probe, in the order of `probe_keys`: in how many bits the next block of an entry may differ, int8 [probes].
+
+    Lossless: an entry within `distance_max` is found by at least one probe that allows what its next block differs in.
+    """
+    radii = probe_radii(block_count, distance_max)
+    following = (*radii[1:], radii[0])
+    allowed = [
+        radius + next_radius + 1 - np.bitwise_count(flips(radius, width)).astype(np.int8)
+        for radius, next_radius in zip(radii, following, strict=True)
+    ]
+    return np.concatenate(allowed).astype(np.int8)

@@ -5,36 +5,48 @@ is not writable, in the cache of the user who runs this: it should be the one wh
 """
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from index.admission import Index
-from index.entry import Entries, Kind, Source
+from index.bands import Banding
+from index.layout import COUNTERS_KEY, Table, pack_counters, unpack_counters
 from index.merging import Merging
 from index.parameters import Parameters
+from index.search import Search, wanted
+from index.store import CommitHooks, Store, Transaction
+
+SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))
 
 
 def compile_kernels() -> None:
-    """Run every kernel once, in an index that is thrown away. Compiles what no process of this user has compiled yet."""
-    source = Source("compilation", 0)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), Parameters(), map_bytes_max=2**24, merging=Merging(1, 64)) as index,
-    ):
-        for offset in range(3):
-            entries = Entries(
-                sources=(source,),
-                source_numbers=np.zeros(1, np.uint32),
-                offsets=np.array([offset], np.uint64),
-                kinds=np.array([Kind.NEAR], np.uint8),
-                reasons=np.zeros(1, np.uint8),
-                # The third is near the first, which stands in chunks by then.
-                fingerprints=np.array([[0 if offset != 1 else 2**64 - 1]], np.uint64),
-                times_ms=np.zeros(1, np.int64),
-                ids=[""],
+    """Run every kernel once, in files that are thrown away. Compiles what no process of this user has compiled yet."""
+    for parameters in SCHEMES:
+        with tempfile.TemporaryDirectory() as directory:
+            store = Store(
+                Path(directory), map_bytes_initial=2**24, map_bytes_max=2**24, read_only=False, hooks=CommitHooks()
             )
-            index.admit(entries, {})
+            store.prepare(Table)
+            search = Search(parameters, Merging(1, 64))
+            for number in range(4):
+                enter = partial(_enter, search=search, parameters=parameters, number=number)
+                store.write(enter, search.committed)
+            # What is not committed is taken back.
+            store.write(partial(_enter, search=search, parameters=parameters, number=4))
+            store.write(search.follow)
+            store.close()
+
+
+def _enter(transaction: Transaction, search: Search, parameters: Parameters, number: int) -> None:
+    """Add an entry and look one up. The first ones stand in chunks when the last ones are looked up."""
+    search.follow(transaction)
+    fingerprints = np.full((1, parameters.words), number + 1, np.uint64)
+    search.add(fingerprints, np.array([number], np.uint64))
+    search.nearest(transaction, wanted(np.ones_like(fingerprints), parameters, parameters.distance_max))
+    counters = unpack_counters(None)._replace(next_number=number + 1)
+    transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
+    search.advance(transaction, number + 1, 0)
 
 
 if __name__ == "__main__":

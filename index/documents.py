@@ -6,11 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from index import log
-from index.distance import Matches, joined, nearest
 from index.entry import NO_NUMBER, Kind, Position, Source
 from index.layout import Table, pack_fingerprints, pack_numbers, unpack_numbers
+from index.living import Living
+from index.log import Origin
 from index.sources import streams_of
 from index.store import Transaction
+
+EQUALS_AT_ONCE = 64
+"""Entries with one fingerprint read at once, where the first of them are retired."""
 
 
 class Document(NamedTuple):
@@ -25,41 +29,64 @@ class Document(NamedTuple):
     fingerprint: tuple[int, ...]
 
 
-def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Document]:
-    """The documents that have these numbers; numbers that were never given are left out."""
-    documents: dict[int, Document] = {}
-    streams: dict[int, str] = {}
-    for batch, places, own_numbers in log.holding(transaction, np.unique(numbers), words):
-        rows = batch.rows[places]
-        sources = batch.sources[rows["source"]]
-        stream_numbers = sources["stream"].tolist()
-        unknown = set(stream_numbers) - streams.keys()
-        if unknown:
-            streams |= streams_of(transaction, unknown)
-        columns = zip(
-            own_numbers.tolist(),
-            rows["number"].tolist(),
-            batch.ids(places),
-            stream_numbers,
-            sources["partition"].tolist(),
-            rows["offset"].tolist(),
-            rows["time_ms"].tolist(),
-            rows["kind"].tolist(),
-            rows["fingerprint"].tolist(),
-            strict=True,
+def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
+    """The documents at these places, int64 [m], among those that entered with a batch."""
+    at = batch.entered()[places]
+    rows, of_rows = batch.rows[at], batch.sources[batch.rows["source"][at]]
+    streams = streams_of(transaction, of_rows["stream"].tolist())
+    columns = zip(
+        batch.numbers()[places].tolist(),
+        rows["number"].tolist(),
+        batch.ids(at),
+        of_rows["stream"].tolist(),
+        of_rows["partition"].tolist(),
+        rows["offset"].tolist(),
+        rows["time_ms"].tolist(),
+        rows["kind"].tolist(),
+        batch.fingerprints[places].tolist(),
+        strict=True,
+    )
+    return [
+        Document(
+            number, root, id_, Position(Source(streams[stream], partition), offset), time_ms, Kind(kind), tuple(fp)
         )
-        for number, root, id_, stream, partition, offset, time_ms, kind, fingerprint in columns:
-            position = Position(Source(streams[stream], partition), offset)
-            documents[number] = Document(number, root, id_, position, time_ms, Kind(kind), tuple(fingerprint))
-    return documents
+        for number, root, id_, stream, partition, offset, time_ms, kind, fp in columns
+    ]
 
 
-def roots(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.uint64]:
-    """The root of each of these documents: uint64 [n] -> uint64 [n]. All must exist."""
+def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Document]:
+    """The documents that have these numbers; those that were never given, or are gone, are left out."""
+    return {
+        document.number: document
+        for batch, places, _ in log.holding(transaction, np.unique(numbers), words)
+        for document in of_batch(transaction, batch, places)
+    }
+
+
+def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
+    """These documents as the originals of duplicates, by number; those that are gone are left out."""
+    found: dict[int, Origin] = {}
+    for batch, places, _ in log.holding(transaction, np.unique(numbers), words):
+        rows = batch.entered()[places]
+        sources = batch.sources[batch.rows["source"][rows]]
+        columns = (sources["stream"].tolist(), sources["partition"].tolist(), batch.rows["offset"][rows].tolist())
+        each = map(Origin, batch.ids(rows), *columns)
+        found.update(zip(batch.numbers()[places].tolist(), each, strict=True))
+    return found
+
+
+def roots(
+    transaction: Transaction, living: Living, numbers: npt.NDArray[np.uint64], words: int
+) -> npt.NDArray[np.uint64]:
+    """The original of each of these documents, uint64 [n] -> uint64 [n]; the document itself where that is retired.
+
+    All must be in the log.
+    """
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    found = [batch.rows["number"][places] for batch, places, _ in log.holding(transaction, distinct, words)]
-    of_distinct = np.concatenate([np.empty(0, np.uint64), *found])
-    assert len(of_distinct) == len(distinct), "an entry has no document"
+    of_distinct = distinct.copy()
+    for batch, documents, places in log.holding(transaction, distinct, words):
+        of_distinct[places] = batch.rows["number"][batch.entered()[documents]]
+    of_distinct = np.where(living.are(transaction, of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
 
@@ -71,28 +98,31 @@ def file_aside(
         transaction.add(table, pack_fingerprints(fingerprints), pack_numbers(numbers))
 
 
-def exact_numbers(transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The earliest EXACT entry with an equal fingerprint: uint64 [n, words] -> uint64 [n], NO_NUMBER where none is."""
+def earliest_equals(
+    transaction: Transaction, living: Living, table: Table, fingerprints: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """The earliest entry of EXACT or REPEATS that equals each fingerprint and is not retired; NO_NUMBER: there is none.
+
+    uint64 [n, words] -> uint64 [n].
+    """
     keys = pack_fingerprints(fingerprints)
-    found = dict(transaction.get_many(Table.EXACT, sorted(set(keys))))
-    missing = int(NO_NUMBER).to_bytes(8, "big")
-    return unpack_numbers([found.get(key, missing) for key in keys])
+    distinct = sorted(set(keys))
+    found = transaction.get_many(table, distinct)
+    lowest = unpack_numbers([value for _, value in found])
+    earliest = dict(zip((key for key, _ in found), lowest.tolist(), strict=True))
+    for place in np.flatnonzero(~living.are(transaction, lowest)).tolist():
+        earliest[found[place][0]] = _earliest_living(transaction, living, table, found[place][0])
+    return np.array([earliest.get(key, int(NO_NUMBER)) for key in keys], np.uint64)
 
 
-def with_repeats(transaction: Transaction, matches: Matches, words: int, limit: int) -> Matches:
-    """Matches of entries filed by blocks, and of their equals that are not; per row the `limit` nearest."""
-    if not len(matches) or not transaction.count(Table.REPEATS):
-        return matches
-    found = read(transaction, matches.numbers, words)
-    parts = [matches]
-    for place, number in enumerate(matches.numbers.tolist()):
-        [key] = pack_fingerprints(np.array([found[number].fingerprint], np.uint64))
-        repeats = unpack_numbers(transaction.first_values(Table.REPEATS, key, limit))
-        parts.append(
-            Matches(
-                np.full(len(repeats), matches.rows[place]),
-                np.full(len(repeats), matches.distances[place]),
-                repeats,
-            )
-        )
-    return nearest(joined(parts), limit)
+def _earliest_living(transaction: Transaction, living: Living, table: Table, key: bytes) -> int:
+    """As `earliest_equals` for one key whose lowest value is retired. Retired ones do not stay for long."""
+    count = EQUALS_AT_ONCE
+    while True:
+        numbers = unpack_numbers(transaction.first_values(table, key, count))
+        alive = np.flatnonzero(living.are(transaction, numbers))
+        if len(alive):
+            return int(numbers[alive[0]])
+        if len(numbers) < count:
+            return int(NO_NUMBER)
+        count *= 4

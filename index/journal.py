@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index import log
+from index.entry import Verdict
 from index.layout import JOURNAL_KEY, SOURCE_KEY, Run, Table, pack_run, unpack_run
+from index.log import Origin
 from index.store import Transaction
 
 DECISION = np.dtype([("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")])
@@ -27,28 +29,36 @@ Rows = npt.NDArray[np.void]
 class Found:
     """What the journal knows of some offsets of one source.
 
-    rows   structured DECISION [n], row for row with the offsets asked for; not to be read where not known
-    known  bool [n]
+    rows     structured DECISION [n], row for row with the offsets asked for; not to be read where not known
+    known    bool [n]
+    origins  the original of every known row that is a DUPLICATE, by its row
     """
 
     rows: Rows
     known: npt.NDArray[np.bool_]
+    origins: dict[int, Origin]
 
 
 def find(transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int) -> Found:
     """Look up offsets uint64 [n], ascending, of one source. One step per run that may hold any of them."""
     rows = np.zeros(len(offsets), DECISION)
     known = np.zeros(len(offsets), np.bool_)
+    origins: dict[int, Origin] = {}
     for begin, end, _, run in _runs(transaction, stream, partition, offsets):
         if run is None or int(offsets[begin]) > run.last:
             continue
-        held = _rows_of(transaction, run, words)
+        batch = log.read(transaction, run.batch, words)
+        of_source = np.flatnonzero(batch.rows["source"] == run.source)
+        held = batch.rows[of_source]
         places = np.searchsorted(held["offset"], offsets[begin:end])
         places[places == len(held)] = 0
         for name in DECISION.names or ():
             rows[name][begin:end] = held[name][places]
         known[begin:end] = held["offset"][places] == offsets[begin:end]
-    return Found(rows, known)
+        duplicates = begin + np.flatnonzero(known[begin:end] & (rows["verdict"][begin:end] == Verdict.DUPLICATE))
+        found = batch.origins(of_source[places[duplicates - begin]])
+        origins.update(zip(duplicates.tolist(), found, strict=True))
+    return Found(rows, known, origins)
 
 
 def add(
@@ -68,7 +78,8 @@ def add(
         new = offsets[begin:end]
         inside = 0 if run is None else int(np.searchsorted(new, np.uint64(run.last)))
         if run is not None and inside:
-            held = _rows_of(transaction, run, words)["offset"]
+            rows = log.read(transaction, run.batch, words).rows
+            held = rows["offset"][rows["source"] == run.source]
             held = held[(held >= first) & (held <= run.last)]
             both = np.concatenate([held, new[:inside]])
             order = np.argsort(both)
@@ -101,11 +112,33 @@ def _runs(
         begin = end
 
 
-def _rows_of(transaction: Transaction, run: Run, words: int) -> Rows:
-    """The rows of the run's source in its batch, ascending by offset; some may lie outside the run."""
-    rows: Rows = log.read(transaction, run.batch, words).rows
-    held: Rows = rows[rows["source"] == run.source]
-    return held
+def rows_of_run(
+    transaction: Transaction, first: int, run: Run, words: int
+) -> tuple[npt.NDArray[np.void], dict[int, Origin]]:
+    """The rows LOG_ROW [n] of a run that begins at the offset `first`, ascending by offset, and its duplicates' originals."""
+    batch = log.read(transaction, run.batch, words)
+    own = (batch.rows["source"] == run.source) & (batch.rows["offset"] >= first) & (batch.rows["offset"] <= run.last)
+    rows = np.flatnonzero(own)
+    duplicates = np.flatnonzero(batch.rows["verdict"][rows] == Verdict.DUPLICATE)
+    return batch.rows[rows], dict(zip(duplicates.tolist(), batch.origins(rows[duplicates]), strict=True))
+
+
+def drop(transaction: Transaction, batch: log.Batch) -> None:
+    """Delete the runs of a batch that leaves the log: its positions are not known any more."""
+    for number, source in enumerate(batch.sources):
+        offsets = batch.rows["offset"][batch.rows["source"] == number]
+        if not len(offsets):
+            continue
+        stream, partition = int(source["stream"]), int(source["partition"])
+        begin, last = (JOURNAL_KEY.pack(stream, partition, int(offset)) for offset in (offsets[0], offsets[-1]))
+        keys = []
+        for key, value in transaction.walk(Table.JOURNAL, begin):
+            if key > last:
+                break
+            if unpack_run(bytes(value)).batch == batch.key:
+                keys.append(key)
+        for key in keys:
+            transaction.delete(Table.JOURNAL, key)
 
 
 def _put(

@@ -6,11 +6,12 @@ can hold, as WTF-8).
 
     meta       "stamp"                             -> JSON {"format": 2, "bits": .., "distance_max": .., ..}
                "counters"                          -> next document number <u64, journal rows <u64, next amendment <u64,
-                                                      NEAR entries <u64, next stream <u32
+                                                      NEAR entries <u64
                "merge"                             -> merged to <u64, frozen to <u64, frozen amendments <u64, version of
                                                       the chunks <u64, table u8, bound (as in a key of chunks)
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
-                                                      of log
+                                                      of log, horizons of sources
+                                                      a horizon: stream <u32, partition <u32, number <u64, rows <u64
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
@@ -34,7 +35,7 @@ can hold, as WTF-8).
                                                       zeros to the end
     amendments number of the amendment >u64        -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
     retired    document number >u64                -> nothing
-    times      stream >u32, partition >u32         -> watermark_ms <i64, horizon: a key of log, the latest times_ms <i64
+    times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
@@ -58,7 +59,8 @@ What was changed about entries that were filed before stands in `amendments`, in
 the chunks, a RAISED one comes from `repeats` in place of an equal one that left. Those below `frozen amendments` move
 with the frozen entries, and are dropped when all have moved.
 
-An entry is retired when its number is below the horizon, or below that of its source, or in `retired`.
+An entry is retired when its number is below the horizon, or below that of its source, or in `retired`. The number and rows
+of a horizon are what a key of log has: the batches of the source below that key have expired.
 """
 
 import struct
@@ -107,10 +109,11 @@ LOG_KEY = struct.Struct(">QQ")
 AMENDMENT_KEY = struct.Struct(">Q")
 AGE_KEY = struct.Struct(">IIQ")
 LOG_KEY_BEGIN = bytes(16)
-_COUNTERS = struct.Struct("<QQQQI")
+SOURCE_HORIZON = np.dtype([("stream", "<u4"), ("partition", "<u4"), ("number", "<u8"), ("rows", "<u8")])
+_COUNTERS = struct.Struct("<QQQQ")
 _MERGE = struct.Struct("<QQQQB")
 _HORIZON = struct.Struct("<Q16s")
-_TIMES = struct.Struct("<q16s")
+_TIMES = struct.Struct("<q")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
 _RUN = struct.Struct("<Q16sI")
@@ -145,7 +148,6 @@ class Counters(NamedTuple):
     journal_rows: int
     next_amendment: int
     near_entries: int
-    next_stream: int
 
 
 def pack_counters(counters: Counters) -> bytes:
@@ -155,7 +157,7 @@ def pack_counters(counters: Counters) -> bytes:
 
 def unpack_counters(value: bytes | None) -> Counters:
     """The reverse of `pack_counters`; all zero where nothing was counted yet."""
-    return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0, 0)
+    return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
 
 
 class Merge(NamedTuple):
@@ -191,46 +193,52 @@ def unpack_merge(value: bytes | None) -> Merge:
 
 
 class Horizon(NamedTuple):
-    """Entries below `number` have expired; the log was cleaned of what has expired up to the key `cleaned_to`."""
+    """What has expired by age or by the number of entries.
+
+    number      entries below it have
+    cleaned_to  the log was cleaned of what has expired up to this key, and begins again behind the last one
+    sources     SOURCE_HORIZON [s], sources whose entries below a number of their own have expired
+    """
 
     number: int
     cleaned_to: bytes
+    sources: npt.NDArray[np.void]
 
 
 def pack_horizon(horizon: Horizon) -> bytes:
     """The value of `horizon` in `meta`."""
-    return _HORIZON.pack(*horizon)
+    return _HORIZON.pack(horizon.number, horizon.cleaned_to) + horizon.sources.tobytes()
 
 
 def unpack_horizon(value: bytes | None) -> Horizon:
     """The reverse of `pack_horizon`; where nothing has expired yet, all zero."""
-    return Horizon(*_HORIZON.unpack(value)) if value else Horizon(0, LOG_KEY_BEGIN)
+    if value is None:
+        return Horizon(0, LOG_KEY_BEGIN, np.empty(0, SOURCE_HORIZON))
+    number, cleaned_to = _HORIZON.unpack_from(value)
+    return Horizon(number, cleaned_to, np.frombuffer(value, SOURCE_HORIZON, offset=_HORIZON.size).copy())
 
 
 class Times(NamedTuple):
     """How far the record time of a source has come: a value of `times`.
 
     watermark_ms  -1: not known yet
-    horizon       batches of the log below this key were decided longer ago than entries are kept
     latest_ms     int64 [n], the latest record times
     """
 
     watermark_ms: int
-    horizon: bytes
     latest_ms: npt.NDArray[np.int64]
 
 
 def pack_times(times: Times) -> bytes:
     """A value of `times`."""
-    return _TIMES.pack(times.watermark_ms, times.horizon) + times.latest_ms.astype("<i8").tobytes()
+    return _TIMES.pack(times.watermark_ms) + times.latest_ms.astype("<i8").tobytes()
 
 
 def unpack_times(value: bytes | None) -> Times:
     """The reverse of `pack_times`; nothing is known where there is no value."""
     if value is None:
-        return Times(-1, LOG_KEY_BEGIN, np.empty(0, np.int64))
-    watermark_ms, horizon = _TIMES.unpack_from(value)
-    return Times(watermark_ms, horizon, np.frombuffer(value, "<i8", offset=_TIMES.size).astype(np.int64))
+        return Times(-1, np.empty(0, np.int64))
+    return Times(_TIMES.unpack_from(value)[0], np.frombuffer(value, "<i8", offset=_TIMES.size).astype(np.int64))
 
 
 def pack_text(text: str) -> bytes:

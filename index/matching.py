@@ -1,32 +1,98 @@
-"""Matches among the rows of one batch. Pure, and bounded in memory."""
+"""Looking up SimHash fingerprints: among themselves, in memory, in chunks. Bounded in memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from index.blocks import BLOCK_BITS, ringed
-from index.distance import Matches
+from index.blocks import next_bits, probe_keys
+from index.chunks import Chunks
+from index.distance import Matches, joined, nearest, no_matches
 from index.overlay import Overlay
+from index.schemes import Shape
+from index.store import Transaction
 
 
-def pairs_within(
-    fingerprints: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint32], distance_max: int, *, nearest_only: bool
-) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """Matches among fingerprints uint64 [n, words]: `numbers` are rows, each below the row it was found for.
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """All of looking up n fingerprints that needs no store.
 
-    Ordered by row, distance, number. Of equal fingerprints only the first is found: whatever matches a later one
-    matches the first at the same distance, and the first is the earlier. With `nearest_only` one match a row.
-    Also int64 [n]: the comparisons made for each row. `keys` are `blocks.probe_keys` of the fingerprints.
+    fingerprints  uint64 [n, words]
+    keys          uint32 [n, probes], `blocks.probe_keys`
+    allowed       int8 [probes], `blocks.next_bits`
     """
-    rows = np.arange(len(fingerprints))
-    leaders = np.flatnonzero(first_of_equals(fingerprints) == rows)
-    overlay = Overlay(fingerprints.shape[1])
-    overlay.add(fingerprints[leaders], leaders.astype(np.uint64))
-    best = np.full(len(fingerprints), distance_max, np.int16)
-    compared = np.zeros(len(fingerprints), np.int64)
-    filtered = ringed(fingerprints.shape[1] * 64 // BLOCK_BITS, distance_max)
-    limit = 1 if nearest_only else None
-    ends = np.searchsorted(leaders, rows)
-    return overlay.matches(fingerprints, keys, filtered, best, compared, limit, ends=ends), compared
+
+    fingerprints: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint32]
+    allowed: npt.NDArray[np.int8]
+    distance_max: int
+    shape: Shape
+
+    def __len__(self) -> int:
+        return len(self.fingerprints)
+
+    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
+        """Matches among the fingerprints: `numbers` are rows, each below the row it was found for.
+
+        Ordered by row, distance, number. Of equal fingerprints only the first is found: whatever matches a later one
+        matches the first at the same distance, and the first is the earlier. With `nearest_only` one match a row. Also
+        int64 [n]: the comparisons made for each row.
+        """
+        rows = np.arange(len(self))
+        leaders = np.flatnonzero(first_of_equals(self.fingerprints) == rows)
+        overlay = Overlay(self.shape)
+        overlay.add(self.fingerprints[leaders], leaders.astype(np.uint64))
+        best, compared = self._nothing_yet()
+        ends, limit = np.searchsorted(leaders, rows), 1 if nearest_only else None
+        hits = overlay.hits(
+            self.fingerprints, self.keys, self.allowed, best, compared, nearest_only=nearest_only, ends=ends
+        )
+        return joined([no_matches(), *(nearest(found, limit) for found in hits)]), compared
+
+    def nearest(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+    ) -> tuple[Matches, npt.NDArray[np.int64]]:
+        """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
+
+        Only where no entry is on its way out of the chunks: what is left of one would hide others.
+        """
+        best, compared = self._nothing_yet()
+        hits = self._hits(transaction, overlays, chunks, best, compared, nearest_only=True)
+        return nearest(joined([no_matches(), *(nearest(found, 1) for found in hits)]), 1), compared
+
+    def matches(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
+        """All entries within the distance, some at a time, each pair at most once in a portion, with the comparisons."""
+        best, compared = self._nothing_yet()
+        for found in self._hits(transaction, overlays, chunks, best, compared, nearest_only=False):
+            yield nearest(found, None), compared.copy()
+            compared[:] = 0
+
+    def _nothing_yet(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+        return np.full(len(self), self.distance_max, np.int16), np.zeros(len(self), np.int64)
+
+    def _hits(
+        self,
+        transaction: Transaction,
+        overlays: Sequence[Overlay],
+        chunks: Chunks,
+        best: npt.NDArray[np.int16],
+        compared: npt.NDArray[np.int64],
+        *,
+        nearest_only: bool,
+    ) -> Iterator[Matches]:
+        asked = self.fingerprints, self.keys, self.allowed, best, compared
+        for overlay in overlays:
+            yield from overlay.hits(*asked, nearest_only=nearest_only)
+        yield from chunks.hits(transaction, *asked, nearest_only=nearest_only)
+
+
+def probes_of(fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> Probes:
+    """Fingerprints uint64 [n, words] with what to look up of them."""
+    allowed = next_bits(shape.tables, distance_max)
+    return Probes(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape)
 
 
 def first_of_equals(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

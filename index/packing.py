@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.layout import pack_text
+
 _BATCH = struct.Struct("<IIII")
 _CHUNK = struct.Struct("<II")
 _PAGE_BYTES = 4096
@@ -53,16 +55,16 @@ def pack_batch(
     sources: npt.NDArray[np.void],
     rows: npt.NDArray[np.void],
     fingerprints: npt.NDArray[np.uint64],
-    ids: Sequence[bytes],
+    ids: Sequence[str],
     originals: npt.NDArray[np.void],
-    original_ids: Sequence[bytes],
+    original_ids: Sequence[str],
 ) -> bytes:
     """A value of `log`, as `Lines` names its parts. Every `id_end` is set here; `ids` has one for each row."""
-    rows["id_end"] = np.cumsum([len(id_) for id_ in ids])
-    originals["id_end"] = np.cumsum([len(id_) for id_ in original_ids])
+    packed_ids, rows["id_end"] = _pack_texts(ids)
+    packed_original_ids, originals["id_end"] = _pack_texts(original_ids)
     header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals))
     columns = (sources, rows, fingerprints.astype("<u8", copy=False), originals)
-    return b"".join([header, *(column.tobytes() for column in columns), *ids, *original_ids])
+    return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])
 
 
 def unpack_batch(value: memoryview, words: int) -> Lines:
@@ -138,9 +140,25 @@ def chunk_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], colu
     return low | np.frombuffer(value, np.uint8, count, begin + 4 * count)[places].astype(np.uint64) << np.uint64(32)
 
 
+def chunk_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
+    """One column of a chunk where it stands, uint16 [n]."""
+    count = _CHUNK.unpack_from(value)[0]
+    return np.frombuffer(value, "<u2", count, _CHUNK.size + 2 * column * count)
+
+
 def chunk_entry_bytes(columns: int, *, numbered: bool) -> int:
     """What an entry takes in a chunk."""
     return columns * 2 + (5 if numbered else 0)
+
+
+def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """Texts one behind the other, and where each ends."""
+    packed = pack_text("".join(texts))
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    if len(packed) != sizes.sum():
+        # Some character takes more than one byte.
+        sizes = np.fromiter((len(pack_text(text)) for text in texts), np.int64, len(texts))
+    return packed, np.cumsum(sizes)
 
 
 def _size_class(size: int) -> int:

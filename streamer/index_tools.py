@@ -22,7 +22,8 @@ from index.documents import Document
 from index.entry import NO_NUMBER, Kind, Position, Source
 from index.parameters import Parameters, require_equal
 from index.store import Transaction
-from index.verification import Finding, verify
+from index.finding import Finding
+from index.verification import verify
 from streamer.config import Settings
 from streamer.delivered_lines import NO_TIMESTAMP_MS
 from streamer.fingerprint import from_hexadecimal, hexadecimal
