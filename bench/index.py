@@ -30,6 +30,7 @@ from bench.index_peers import peers_for
 from index import verification
 from index.admission import Index
 from index.bands import Banding
+from index.compilation import compile_kernels
 from index.entry import Entries, Kind, Source, Verdict
 from index.loading import Loading
 from index.merging import state
@@ -43,6 +44,7 @@ ID_BYTES = 16
 LOADED_BYTES = 2**21
 """Fingerprints loaded in one transaction, in bytes: 65,536 rows of up to 32 bytes each, fewer of longer ones."""
 FILL_ROWS = 10_000
+WARM_UP_BATCHES = 5
 CENTRES = 1_000
 BINS, BIN_BITS = 128, 8
 CHOSEN = {
@@ -108,12 +110,15 @@ class Bare:
         self._value = os.urandom(value_bytes)
         self._count = 0
 
-    def put_seconds(self) -> float:
-        """How long one put takes."""
-        begin = time.perf_counter()
+    def _put(self) -> None:
         with self._environment.begin(write=True) as transaction:
             transaction.put(self._count.to_bytes(8, "big"), self._value, append=True)
         self._count += 1
+
+    def put_seconds(self) -> float:
+        """How long one put takes."""
+        begin = time.perf_counter()
+        self._put()
         return time.perf_counter() - begin
 
 
@@ -123,7 +128,7 @@ def anonymous_mib() -> float:
 
 
 def written_bytes() -> int:
-    """Bytes that this process has handed to the system to be written (Linux). LMDB syncs each page as often as that."""
+    """Bytes that this process has handed to the system to be written (Linux): pages, as often as they were."""
     return _field(Path("/proc/self/io"), "wchar:")
 
 
@@ -160,19 +165,21 @@ def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> di
 
 
 class Batches:
-    """The seconds of batches: by the clock, of processor time, and of the bare puts beside them."""
+    """Batches by the clock, by processor time and by the bytes written, and the bare puts beside them by the clock."""
 
     def __init__(self) -> None:
         self.clock: list[float] = []
         self.processor: list[float] = []
         self.bare: list[float] = []
+        self.written_bytes = 0
 
     def admit(self, index: Index, batch: Entries, bare: Bare) -> None:
         """Let one be decided."""
-        began, began_processor = time.perf_counter(), time.process_time()
+        written, began, began_processor = written_bytes(), time.perf_counter(), time.process_time()
         index.admit(batch, {SOURCE: int(batch.offsets[-1]) + 1})
         self.clock.append(time.perf_counter() - began)
         self.processor.append(time.process_time() - began_processor)
+        self.written_bytes += written_bytes() - written
         self.bare.append(bare.put_seconds())
 
     def rates(self, rows: int, name: str) -> dict[str, float]:
@@ -190,29 +197,32 @@ def freeze(index: Index, stream: Stream) -> None:
         index.restore(batch, np.full(FILL_ROWS, Verdict.UNIQUE, np.uint8), [None] * FILL_ROWS)
 
 
+def _warm_up(index: Index, stream: Stream, rows: int) -> None:
+    """Some batches that are not measured: they meet what was not in memory or not filed there yet."""
+    for _ in range(WARM_UP_BATCHES):
+        index.admit(stream.batch(rows), {})
+
+
 def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, directory: Path) -> dict[str, Any]:
     """Decide `batches` batches of `rows` between merges, and as many in the midst of one."""
     idle, merging = Batches(), Batches()
-    # The first ones meet what is not in memory yet.
-    for _ in range(5):
-        index.admit(stream.batch(rows), {})
+    _warm_up(index, stream, rows)
     for _ in range(batches):
         if not index.inspect(state).is_moving:
             idle.admit(index, stream.batch(rows), bare)
     freeze(index, stream)
-    written, device = written_bytes(), device_written_bytes(directory)
+    _warm_up(index, stream, rows)
+    device = device_written_bytes(directory)
     for _ in range(batches):
         if index.inspect(state).is_moving:
             merging.admit(index, stream.batch(rows), bare)
     device_after, count = device_written_bytes(directory), len(merging.clock) * rows
-    # What the bare puts have written is not the index's.
-    own = written_bytes() - written - len(merging.bare) * bare.bytes_each
     found = idle.rates(rows, "idle") | merging.rates(rows, "merging")
     found |= {f"batch_ms_p{quantile}": 1000 * float(np.percentile(merging.clock, quantile)) for quantile in (50, 99)}
     found["batch_ms_max"] = 1000 * max(merging.clock)
     found["batch_processor_ms_p50"] = 1000 * float(np.median(merging.processor))
     found["bare_put_ms_p50"] = 1000 * float(np.median(merging.bare))
-    found["written_mib_per_1000"] = own / 2**20 / count * 1000
+    found["written_mib_per_1000"] = merging.written_bytes / 2**20 / count * 1000
     if device is not None and device_after is not None:
         found["device_written_mib_per_1000_by_anybody"] = (device_after - device) / 2**20 / count * 1000
     return found | {"anonymous_mib": anonymous_mib(), "entries_in_the_end": index.statistics().entries}
@@ -222,6 +232,7 @@ def figures(
     directory: Path, parameters: Parameters, entries: int, rows: int, batches: int, *, clustered: bool, verify: bool
 ) -> Iterator[dict[str, Any]]:
     """All that is told of the index itself."""
+    compile_kernels()
     stream = Stream(parameters, clustered=clustered)
     with Progress(console=Console(stderr=True)) as progress:
         with Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX) as index:
@@ -292,9 +303,7 @@ def main(
     if parameters.banding is not None:
         found["bands_rows"] = [parameters.banding.bands, parameters.banding.rows]
     with tempfile.TemporaryDirectory(prefix="index-bench-", dir=directory) as name:
-        for some in figures(
-            Path(name), parameters, entries, batch_rows, batches, clustered=clustered, verify=verify
-        ):
+        for some in figures(Path(name), parameters, entries, batch_rows, batches, clustered=clustered, verify=verify):
             found |= some
     if peer_entries:
         found["peer_entries"] = peer_entries

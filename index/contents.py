@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +10,18 @@ import numpy.typing as npt
 from index import log
 from index.layout import (
     AMENDMENT_KEY,
+    HORIZON_KEY,
     JOURNAL_KEY,
     NUMBER_KEY,
     SOURCE_KEY,
     Run,
     Table,
     unpack_applied,
+    unpack_horizon,
     unpack_numbers,
     unpack_run,
     unpack_stream,
+    unpack_times,
 )
 from index.packing import Amendment, unpack_amendment
 from index.store import Transaction
@@ -160,4 +164,22 @@ def applied_offsets(transaction: Transaction) -> dict[tuple[int, int], int]:
     for key, value in transaction.walk(Table.APPLIED):
         stream, partition = SOURCE_KEY.unpack(key)
         found[stream, partition] = unpack_applied(bytes(value))[0]
+    return found
+
+
+class Age(NamedTuple):
+    """How far the record time of a source has come, -1: not known yet; its entries below this number have expired."""
+
+    watermark_ms: int
+    expired_below: int
+
+
+def ages(transaction: Transaction) -> dict[tuple[int, int], Age]:
+    """By stream number and partition, of every source whose time is kept."""
+    horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
+    expired = {(stream, partition): number for stream, partition, number, _ in horizon.sources.tolist()}
+    found = {}
+    for key, value in transaction.walk(Table.TIMES):
+        source = SOURCE_KEY.unpack(key)
+        found[source] = Age(unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
     return found

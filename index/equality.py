@@ -1,7 +1,7 @@
 """Looking up equal fingerprints alone: one step each, where entries come in by the million and nothing is decided."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,13 +53,16 @@ class Equals:
         for overlay in overlays:
             rows, places = overlay.equals(self.fingerprints)
             yield self._portion(rows, overlay.numbers[places])
+        if not len(chunks):
+            return
         if self.shape.banding is None:
             numbers = chunks.numbers(transaction, self.fingerprints)
             rows = np.flatnonzero(numbers != NO_NUMBER)
             yield self._portion(rows, numbers[rows])
             return
-        # Equal signatures share every band: one is enough to look in.
-        for rows, numbers in chunks.candidates(transaction, self.shape.page_keys(self.fingerprints)[:, :1]):
+        # Equal signatures share every band: the first one is enough to look in.
+        one_band = replace(self.shape, banding=replace(self.shape.banding, bands=1))
+        for rows, numbers in chunks.candidates(transaction, one_band.page_keys(self.fingerprints)):
             distinct, members = np.unique(numbers, return_inverse=True)
             for start in range(0, len(distinct), SIGNATURES_MAX):
                 some = distinct[start : start + SIGNATURES_MAX]

@@ -199,17 +199,15 @@ class Filed:
         """Entries in all tables of the chunks; those that `moved` before the cursor alone, with `left` all behind it."""
         if not len(numbers):
             return
+        keys = self.shape.page_keys(fingerprints)
         for table in range(self.shape.tables):
-            lot = self._lot(table, fingerprints, numbers)
+            columns = self.shape.entry_columns(table, keys[:, table], fingerprints, numbers)
+            lot = chunk_lot(self.shape, table, columns, numbers)
             before = self._before_cursor(lot)
             if left:
                 yield lot.take(~before)
             else:
                 yield lot if moved is None else lot.take(before | ~moved)
-
-    def _lot(self, table: int, fingerprints: Numbers, numbers: Numbers) -> Lot:
-        keys = self.shape.page_keys(fingerprints)[:, table]
-        return chunk_lot(self.shape, table, self.shape.entry_columns(table, keys, fingerprints, numbers), numbers)
 
     def _before_cursor(self, lot: Lot) -> npt.NDArray[np.bool_]:
         """Which entries stand in the part of their table that the frozen run has come to."""

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from index import contents, log, merging
 from index.blocks import BLOCK_BITS
+from index.filed import are_below
 from index.layout import Change, Filing, Table
 from index.packing import chunk_column
 from index.parameters import Parameters
@@ -46,7 +47,7 @@ def look(transaction: Transaction, parameters: Parameters, entries: int) -> tupl
     step = _VALUES // WINDOWS
     width = max(1, min(step, step * ENTRIES_MAX // max(1, entries * shape.tables)))
     sizes = [
-        _sizes(transaction, shape, table, first, first + width, keys[:, table])
+        _sizes(transaction, shape, table, first, first + width, keys[table])
         for table in range(shape.tables)
         for first in range(0, _VALUES, step)
     ]
@@ -55,36 +56,46 @@ def look(transaction: Transaction, parameters: Parameters, entries: int) -> tupl
     hot = _hottest(transaction)
     if hot is not None:
         table, value = hot
-        largest = max(largest, int(_sizes(transaction, shape, table, value, value + 1, keys[:, table]).max()))
+        largest = max(largest, int(_sizes(transaction, shape, table, value, value + 1, keys[table]).max()))
     return standing, Fullness(shape.tables * _VALUES if parameters.banding is None else None, found, largest)
 
 
-def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, npt.NDArray[np.uint32]]:
-    """Where the entries stand, and the page keys of those that are not in chunks, uint32 [n, tables]."""
+def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.NDArray[np.uint32]]]:
+    """Where the entries stand, and table by table the page keys, uint32 [n], of those that are not in its chunks."""
     merge = merging.state(transaction)
-    keys = [np.empty((0, shape.tables), np.uint32)]
-    counts = {True: 0, False: 0}
-    removals = 0
+    nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
+    frozen, active, removals = [nothing], [nothing], 0
     for batch in log.since(transaction, merge.merged_to, shape.words):
-        numbers = batch.numbers()
+        numbers, fingerprints = batch.numbers(), batch.fingerprints.astype(np.uint64)
         filed = (batch.rows["filing"][batch.entered()] == Filing.BLOCKS) & (numbers >= np.uint64(merge.merged_to))
-        keys.append(shape.page_keys(batch.fingerprints[filed].astype(np.uint64)))
-        frozen = int(np.count_nonzero(numbers[filed] < np.uint64(merge.frozen_to)))
-        counts[True] += frozen
-        counts[False] += int(np.count_nonzero(filed)) - frozen
+        old, new = filed & (numbers < np.uint64(merge.frozen_to)), filed & (numbers >= np.uint64(merge.frozen_to))
+        frozen.append((fingerprints[old], numbers[old]))
+        active.append((fingerprints[new], numbers[new]))
     for number, amendment in contents.amendments(transaction, shape.words):
         raised = amendment.changes == Change.RAISED
-        keys.append(shape.page_keys(amendment.fingerprints[raised]))
-        counts[number < merge.frozen_amendments] += int(np.count_nonzero(raised))
+        entries = amendment.fingerprints[raised], amendment.numbers[raised]
+        (frozen if number < merge.frozen_amendments else active).append(entries)
         removals += int(np.count_nonzero(~raised))
+    (frozen_fingerprints, frozen_numbers), (active_fingerprints, _) = (
+        tuple(map(np.concatenate, zip(*run, strict=True))) for run in (frozen, active)
+    )
+    frozen_keys, keys = shape.page_keys(frozen_fingerprints), shape.page_keys(active_fingerprints)
+    recent = []
+    for table in range(shape.tables):
+        of_table = frozen_keys[:, table]
+        waiting = np.full(len(of_table), table > merge.table)
+        if table == merge.table and merge.is_moving:
+            columns = shape.entry_columns(table, of_table, frozen_fingerprints, frozen_numbers)
+            waiting = ~are_below(merging.words_of(columns), merge.bound)
+        recent.append(np.concatenate([keys[:, table], of_table[waiting]]))
     standing = Standing(
-        overlay_entries=counts[False],
-        frozen_entries=counts[True],
+        overlay_entries=len(keys),
+        frozen_entries=len(frozen_keys),
         removals=removals,
         progress=merging.progress(merge, shape.tables),
         chunks=transaction.count(Table.CHUNKS),
     )
-    return standing, np.concatenate(keys)
+    return standing, recent
 
 
 def _sizes(
@@ -98,7 +109,8 @@ def _sizes(
         if key[0] != table or int.from_bytes(key[1:3], "big") >= end:
             break
         column = chunk_column(value, 0)
-        low, high = np.searchsorted(column, [first, end]) if end < _VALUES else (np.searchsorted(column, first), None)
+        low = int(np.searchsorted(column, np.uint16(first)))
+        high = int(np.searchsorted(column, np.uint16(end - 1), side="right"))
         halves = chunk_column(value, 1)[low:high].astype(np.uint32)
         found.append(column[low:high].astype(np.uint32) << np.uint32(BLOCK_BITS) | halves)
     joined = np.concatenate(found)

@@ -55,6 +55,12 @@ def compiled(function: Function) -> Function:
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
 
 
+@compiled
+def address_of(value: Any) -> Any:
+    """Where a buffer, which has a byte at least, begins in memory: uint64."""
+    return np.frombuffer(value, np.uint8).ctypes.data
+
+
 def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     """An address, uint64, as a pointer to uint16."""
 

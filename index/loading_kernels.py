@@ -8,6 +8,8 @@ import numpy.typing as npt
 from index.kernels import compiled
 
 DIGIT_BITS = 11
+HIGH_BIT = 31
+"""The bits of a key from this one on are three digits."""
 
 
 @compiled
@@ -71,24 +73,47 @@ def equal_places(
 
 
 @compiled
-def sorted_by(
-    keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """Keys uint64 [n], ascending, each with its place, uint32 [n]; equal ones in the order given.
+def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """For every row of fingerprints uint64 [n, words] the first equal one, int64 [n]; slots: as above, all -1."""
+    firsts = np.empty(len(fingerprints), np.int64)
+    for row in range(len(fingerprints)):
+        slot = _slot_of(fingerprints, row, len(slots))
+        firsts[row] = row
+        while slots[slot] >= 0:
+            equal = True
+            for word in range(fingerprints.shape[1]):
+                if fingerprints[row, word] != fingerprints[slots[slot], word]:
+                    equal = False
+                    break
+            if equal:
+                firsts[row] = slots[slot]
+                break
+            slot = (slot + 1) & (len(slots) - 1)
+        if firsts[row] == row:
+            slots[slot] = row
+    return firsts
 
-    By counting digits, from the lowest on: it takes as long for keys that are alike as for others.
-    """
-    other_keys, other_places = np.empty_like(keys), np.empty_like(places)
-    keys, places = keys.copy(), places.copy()
-    digits = np.int64(1 << DIGIT_BITS)
-    for low_bit in range(0, 64, DIGIT_BITS):
-        shift, mask = np.uint64(low_bit), np.uint64(digits - 1)
-        begins = np.zeros(digits + 1, np.int64)
+
+@compiled
+def _by_digits(
+    keys: npt.NDArray[np.uint64],
+    places: npt.NDArray[np.uint32],
+    other_keys: npt.NDArray[np.uint64],
+    other_places: npt.NDArray[np.uint32],
+    low_bit: int,
+    high_bit: int,
+) -> bool:
+    """Sort by these bits of the keys, keeping the order of equal ones; whether the result stands in the others."""
+    in_others = False
+    for first_bit in range(low_bit, high_bit, DIGIT_BITS):
+        bits = min(DIGIT_BITS, high_bit - first_bit)
+        shift, mask = np.uint64(first_bit), np.uint64((1 << bits) - 1)
+        begins = np.zeros((1 << bits) + 1, np.int64)
         for key in keys:
             begins[np.int64((key >> shift) & mask) + 1] += 1
         if begins.max() == len(keys):
             continue
-        for digit in range(digits):
+        for digit in range(1 << bits):
             begins[digit + 1] += begins[digit]
         for place in range(len(keys)):
             begin = np.int64((keys[place] >> shift) & mask)
@@ -96,4 +121,38 @@ def sorted_by(
             other_keys[to], other_places[to] = keys[place], places[place]
             begins[begin] = to + 1
         keys, other_keys, places, other_places = other_keys, keys, other_places, places
+        in_others = not in_others
+    return in_others
+
+
+@compiled
+def _by_insertion(keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], steps: int) -> bool:
+    """Sort what is nearly sorted, keeping the order of equal ones; False: it took more steps, and is not done."""
+    for place in range(1, len(keys)):
+        key, own, to = keys[place], places[place], place
+        while to > 0 and keys[to - 1] > key:
+            keys[to], places[to] = keys[to - 1], places[to - 1]
+            to -= 1
+        keys[to], places[to] = key, own
+        steps -= place - to
+        if steps < 0:
+            return False
+    return True
+
+
+@compiled
+def sorted_by(
+    keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """Keys uint64 [n], ascending, each with its place, uint32 [n]; equal ones in the order given.
+
+    By counting digits, from the lowest on. The high half of the keys is enough, but for a few steps, where they are
+    spread evenly, as those of hashes are.
+    """
+    keys, places = keys.copy(), places.copy()
+    other_keys, other_places = np.empty_like(keys), np.empty_like(places)
+    if _by_digits(keys, places, other_keys, other_places, HIGH_BIT, 64):
+        keys, other_keys, places, other_places = other_keys, keys, other_places, places
+    if not _by_insertion(keys, places, len(keys)) and _by_digits(keys, places, other_keys, other_places, 0, 64):
+        keys, places = other_keys, other_places
     return keys, places

@@ -103,7 +103,9 @@ def write(
     for name, column in columns.items():
         rows[name] = column
     entered = rows["filing"] != Filing.NOTHING
-    ids = [id_ if filed else "" for id_, filed in zip(entries.ids, entered.tolist(), strict=True)]
+    ids = entries.ids
+    if not entered.all():
+        ids = [id_ if filed else "" for id_, filed in zip(ids, entered.tolist(), strict=True)]
     originals = np.zeros(len(origins), LOG_ORIGINAL)
     for name in ("offset", "stream", "partition"):
         originals[name] = [getattr(origin, name) for origin in origins]

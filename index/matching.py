@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from index import loading_kernels
 from index.blocks import next_bits, probe_keys
 from index.chunks import Chunks
 from index.distance import Matches, joined, nearest, no_matches
@@ -97,12 +98,5 @@ def probes_of(fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Sh
 
 def first_of_equals(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """For every row the first row with an equal fingerprint: uint64 [n, words] -> int64 [n]."""
-    if len(fingerprints) == 0:
-        return np.empty(0, np.int64)
-    # Equal rows stand side by side, in order: sorting is stable.
-    order = np.lexsort(fingerprints.T)
-    ordered = fingerprints[order]
-    begins = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
-    firsts = np.empty(len(order), np.int64)
-    firsts[order] = order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]
-    return firsts
+    slots = np.full(4 << len(fingerprints).bit_length(), -1, np.int32)
+    return loading_kernels.first_equals(fingerprints, slots)

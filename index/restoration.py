@@ -78,9 +78,9 @@ def restore(
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
     duplicate = new & (decided == Verdict.DUPLICATE)
     distances = _distances(transaction, entries, duplicate, original_rows, roots, parameters)
-    rows = np.flatnonzero(new)
+    those = entries if new.all() else batch.take(entries, np.flatnonzero(new))
     outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
-    counters = enter(transaction, search, batch.take(entries, rows), places, outcome, parameters, counters)
+    counters = enter(transaction, search, those, places, outcome, parameters, counters)
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), counters
 
 

@@ -16,9 +16,9 @@ from threading import Lock
 from typing import TypeVar
 
 import lmdb
-import numpy as np
 
 from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
+from index.kernels import address_of
 from index.layout import Table
 
 MAP_BYTES_MIN = 2**20
@@ -74,9 +74,10 @@ class Transaction:
     def addresses(self, table: Table, keys: Sequence[bytes]) -> list[int]:
         """Where the values of these keys, which must exist, begin in memory. They stand there as a `view` does."""
         get, handle = self._transaction.get, self._tables[table]
-        # A missing value is not a buffer: TypeError. Nothing is looked at twice here, thousands are read in a batch.
-        views = [np.frombuffer(get(key, db=handle), np.uint8, 1) for key in keys]  # type: ignore[arg-type]
-        return [view.__array_interface__["data"][0] for view in views]
+        # Thousands are read in a batch; numpy's own way to an address takes eight times as long.
+        views = [get(key, db=handle) for key in keys]
+        assert None not in views, "a key has no value"
+        return list(map(address_of, views))
 
     def get_many(self, table: Table, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
         """(key, value) for each of the keys that exists, in the order asked; of many values the lowest."""

@@ -19,6 +19,7 @@ from index.documents import Document, of_batch
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Entries, Kind, Position, Source, Verdict
 from index.layout import JOURNAL_KEY, Table, unpack_run
 from index.living import Living
+from index.loading import Loading
 from index.parameters import Parameters
 from index.store import Transaction
 
@@ -185,7 +186,8 @@ def _settled(found: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[in
 class Taking:
     """Takes records over into an index, which may hold some of them already, or others."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index | Loading) -> None:
+        """A `Loading` where there are many; it is to be finished behind the last record."""
         self._index = index
         self._there, self._here = array("Q"), array("Q")
         """The numbers that documents have in the records, ascending, and in this index; NO_NUMBER: not an entry here."""

@@ -138,7 +138,7 @@ def verify(settings: config.Settings, as_json: bool) -> None:
 
     with (
         index_tools.open_for_reading(settings) as index,
-        index_tables.progress_bar("verifying documents", _entries(index)) as progress,
+        index_tables.progress_bar("verifying documents", 2 * _entries(index)) as progress,
     ):
         findings = index_tools.check(index, settings.index.directory, progress)
     found = index_tools.verdict(findings)

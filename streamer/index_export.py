@@ -33,6 +33,7 @@ from index.admission import Index
 from index.bands import Banding
 from index.documents import Document
 from index.entry import Applied, Kind, Position, Source, Verdict
+from index.loading import Loading
 from index.parameters import Parameters
 from index.store import Transaction
 from index.transfer import Original, Record, Taking, count, portions, records
@@ -113,7 +114,8 @@ def take_in(
     Returns how many were entered and how many were known. Every few thousand are one transaction; after each the index
     is as an older one was. Raises InputUnreadable for a file that is damaged or not whole, IndexProblem.
     """
-    taking = Taking(index)
+    loading = Loading(index)
+    taking = Taking(loading)
     taking.begin(streams)
     reading = _Reading(found, streams, index.parameters.bits, name)
     entered = known = 0
@@ -131,6 +133,7 @@ def take_in(
             f"{name}: has {entered + known} positions of {positions}: lines are missing. What was read is in the index."
         )
     taking.finish(reading.applied)
+    loading.finish()
     return entered, known
 
 

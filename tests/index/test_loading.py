@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index import loading, loading_kernels
@@ -165,12 +165,12 @@ def everything(index: Index, asked: np.ndarray) -> tuple[object, ...]:
 
 @of_schemes
 @pytest.mark.parametrize("insert", ["unique", "all"])
-@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, insert: Any, seed: int) -> None:
     """With a service that decides, restores and forgets in between, and runs that freeze on either side."""
     parameters = Parameters(parameters.bits, parameters.distance_max, insert, banding=parameters.banding)
-    fingerprints = fingerprints_for(parameters, seed, 300)
+    fingerprints = fingerprints_for(parameters, seed, 200)
     merging = Merging(run_entries=30, chunk_bytes=300)
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -192,7 +192,7 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
             nothing = [None] * len(entries)
             assert load.add(entries, verdicts, nothing, ends) == other.restore(entries, verdicts, nothing, ends)
             if choice < 0.4:
-                ids = {f"id {number}" for number in generator.integers(0, 300, 10)}
+                ids = {f"id {number}" for number in generator.integers(0, 200, 10)}
                 assert one.forget(ids) == other.forget(ids)
             if choice > 0.9:
                 load = Loading(one, int(generator.integers(1, 100)))
@@ -215,7 +215,7 @@ def test_what_was_loaded_stands_in_chunks_and_nowhere_else(tmp_path: Path) -> No
     with opened(tmp_path, PARAMETERS, merging=MERGING) as index:
         load = Loading(index, 150)
         for entries in loaded_batches():
-            load.add(entries, *verdicts_of(entries))
+            load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
         load.finish()
         whole = loaded_entries()
         distinct = {words for (words,) in whole.fingerprints.tolist()}
@@ -243,7 +243,7 @@ def started(directory: Path, *arguments: object) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("commit", [3, 5, 8, 14, 23])
+@pytest.mark.parametrize("commit", [3, 12, 40])
 def test_a_load_that_was_killed_is_begun_again(moment: str, commit: int, tmp_path: Path) -> None:
     process = started(tmp_path, moment, commit)
     process.communicate(timeout=60)

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from index import merging, overlay
 from index.admission import Index
+from index.bands import Banding
 from index.entry import Verdict
 from index.merging import Merging
 from index.parameters import Parameters
+from index.schemes import Shape
 from index.store import CommitHooks
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
@@ -194,6 +196,16 @@ def test_an_index_grows_its_runs_with_what_it_holds(tmp_path: Path, monkeypatch:
             runs.add(merge.frozen_to - merge.merged_to)
     assert len(runs) > 4
     assert max(runs) > 100
+
+
+@pytest.mark.parametrize("parameters", [Parameters(), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))])
+def test_a_run_takes_a_share_of_the_index_but_never_all_memory(parameters: Parameters) -> None:
+    shape = Shape.of(parameters)
+    entries = [merging._run_entries(Merging(), shape, 10**power * shape.tables) for power in range(12)]
+    assert entries == sorted(entries)
+    assert entries[0] == merging.RUN_BYTES // shape.overlay_bytes
+    assert entries[-1] == merging.RUN_BYTES_MAX // shape.overlay_bytes
+    assert merging._run_entries(Merging(10), shape, 64_000 * shape.tables) == 64_000 // merging.GROWTH
 
 
 @pytest.mark.parametrize(("run_entries", "chunk_bytes"), [(0, 64), (1, 63)])

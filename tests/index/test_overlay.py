@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.bands import Banding, distance_of, pack_bins
+from index.merging import RUN_BYTES
 from index.overlay import Overlay
 from index.parameters import Parameters
 from index.schemes import Shape
@@ -65,3 +66,17 @@ def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters
         assert len(found) >= 7 or stopped == 65_536
         at, seen = stopped, seen + 1
     assert seen > 1
+
+
+@pytest.mark.parametrize(
+    "parameters", [Parameters(64), Parameters(128), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))]
+)
+def test_a_full_overlay_takes_about_the_memory_that_its_shape_says(parameters: Parameters) -> None:
+    """What of its pages is in use; the arrays are up to twice as long."""
+    shape, generator = Shape.of(parameters), np.random.default_rng(1)
+    overlay, count = Overlay(shape), RUN_BYTES // shape.overlay_bytes
+    overlay.add(generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64))
+    overlay.of_table(0, 0, 1, 1)
+    page_bytes = overlay._page_count * (8 + 6 * shape.page_entries)
+    used = overlay._pages.heads.nbytes + page_bytes + overlay.fingerprints.nbytes + overlay.numbers.nbytes
+    assert 0.8 < used / RUN_BYTES < 1.2

@@ -146,7 +146,7 @@ def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
 
     store.write(fill)
     assert store.read(begins) == list(values.values())
-    with pytest.raises(TypeError, match="NoneType"):
+    with pytest.raises(AssertionError, match="has no value"):
         store.read(lambda transaction: transaction.addresses(Table.LOG, [b"\0"]))
     store.close()
 

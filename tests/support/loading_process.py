@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from index import loading
 from index.admission import Index
 from index.batch import take
 from index.entry import Entries, Position, Verdict
@@ -47,6 +48,8 @@ def verdicts_of(entries: Entries) -> tuple[np.ndarray, list[Position | None]]:
 
 
 def main(directory: str, moment: str = "", commit: str = "0") -> None:
+    # Every slice that moves on is a commit of its own.
+    loading.MOVING_SECONDS = 0.0
     hooks = suicide(moment, int(commit))
     with Index.open(Path(directory), PARAMETERS, map_bytes_max=2**30, merging=MERGING, hooks=hooks) as index:
         print("open", flush=True)

@@ -87,3 +87,10 @@ def words_of(fingerprint: int | tuple[int, ...], words: int) -> tuple[int, ...]:
     if isinstance(fingerprint, tuple):
         return fingerprint
     return tuple(fingerprint >> 64 * place & (2**64 - 1) for place in range(words - 1, -1, -1))
+
+
+def number_of(fingerprint: int | tuple[int, ...]) -> int:
+    """A fingerprint as one number, also where it comes in words."""
+    if isinstance(fingerprint, int):
+        return fingerprint
+    return sum(word << 64 * place for place, word in enumerate(reversed(fingerprint)))
