@@ -33,7 +33,7 @@ from index.bands import Banding
 from index.compilation import compile_kernels
 from index.entry import Entries, Kind, Source, Verdict
 from index.loading import Loading
-from index.merging import state
+from index.merging import Merging, state
 from index.parameters import Parameters
 from streamer import config
 from streamer.scheme import parameters_for
@@ -144,6 +144,11 @@ def _field(file: Path, name: str) -> int:
     return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(name))
 
 
+def opened(directory: Path, parameters: Parameters, merging: Merging) -> Index:
+    """The index in there, for writing."""
+    return Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, merging=merging)
+
+
 def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> dict[str, float]:
     """Load so many, and say how fast that went; making up the fingerprints is not counted."""
     task, load = progress.add_task("loading", total=entries), Loading(index)
@@ -229,13 +234,21 @@ def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, 
 
 
 def figures(
-    directory: Path, parameters: Parameters, entries: int, rows: int, batches: int, *, clustered: bool, verify: bool
+    directory: Path,
+    parameters: Parameters,
+    merging: Merging,
+    entries: int,
+    rows: int,
+    batches: int,
+    *,
+    clustered: bool,
+    verify: bool,
 ) -> Iterator[dict[str, Any]]:
     """All that is told of the index itself."""
     compile_kernels()
     stream = Stream(parameters, clustered=clustered)
     with Progress(console=Console(stderr=True)) as progress:
-        with Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX) as index:
+        with opened(directory, parameters, merging) as index:
             yield loaded(index, stream, entries, progress)
             statistics, merged = index.statistics(), index.inspect(state).merged_to
             used = statistics.used_bytes / statistics.journal_rows
@@ -246,7 +259,7 @@ def figures(
                 "table_bytes": dict(statistics.table_bytes),
             }
         began = time.perf_counter()
-        with Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX) as index:
+        with opened(directory, parameters, merging) as index:
             yield {"open_seconds": time.perf_counter() - began}
             bare = Bare(directory / "bare", int(used * rows))
             progress.update(progress.add_task("deciding", total=None))
@@ -278,6 +291,7 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
 @click.option("--batch", "batch_rows", default=1_000, show_default=True, type=click.IntRange(1))
 @click.option("--batches", default=150, show_default=True, type=click.IntRange(1), help="Measured in each state.")
 @click.option("--peer-entries", default=20_000, show_default=True, type=click.IntRange(0), help="0: no peers.")
+@click.option("--run-entries", default=None, type=click.IntRange(1), help="As `index.merging.Merging` has it.")
 @click.option("--directory", default=None, type=click.Path(path_type=Path), help="Where; a temporary one if not given.")
 @click.option("--verify", is_flag=True, help="Verify the index in the end.")
 @click.option("--json", "as_json", is_flag=True)
@@ -291,6 +305,7 @@ def main(
     batch_rows: int,
     batches: int,
     peer_entries: int,
+    run_entries: int | None,
     directory: Path | None,
     *,
     verify: bool,
@@ -303,7 +318,17 @@ def main(
     if parameters.banding is not None:
         found["bands_rows"] = [parameters.banding.bands, parameters.banding.rows]
     with tempfile.TemporaryDirectory(prefix="index-bench-", dir=directory) as name:
-        for some in figures(Path(name), parameters, entries, batch_rows, batches, clustered=clustered, verify=verify):
+        made = figures(
+            Path(name),
+            parameters,
+            Merging(run_entries),
+            entries,
+            batch_rows,
+            batches,
+            clustered=clustered,
+            verify=verify,
+        )
+        for some in made:
             found |= some
     if peer_entries:
         found["peer_entries"] = peer_entries

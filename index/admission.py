@@ -101,6 +101,7 @@ class Index:
             if not read_only:
                 # The newest entries are read before anybody waits for the first batch, and without the writer lock.
                 store.read(index._search.follow)
+                index._search.file()
             opened = True
         finally:
             if not opened:

@@ -107,10 +107,15 @@ def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
 def aside(
     transaction: Transaction, table: Table, words: int
 ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
-    """Fingerprints uint64 [n, words] and numbers uint64 [n] of EXACT or REPEATS, ascending by key, some at a time."""
+    """Fingerprints uint64 [n, words] and numbers uint64 [n] of EXACT or REPEATS, ascending by key, some at a time.
+
+    Keys of another length, which are none, are left out.
+    """
     keys: list[bytes] = []
     values: list[bytes] = []
     for key, value in transaction.walk(table):
+        if len(key) != 8 * words:
+            continue
         keys.append(key)
         values.append(bytes(value))
         if len(keys) == 2**16:

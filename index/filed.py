@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from index import contents, log, merging
 from index.entry import NO_NUMBER, Kind
-from index.layout import Change, Filing, Merge, Table
+from index.layout import AMENDMENT_KEY, Change, Filing, Merge, Table
 from index.living import Living
 from index.merging import words_of
-from index.packing import Amendment, unpack_chunk
+from index.packing import Amendment, unpack_amendment, unpack_chunk
 from index.parameters import Parameters
 from index.schemes import Shape
 from index.store import Transaction
@@ -27,6 +27,8 @@ PARTS = 2**16
 _LOT_DOCUMENTS = 2**15
 
 Numbers = npt.NDArray[np.uint64]
+Note = Callable[[Iterable[str]], None]
+"""Is told of problems, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ class _Pending:
 class Filed:
     """What ought to stand in the tables at one moment."""
 
-    def __init__(self, transaction: Transaction, parameters: Parameters, documents: Documents) -> None:
+    def __init__(self, transaction: Transaction, parameters: Parameters, documents: Documents, note: Note) -> None:
+        """`note` is told of amendments that cannot be read."""
         self.shape = Shape.of(parameters)
         self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
         self.merge: Merge = merging.state(transaction)
@@ -118,7 +121,15 @@ class Filed:
         self._is_repeat = np.zeros(documents.count, np.bool_)
         frozen: list[Amendment] = []
         active: list[Amendment] = []
-        for number, amendment in contents.amendments(transaction, parameters.words):
+        self.amendments: list[int] = []
+        """The numbers of the amendments."""
+        for key, value in transaction.walk(Table.AMENDMENTS):
+            try:
+                number, amendment = AMENDMENT_KEY.unpack(key)[0], unpack_amendment(value, parameters.words)
+            except (ValueError, struct.error) as problem:
+                note([f"the amendment {key.hex()} cannot be read: {problem}"])
+                continue
+            self.amendments.append(number)
             (frozen if number < self.merge.frozen_amendments else active).append(amendment)
         self._frozen, self._active = (_Pending.of(some, parameters.words) for some in (frozen, active))
         self.nowhere: list[int] = []
@@ -134,12 +145,14 @@ class Filed:
         self.nowhere.clear()
         yield from self._removed(in_log=True)
         parts: list[tuple[Numbers, Numbers, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]] = []
+        count = 0
         for batch in batches:
             rows = batch.rows[batch.entered()]
             parts.append((batch.numbers(), batch.fingerprints.astype(np.uint64), rows["kind"], rows["filing"]))
-            if sum(len(part[0]) for part in parts) >= _LOT_DOCUMENTS:
+            count += len(rows)
+            if count >= _LOT_DOCUMENTS:
                 yield from self._entered(*map(np.concatenate, zip(*parts, strict=True)))
-                parts = []
+                parts, count = [], 0
         if parts:
             yield from self._entered(*map(np.concatenate, zip(*parts, strict=True)))
 
@@ -239,13 +252,17 @@ def are_below(words: Numbers, bound: bytes) -> npt.NDArray[np.bool_]:
     return below
 
 
-def standing_aside(transaction: Transaction, table: Table, place: int, words: int) -> Iterator[Lot]:
-    """What stands in `exact` or `repeats`, which is the table `place` of the lots."""
+def standing_aside(transaction: Transaction, table: Table, place: int, words: int, note: Note) -> Iterator[Lot]:
+    """What stands in `exact` or `repeats`, which is the table `place` of the lots; `note` is told of keys that are none."""
+    count = 0
     for fingerprints, numbers in contents.aside(transaction, table, words):
+        count += len(numbers)
         yield aside_lot(place, fingerprints, numbers)
+    others = transaction.count(table) - count
+    note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
 
 
-def standing_in_chunks(transaction: Transaction, shape: Shape, note: Callable[[Iterable[str]], None]) -> Iterator[Lot]:
+def standing_in_chunks(transaction: Transaction, shape: Shape, note: Note) -> Iterator[Lot]:
     """What stands in the chunks; `note` is told of those that are none."""
     last = b""
     for key, value in transaction.walk(Table.CHUNKS):

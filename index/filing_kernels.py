@@ -3,7 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels import Pages, compiled
+from index.kernels import Pages
+from index.machine_code import compiled
 
 
 @compiled

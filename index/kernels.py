@@ -1,4 +1,4 @@
-"""Loops over whole batches, compiled. The only importer of numba; pure functions of arrays.
+"""Loops over whole batches, compiled: pure functions of arrays.
 
 A compiled function calls only those of its own module: what numba keeps on disk is made anew when the module of a
 function has changed, but not when that of a function it calls has. A chunk is named by the address of its first byte, as
@@ -6,20 +6,20 @@ function has changed, but not when that of a function it calls has. A chunk is n
 the number is turned into the column's type first: numba makes a float of uint64 with int64.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba.core import types
-from numba.extending import intrinsic
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from index.machine_code import array_at, bits_apart, columns_at, compiled, lesser, ones, prefetch
+
 Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64], int]
 
 HOT_ENTRIES = 4096
 """Of a bucket with more entries in a chunk only the parts are read that can hold entries with the next block wanted."""
+
+AT_ONCE = 64
+"""Values that are looked at together, before any of them is for itself."""
 
 
 class Pages(NamedTuple):
@@ -50,57 +50,29 @@ class Spans(NamedTuple):
     addresses: npt.NDArray[np.uint64]
 
 
-def compiled(function: Function) -> Function:
-    """The function as machine code, made at its first call and kept on disk for the next process."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
-
-
 @compiled
 def address_of(value: Any) -> Any:
     """Where a buffer, which has a byte at least, begins in memory: uint64."""
     return np.frombuffer(value, np.uint8).ctypes.data
 
 
-def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
-    """An address, uint64, as a pointer to uint16."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(types.uint16)(types.uint64), code  # type: ignore[no-untyped-call]
-
-
-def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
-    """How many bits of a uint64 are set, as uint64."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), code
-
-
-_columns_at: Any = intrinsic(_pointer)
-_ones: Any = intrinsic(_population)
-_array: Any = numba.carray  # type: ignore[attr-defined]
-
-
 @compiled
 def _bits(value: Any) -> Any:
     """How many bits are set."""
-    return np.int64(_ones(np.uint64(value)))
+    return np.int64(ones(np.uint64(value)))
 
 
 @compiled
 def _count_at(address: Any) -> Any:
     """How many entries a chunk has."""
-    halves = _array(_columns_at(address), 2)
+    halves = array_at(columns_at(address), 2)
     return np.int64(halves[0]) | np.int64(halves[1]) << 16
 
 
 @compiled
 def _chunk_at(address: Any, columns: int, count: int) -> Any:
     """The columns of a chunk where they stand: uint16 [columns, count]."""
-    return _array(_columns_at(address + np.uint64(8)), (columns, count))
+    return array_at(columns_at(address + np.uint64(8)), (columns, count))
 
 
 @compiled
@@ -146,6 +118,45 @@ def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @compiled
+def _next_near(column: npt.NDArray[np.uint16], value: Any, begin: int, end: Any, bits: Any) -> Any:
+    """The first place in column[begin:end] whose value differs in at most so many bits from one; `end`: there is none."""
+    wanted = np.uint16(value)
+    while begin < end:
+        part_end, least = min(end, begin + AT_ONCE), np.uint16(16)
+        for place in range(begin, part_end):
+            # Some 30 of them in one step. An unsigned index is known not to count from the end.
+            least = lesser(least, bits_apart(column[np.uint64(place)], wanted))
+        if np.int64(least) <= bits:
+            for place in range(begin, part_end):
+                if _bits(column[place] ^ wanted) <= bits:
+                    return place
+        begin = part_end
+    return end
+
+
+@compiled
+def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
+    """The first place from `begin` on that does not have this value; the values of the column ascend, none is below."""
+    low, step = begin, 32
+    while low + step < len(column) and np.int64(column[low + step]) == value:
+        low, step = low + step, step * 2
+    return _lower(column, value + 1, low, min(len(column), low + step))
+
+
+@compiled
+def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
+    """Begin to load the newest pages, or those behind them, that the keys of a row name, if there is such a row."""
+    links, following = np.uint64(pages.links.ctypes.data), np.uint64(pages.following.ctypes.data)
+    for probe in range(keys.shape[1] if row < keys.shape[0] else 0):
+        page = np.int64(pages.heads[np.int64(keys[row, probe] >> 16), keys[row, probe] & 0xFFFF])
+        if page >= 0 and not newest:
+            page = np.int64(pages.links[page, 0])
+        if page >= 0:
+            prefetch(links + np.uint64(page * 8))
+            prefetch(following + np.uint64(page * 2 * pages.following.shape[1]))
+
+
+@compiled
 def _block_values(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
     """The blocks of fingerprints uint64 [n, words], block 0 the top 16 bits of word 0: uint16 [n, words * 4]."""
     count, words = fingerprints.shape
@@ -187,14 +198,18 @@ def scan_pages(
     asked = _block_values(fingerprints)
     count, words, blocks = 0, fingerprints.shape[1], asked.shape[1]
     while row < keys.shape[0] and count < hits_max:
+        _prefetch_pages(keys, pages, row + 2, True)
+        _prefetch_pages(keys, pages, row + 1, False)
         for probe in range(keys.shape[1]):
             table = np.int64(keys[row, probe] >> 16)
             page = pages.heads[table, keys[row, probe] & 0xFFFF]
             next_block = asked[row, (table + 1) % blocks]
             while page >= 0:
-                for slot in range(pages.links[page, 1]):
-                    if _bits(pages.following[page, slot] ^ next_block) > allowed[probe]:
-                        continue
+                slot, size = -1, pages.links[page, 1]
+                while True:
+                    slot = _next_near(pages.following[page], next_block, slot + 1, size, allowed[probe])
+                    if slot == size:
+                        break
                     place = pages.places[page, slot]
                     distance = 0
                     for word in range(words):
@@ -246,22 +261,21 @@ def scan_chunks(
             size = _count_at(spans.addresses[chunk])
             columns = _chunk_at(spans.addresses[chunk], blocks, size)
             begin = _first_place(columns[0], value)
-            hot = begin + HOT_ENTRIES < size and columns[0, begin + HOT_ENTRIES] == value
+            end = _bucket_end(columns[0], value, begin)
+            hot = end - begin > HOT_ENTRIES
             for off in range(256 if hot else 1):
-                low, high = begin, size
+                entry, high = begin - 1, end
                 if hot:
                     # A bucket is sorted by the next block: all that have its top byte so far off stand together.
                     if _bits(off) > allowed[probe]:
                         continue
-                    bucket_end = _lower(columns[0], value + 1, begin, size)
                     top = (following >> 8 ^ off) << 8
-                    low = _lower(columns[1], top, begin, bucket_end)
-                    high = _lower(columns[1], top + 256, low, bucket_end)
-                for entry in range(low, high):
-                    if columns[0, entry] != value:
+                    entry = _lower(columns[1], top, begin, end) - 1
+                    high = _lower(columns[1], top + 256, entry + 1, end)
+                while True:
+                    entry = _next_near(columns[1], following, entry + 1, high, allowed[probe])
+                    if entry == high:
                         break
-                    if _bits(np.int64(columns[1, entry]) ^ following) > allowed[probe]:
-                        continue
                     distance = 0
                     for block in range(blocks):
                         distance += _bits(asked[row, (table + block) % blocks] ^ columns[block, entry])

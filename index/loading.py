@@ -101,14 +101,13 @@ class Loading:
         """Let all entries move on into chunks. What is not finished is taken into memory by whoever opens the index."""
         self._move()
 
-        def freeze(transaction: Transaction) -> bool:
+        def freeze(transaction: Transaction) -> None:
             counters = batch.counters_of(transaction)
-            return not self.search.is_moving and self.search.freeze(
-                transaction, counters.next_number, counters.next_amendment
-            )
+            if not self.search.is_moving:
+                self.search.freeze(transaction, counters.next_number, counters.next_amendment)
 
-        if self._index.change(freeze, self.search):
-            self._move()
+        self._index.change(freeze, self.search)
+        self._move()
         self._begin_portion()
 
     def _move(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels import compiled
+from index.machine_code import compiled
 
 DIGIT_BITS = 11
 HIGH_BIT = 31

@@ -15,34 +15,53 @@ from index.living import Living
 from index.parameters import Parameters
 from index.store import Transaction
 
+_VERDICT_MAX, _FILING_MAX = max(Verdict), max(Filing)
 
-def readable(transaction: Transaction, words: int, finding: Finding | None = None) -> Iterator[log.Batch]:
-    """The batches of the log, ascending, without those that are broken in themselves; `finding` is told of these."""
-    for key, _ in transaction.walk(Table.LOG):
-        problem = "its key is none"
-        if len(key) == LOG_KEY.size:
-            try:
-                batch = log.read(transaction, key, words)
-                problem = _misfit(batch)
-            except (ValueError, IndexError, struct.error) as error:
-                problem = str(error)
-        if not problem:
-            yield batch
-        elif finding is not None:
-            finding.note([f"the batch {key.hex()} cannot be read: {problem}"])
+
+class Batches:
+    """The batches of the log without those that are broken in themselves, as often as they are asked for."""
+
+    def __init__(self, transaction: Transaction, words: int, finding: Finding) -> None:
+        """`finding` is told of the broken ones, the first time."""
+        self._transaction = transaction
+        self._words = words
+        self._finding = finding
+        self.broken: set[bytes] | None = None
+        """Keys of the broken ones; None before they were gone through."""
+
+    def __iter__(self) -> Iterator[log.Batch]:
+        if self.broken is not None:
+            keys = (key for key, _ in self._transaction.walk(Table.LOG) if key not in self.broken)
+            yield from (log.read(self._transaction, key, self._words) for key in keys)
+            return
+        broken = set()
+        for key, _ in self._transaction.walk(Table.LOG):
+            problem = "its key is none"
+            if len(key) == LOG_KEY.size:
+                try:
+                    batch = log.read(self._transaction, key, self._words)
+                    problem = _misfit(batch)
+                except (ValueError, IndexError, struct.error) as error:
+                    problem = str(error)
+            if not problem:
+                yield batch
+            else:
+                broken.add(key)
+                self._finding.note([f"the batch {key.hex()} cannot be read: {problem}"])
+        self.broken = broken
 
 
 def _misfit(batch: log.Batch) -> str:
     """What does not fit together inside a batch, or nothing."""
     rows, lines = batch.rows, batch.lines
-    ends, original_ends = rows["id_end"].astype(np.int64), lines.originals["id_end"].astype(np.int64)
+    ends, original_ends = rows["id_end"], lines.originals["id_end"]
     if np.count_nonzero(rows["filing"]) != len(lines.fingerprints):
         return "it has not one fingerprint for each row that entered"
     if np.count_nonzero(rows["verdict"] == Verdict.DUPLICATE) != len(lines.originals):
         return "it has not one original for each duplicate"
     if len(rows) and int(rows["source"].max()) >= len(lines.sources):
         return "a row names a source that it does not list"
-    if (np.diff(ends, prepend=0) < 0).any() or (np.diff(original_ends, prepend=0) < 0).any():
+    if (ends[1:] < ends[:-1]).any() or (original_ends[1:] < original_ends[:-1]).any():
         return "its ids overlap"
     id_bytes, original_bytes = (int(each[-1]) if len(each) else 0 for each in (ends, original_ends))
     if (len(lines.ids), len(lines.original_ids)) != (id_bytes, original_bytes):
@@ -105,10 +124,10 @@ class LogCheck:
         own = np.full(len(rows), NO_NUMBER, np.uint64)
         own[batch.entered()] = batch.numbers()
         entered = rows["filing"] != Filing.NOTHING
-        decided = np.isin(rows["verdict"], (Verdict.UNIQUE, Verdict.DUPLICATE))
+        decided = rows["verdict"] <= Verdict.DUPLICATE
         unique = rows["verdict"] == Verdict.UNIQUE
         enters = decided if self._parameters.insert == "all" else unique
-        entry = np.isin(rows["kind"], (Kind.NEAR, Kind.EXACT))
+        entry = rows["kind"] <= Kind.EXACT
         wrongs = {
             "has a verdict, or a filing, that is none": (rows["verdict"] > max(Verdict))
             | (rows["filing"] > max(Filing)),
@@ -119,7 +138,8 @@ class LogCheck:
             "names a document without being a duplicate": ~decided & (rows["number"] != NO_NUMBER),
         }
         for problem, wrong in wrongs.items():
-            self._note(batch, np.flatnonzero(wrong), problem)
+            if wrong.any():
+                self._note(batch, np.flatnonzero(wrong), problem)
         for number, (stream, partition) in enumerate(batch.sources.tolist()):
             offsets = rows["offset"][rows["source"] == number]
             if stream not in self._streams:
@@ -184,7 +204,7 @@ def _runs(transaction: Transaction, stream: int, partition: int, first: int, las
         yield JOURNAL_KEY.unpack(key)[2], unpack_run(bytes(value))
 
 
-def journal(transaction: Transaction, words: int) -> Finding:
+def journal(transaction: Transaction, words: int, batches: Batches) -> Finding:
     """The runs of a source ascend and do not overlap, and each begins and ends with a row of the batch that it names."""
     finding = Finding("journal")
     last: dict[tuple[int, int], int] = {}
@@ -196,6 +216,8 @@ def journal(transaction: Transaction, words: int) -> Finding:
         last[stream, partition] = run.last
         if transaction.view(Table.LOG, run.batch) is None:
             finding.note([f"{where} names the batch {run.batch.hex()}, which does not exist"])
+            continue
+        if run.batch in (batches.broken or ()):
             continue
         batch = log.read(transaction, run.batch, words)
         if run.source >= len(batch.sources) or tuple(batch.sources[run.source].tolist()) != (stream, partition):

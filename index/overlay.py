@@ -76,8 +76,8 @@ class Overlay:
             self._hashed = count
         self._count = min(count, self._count)
 
-    def _file(self) -> None:
-        """File what was added since the last time."""
+    def file(self) -> None:
+        """File what was added since the last time; looking up does it, too, but then somebody waits."""
         while self._filed < self._count:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
             room = self._page_count + (end - begin) * self._shape.tables
@@ -104,7 +104,7 @@ class Overlay:
         Stops before a value once there are `count_max`. Gives uint16 [m, columns], their numbers uint64 [m], and the
         first value that was not looked at.
         """
-        self._file()
+        self.file()
         places, keys, stopped = filing_kernels.gathered(self._pages, table, begin, end, count_max)
         numbers = self._numbers[places]
         return self._shape.entry_columns(table, keys, self._fingerprints[places], numbers), numbers, stopped
@@ -129,7 +129,7 @@ class Overlay:
         compared  int64 [n], raised by the comparisons made
         ends      int64 [n], only the first so many entries are matches of the row; None: all are
         """
-        self._file()
+        self.file()
         ends, row = np.full(len(fingerprints), self._count) if ends is None else ends, 0
         while row < len(fingerprints) and self._count:
             rows, distances, places, row = kernels.scan_pages(
@@ -144,7 +144,7 @@ class Overlay:
 
         About HITS_MAX at a time; all of a row at once.
         """
-        self._file()
+        self.file()
         met, row = np.full(self._count, -1, np.int64), 0
         while row < len(page_keys) and self._count:
             rows, places, row = kernels.page_candidates(page_keys, self._pages, met, row, HITS_MAX)

@@ -110,6 +110,12 @@ class Search:
             self._chunks = Chunks(transaction, self._shape)
         self._merge = now
 
+    def file(self) -> None:
+        """Make everything ready to be looked up that `follow` took over; else the first look-up does it."""
+        for run in (self._active, self._frozen):
+            if run is not None:
+                run.added.file()
+
     def _is_next(self, transaction: Transaction, now: Merge) -> bool:
         """Whether what is moving now begins where what was frozen here ends: all before has moved, nothing behind."""
         mine = self._frozen_to
@@ -181,16 +187,11 @@ class Search:
         merging.advance(transaction, self.merging, self._frozen, self._active, next_number, next_amendment)
         self._end_uncommitted = _Reach(next_number, next_amendment)
 
-    def freeze(self, transaction: Transaction, next_number: int, next_amendment: int) -> bool:
-        """Freeze what is not on its way into chunks, all below these numbers; whether there was anything.
-
-        Nothing may be on its way.
-        """
+    def freeze(self, transaction: Transaction, next_number: int, next_amendment: int) -> None:
+        """Freeze all below these numbers that stands in no chunk. Nothing may be on its way into one."""
         assert self._frozen is None
-        anything = any(self._active.counts())
-        if anything:
+        if any(self._active.counts()):
             merging.freeze(transaction, self._shape, next_number, next_amendment)
-        return anything
 
     def move(self, transaction: Transaction) -> bool:
         """Move a slice of what is frozen, however the active run stands; whether there is more.

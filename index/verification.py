@@ -28,6 +28,7 @@ from index.filed import (
     Documents,
     Filed,
     Lot,
+    Note,
     standing_aside,
     standing_in_chunks,
 )
@@ -35,7 +36,7 @@ from index.finding import Finding
 from index.forgetting import ignored
 from index.layout import Counters, Table
 from index.log import Batch
-from index.log_verification import LogCheck, readable
+from index.log_verification import Batches, LogCheck
 from index.parameters import Parameters
 from index.store import Transaction
 
@@ -56,29 +57,30 @@ def verify(
     `progress` is told how much is done: every document counts once in the log, and once in the chunks, where most stand.
     """
     words, of_log, blocks = parameters.words, Finding("log"), Finding("blocks")
-    documents = Documents(readable(transaction, words, of_log))
+    batches = Batches(transaction, words, of_log)
+    documents = Documents(batches)
     check = LogCheck(transaction, parameters, documents, of_log)
-    filed = Filed(transaction, parameters, documents)
+    filed = Filed(transaction, parameters, documents, blocks.note)
     tally = _Tally(filed.shape.tables + 2)
-    for lot in standing_aside(transaction, Table.REPEATS, filed.repeats, words):
+    for lot in standing_aside(transaction, Table.REPEATS, filed.repeats, words, blocks.note):
         filed.note_repeats(lot)
         tally.take_off(lot)
         blocks.examined += len(lot.parts)
-    for lot in filed.lots(_told(check.checked(readable(transaction, words)), progress)):
+    for lot in filed.lots(_told(check.checked(batches), progress)):
         tally.add(lot)
     blocks.note(f"document {number} was filed aside and is nowhere" for number in filed.nowhere)
-    for lot in _standing(transaction, filed, words, blocks):
+    for lot in _standing(transaction, filed, words, blocks.note):
         tally.take_off(lot)
         blocks.examined += len(lot.parts)
         progress(documents.count + blocks.examined // filed.shape.tables)
-    _explain(transaction, filed, words, tally.differing(), blocks)
+    _explain(transaction, filed, batches, tally.differing(), blocks)
     counters = counters_of(transaction)
     check.ended(counters.next_number, counters.journal_rows)
     return [
         _counters(transaction, filed, counters, check.near_entries),
         of_log,
         blocks,
-        log_verification.journal(transaction, words),
+        log_verification.journal(transaction, words, batches),
         _applied(transaction),
     ]
 
@@ -92,8 +94,7 @@ def _told(batches: Iterable[Batch], progress: Callable[[int], None]) -> Iterator
 
 
 def _counters(transaction: Transaction, filed: Filed, counters: Counters, near_entries: int) -> Finding:
-    amendments = [number for number, _ in contents.amendments(transaction, filed.shape.words)]
-    merge = filed.merge
+    amendments, merge = filed.amendments, filed.merge
     held = {
         "NEAR entries": (counters.near_entries, near_entries),
         "streams by name": (transaction.count(Table.STREAM_NUMBERS), transaction.count(Table.STREAMS)),
@@ -131,11 +132,11 @@ class _Tally:
         return np.argwhere(self._sums)
 
 
-def _standing(transaction: Transaction, filed: Filed, words: int, finding: Finding | None) -> Iterator[Lot]:
+def _standing(transaction: Transaction, filed: Filed, words: int, note: Note) -> Iterator[Lot]:
     """What stands in `exact` and in the chunks, without what may stand there or not."""
-    yield from standing_aside(transaction, Table.EXACT, filed.exact, words)
+    yield from standing_aside(transaction, Table.EXACT, filed.exact, words, note)
     uncertain = filed.uncertain()
-    for lot in standing_in_chunks(transaction, filed.shape, _ignored if finding is None else finding.note):
+    for lot in standing_in_chunks(transaction, filed.shape, note):
         yield lot.take(~np.isin(lot.hashes(), uncertain[lot.table])) if lot.table in uncertain else lot
 
 
@@ -144,15 +145,15 @@ def _ignored(_: Iterable[str]) -> None:
 
 
 def _explain(
-    transaction: Transaction, filed: Filed, words: int, differing: npt.NDArray[np.int64], finding: Finding
+    transaction: Transaction, filed: Filed, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
 ) -> None:
     """Find out which entries are missing, and which stand where none ought to, in parts int64 [n, 2] of the tables."""
     if not len(differing):
         return
     chosen = np.zeros((filed.shape.tables + 2, PARTS), np.bool_)
     chosen[tuple(differing[:PARTS_MAX].T)] = True
-    ought = _gathered(filed.lots(readable(transaction, words)), chosen)
-    stand = _gathered(_all_standing(transaction, filed, words), chosen)
+    ought = _gathered(filed.lots(batches), chosen)
+    stand = _gathered(_all_standing(transaction, filed, filed.shape.words), chosen)
     before = finding.wrong
     for table in range(filed.shape.tables + 2):
         finding.note(_differences(filed, ought.get(table, []), stand.get(table, []), table))
@@ -161,8 +162,8 @@ def _explain(
 
 
 def _all_standing(transaction: Transaction, filed: Filed, words: int) -> Iterator[Lot]:
-    yield from standing_aside(transaction, Table.REPEATS, filed.repeats, words)
-    yield from _standing(transaction, filed, words, None)
+    yield from standing_aside(transaction, Table.REPEATS, filed.repeats, words, _ignored)
+    yield from _standing(transaction, filed, words, _ignored)
 
 
 def _gathered(lots: Iterable[Lot], chosen: npt.NDArray[np.bool_]) -> dict[int, list[Lot]]:

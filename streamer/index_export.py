@@ -36,7 +36,8 @@ from index.entry import Applied, Kind, Position, Source, Verdict
 from index.loading import Loading
 from index.parameters import Parameters
 from index.store import Transaction
-from index.transfer import Original, Record, Taking, count, portions, records
+from index.taking import Taking
+from index.transfer import Original, Record, count, portions, records
 from streamer.errors import InputUnreadable
 from streamer.fingerprint import from_hexadecimal
 from streamer.line_reader import STANDARD_INPUT

@@ -11,9 +11,8 @@ from index.parameters import Parameters
 from index.store import Transaction
 from tests.support.answers import answers_of
 from tests.support.entries import Row, ends_of, entries_of
-from tests.support.index_process import DOCUMENTS
+from tests.support.index_process import DOCUMENTS, rows_of
 from tests.support.index_process import PARAMETERS as PROCESS_PARAMETERS
-from tests.support.index_process import rows_of
 from tests.support.indexes import MAP_BYTES_MAX, everything, filled, looked_at, mixed_rows, opened, wrong
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from index import loading, loading_kernels
@@ -167,6 +167,7 @@ def everything(index: Index, asked: np.ndarray) -> tuple[object, ...]:
 @pytest.mark.parametrize("insert", ["unique", "all"])
 @settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32))
+@example(seed=24311)
 def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, insert: Any, seed: int) -> None:
     """With a service that decides, restores and forgets in between, and runs that freeze on either side."""
     parameters = Parameters(parameters.bits, parameters.distance_max, insert, banding=parameters.banding)

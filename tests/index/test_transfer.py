@@ -13,7 +13,8 @@ from index.bands import banding_for
 from index.entry import NO_NUMBER, Position, Source, Verdict
 from index.parameters import Parameters
 from index.retention import Retention
-from index.transfer import Original, Record, Taking, portions, records
+from index.taking import Taking
+from index.transfer import Original, Record, portions, records
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
 from tests.support.indexes import SMALL, everything, filled, mixed_rows, opened, wrong
@@ -193,6 +194,60 @@ def test_what_was_restored_out_of_order_is_taken_over_whole(tmp_path: Path) -> N
         assert again.replayed.all()
         assert again.original_positions == [original]
     assert wrong(tmp_path / "second") == {}
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("rows_max", [1, 10])
+def test_a_duplicate_that_was_restored_before_its_original_comes_behind_it(
+    insert: Any, rows_max: int, tmp_path: Path
+) -> None:
+    parameters = Parameters(insert=insert)
+    rows = [
+        Row(1, 0xFF, id="copy"),
+        Row(2, 0xFE, id="other copy"),
+        Row(3, 0xFF << 32, id="else"),
+        Row(4, 0xFF, TWO, id="it"),
+    ]
+    verdicts = np.array([Verdict.DUPLICATE, Verdict.DUPLICATE, Verdict.UNIQUE, Verdict.UNIQUE], np.uint8)
+    with opened(tmp_path / "first", parameters) as index:
+        index.restore(entries_of(rows), verdicts, [Position(TWO, 4)] * 2 + [None] * 2, ends_of(rows))
+        found, names, applied = all_records(index), index.stream_names(), index.applied()
+    assert [record.offset for record in found] == [3, 4, 1, 2]
+    assert [record.settled for record in found] == [False, True, True, True]
+    assert wrong(tmp_path / "first") == {}
+    for _ in range(2):
+        with opened(tmp_path / "second", parameters) as index:
+            take_over(index, found[:3], names, rows_max)
+    with opened(tmp_path / "second", parameters) as index:
+        take_over(index, found, names, rows_max)
+        assert index.applied()[ONE].offset == 3
+        Taking(index).finish(applied)
+        again = all_records(index)
+        assert {(record.source, record.offset, record.origin) for record in again} == {
+            (record.source, record.offset, record.origin) for record in found
+        }
+        replayed = index.admit(entries_of(rows), {})
+        assert replayed.original_ids == ["it", "it", None, None]
+        assert replayed.originals[0] == replayed.originals[3]
+    assert wrong(tmp_path / "second") == {}
+
+
+def test_what_names_a_duplicate_as_its_original_does_so_wherever_it_was_broken_off(tmp_path: Path) -> None:
+    """With insert = all a duplicate is an original once its own has expired."""
+    parameters = Parameters(distance_max=0, insert="all")
+    with opened(tmp_path / "first", parameters, retention=Retention(2)) as index:
+        for rows in ([Row(0, 5), Row(1, 5, id="copy")], [Row(2, 6)], [Row(3, 5)]):
+            index.admit(entries_of(rows), ends_of(rows))
+        found, names = all_records(index), index.stream_names()
+    assert [record.original for record in found] == [0, 0, 2, 1]
+    for stop in range(4):
+        directory = tmp_path / str(stop)
+        with opened(directory, parameters) as index:
+            take_over(index, found, names, 1, stop)
+        with opened(directory, parameters) as index:
+            take_over(index, found, names, 1)
+            assert all_records(index) == found
+        assert wrong(directory) == {}
 
 
 def test_an_index_that_holds_others_keeps_them_and_gives_new_numbers(tmp_path: Path) -> None:

@@ -162,6 +162,11 @@ def cut_a_batch(transaction: Transaction) -> None:
     transaction.put(Table.LOG, batch.key, value[:-3])
 
 
+def cut_off_most_of_a_batch(transaction: Transaction) -> None:
+    batch = batches(transaction)[5]
+    transaction.put(Table.LOG, batch.key, (transaction.get(Table.LOG, batch.key) or b"")[:50])
+
+
 def write_a_batch_twice(transaction: Transaction) -> None:
     batch = batches(transaction)[5]
     value = transaction.get(Table.LOG, batch.key)
@@ -201,6 +206,27 @@ def turn_offsets_round(transaction: Transaction) -> None:
 def move_an_offset(transaction: Transaction) -> None:
     def change(lines: Lines) -> None:
         lines.rows["offset"][np.flatnonzero(lines.rows["source"] == 0)[-1]] += np.uint64(10_000)
+
+    change_rows(transaction, change)
+
+
+def overlap_ids(transaction: Transaction) -> None:
+    def change(lines: Lines) -> None:
+        lines.rows["id_end"][:2] = lines.rows["id_end"][1::-1]
+
+    change_rows(transaction, change)
+
+
+def file_nobody(transaction: Transaction) -> None:
+    def change(lines: Lines) -> None:
+        lines.rows["filing"][first_of(lines.rows, Verdict.UNIQUE)] = Filing.NOTHING
+
+    change_rows(transaction, change)
+
+
+def call_a_duplicate_unique(transaction: Transaction) -> None:
+    def change(lines: Lines) -> None:
+        lines.rows["verdict"][first_of(lines.rows, Verdict.DUPLICATE)] = Verdict.UNIQUE
 
     change_rows(transaction, change)
 
@@ -329,6 +355,15 @@ def move_an_exact_entry(transaction: Transaction) -> None:
     transaction.put(Table.EXACT, b"\xee" * 8, value)
 
 
+def file_under_half_a_fingerprint(transaction: Transaction) -> None:
+    transaction.put(Table.EXACT, b"half", pack_numbers(np.array([3], np.uint64))[0])
+
+
+def cut_an_amendment(transaction: Transaction) -> None:
+    key, value = next(iter(transaction.walk(Table.AMENDMENTS)))
+    transaction.put(Table.AMENDMENTS, key, bytes(value)[:-1])
+
+
 def repeat_nobody(transaction: Transaction) -> None:
     fingerprint, number = np.array([[77]], np.uint64), np.array([9_999], np.uint64)
     transaction.put(Table.REPEATS, pack_fingerprints(fingerprint)[0], pack_numbers(number)[0])
@@ -398,12 +433,16 @@ def lose_the_applied_offset(transaction: Transaction) -> None:
     [
         (lose_a_batch, {"log": "a batch is missing before", "blocks": "does not belong", "journal": "does not exist"}),
         (cut_a_batch, {"log": "cannot be read"}),
+        (cut_off_most_of_a_batch, {"log": "cannot be read"}),
         (write_a_batch_twice, {"log": "overlap what comes before"}),
         (name_a_number_never_given, {"log": "names document 9999, which is no original"}),
         (change_a_verdict, {"log": "should have entered, or should not"}),
         (name_another, {"log": "does not name itself"}),
         (turn_offsets_round, {"log": "are out of order"}),
         (move_an_offset, {"log": "is not in the journal", "journal": "begins or ends where its batch has no row"}),
+        (overlap_ids, {"log": "its ids overlap"}),
+        (file_nobody, {"log": "it has not one fingerprint for each row that entered"}),
+        (call_a_duplicate_unique, {"log": "it has not one original for each duplicate"}),
         (enter_an_unknown_stream, {"log": "names stream 77, which does not exist", "journal": "does not have"}),
         (lose_a_run, {"log": "is not in the journal"}),
         (overlap_runs, {"journal": "overlaps"}),
@@ -422,6 +461,8 @@ def lose_the_applied_offset(transaction: Transaction) -> None:
         (go_on_without_moving, {"blocks": "is not found through its block"}),
         (end_a_run_too_early, {"blocks": "is not found through its block"}),
         (lose_an_amendment, {"counters": "amendments since the run", "blocks": "does not belong"}),
+        (cut_an_amendment, {"blocks": "cannot be read"}),
+        (file_under_half_a_fingerprint, {"blocks": "1 keys of `exact` are none"}),
         (lose_an_exact_entry, {"blocks": "is not among the exact ones"}),
         (move_an_exact_entry, {"blocks": "stands among the exact ones wrongly"}),
         (repeat_nobody, {"blocks": "document 9999 stands among the repeated ones wrongly"}),

@@ -13,11 +13,13 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
+from index import fullness
 from index.copies import FORMER_FILE
 from index.errors import IndexProblem
 from index.layout import Table
 from index.packing import pack_chunk
 from index.parameters import Parameters
+from index.retention import Retention
 from streamer.cli import cli
 from streamer.config import load
 from streamer.delivered_lines import NO_TIMESTAMP_MS
@@ -27,7 +29,7 @@ from streamer.fingerprint import Fingerprinter, from_hexadecimal, hexadecimal
 from streamer.index_tools import time_text
 from streamer.wiring import exit_code_of
 from tests.support.entries import Row
-from tests.support.indexes import everything, filled, looked_at, opened, wrong
+from tests.support.indexes import SMALL, everything, filled, looked_at, mixed_rows, opened, wrong
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 60
@@ -111,6 +113,25 @@ def test_stats_say_how_large_the_index_is_and_how_far_it_came(index: Path, corpu
     shown = run("index", "--directory", index, "stats").out.splitlines()
     columns = [line.index("262,136") for line in shown if "262,136" in line]
     assert columns == [line.index("      8") for line in shown if line.startswith(" " * 18 + "1")]
+
+
+def test_stats_say_where_entries_stand_and_what_has_expired(tmp_path: Path) -> None:
+    retention = Retention(entries_max=40, age_max_ms=60)
+    filled(tmp_path, mixed_rows(1, 300), batch_rows=10, merging=SMALL, retention=retention)
+    with looked_at(tmp_path) as looked:
+        standing, _ = looked.inspect(lambda transaction: fullness.look(transaction, looked.parameters, 1))
+        expired_below = looked.statistics().expired_below
+    found = told("index", "--directory", tmp_path, "stats")
+    assert found["merging"] == standing._asdict()
+    assert found["merging"]["chunks"] > 10
+    assert found["merging"]["removals"] > 0
+    assert found["expired_below"] == expired_below > 20
+    times = {source["name"]: source["time"] for source in found["sources"]}
+    assert all(time.startswith("1970-01-01T00:00:00.2") for time in times.values())
+    assert all(source["expired_below"] > 20 for source in found["sources"])
+    shown = run("index", "--directory", tmp_path, "stats").out
+    assert f"{expired_below:,}  documents with lower numbers" in shown
+    assert "no longer matched, still in chunks" in shown
 
 
 def test_stats_name_the_processes_that_read_the_index(index: Path) -> None:
