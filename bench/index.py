@@ -1,35 +1,52 @@
 """Decisions a second of the index alone, and what it takes on disk and in memory, at a size.
 
-Fills an index with random fingerprints, all unique, which is the worst case, and then measures further batches. Every
-batch is synced. Beside each, in turn and in the same run, as many bytes as its entries take are put and synced into a
-bare LMDB file. Where others use the machine, too, the figures by processor time say more than those by the clock.
+Loads random fingerprints into an index, all unique, which is the worst case, opens it anew, and measures batches that
+`admit` decides: as long as no entries move into chunks ("idle"), and, after a run was made to freeze, while they do
+("merging"). Every batch is synced. Beside each, in turn and in the same run, as many bytes as its entries take are put
+and synced into a bare LMDB file. Where others use the machine, too, the figures by processor time say more than those by
+the clock. Peers hold what they know in memory, and are measured at as many entries as `--peer-entries` says.
 
-    python -m bench.index --entries 100000 --scheme simhash64|simhash128|minhash [--batch 1000] [--json]
+    python -m bench.index --entries 1000000 --scheme simhash64|simhash128|minhash [--batches 150] [--json]
 """
 
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import lmdb
 import numpy as np
+import numpy.typing as npt
 import orjson
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 from rich.table import Table
 
 from bench.accuracy import machine
+from bench.index_peers import peers_for
+from index import verification
 from index.admission import Index
-from index.entry import Entries, Kind, Source
+from index.bands import Banding
+from index.compilation import compile_kernels
+from index.entry import Entries, Kind, Source, Verdict
+from index.loading import Loading
+from index.merging import Merging, state
 from index.parameters import Parameters
 from streamer import config
 from streamer.scheme import parameters_for
 
 SOURCE = Source("bench", 0)
 MAP_BYTES_MAX = 2**40
+ID_BYTES = 16
+LOADED_BYTES = 2**21
+"""Fingerprints loaded in one transaction, in bytes: 65,536 rows of up to 32 bytes each, fewer of longer ones."""
+FILL_ROWS = 10_000
+WARM_UP_BATCHES = 5
+CENTRES = 1_000
+BINS, BIN_BITS = 128, 8
 CHOSEN = {
     "simhash64": ["fingerprint.bits=64"],
     "simhash128": ["fingerprint.bits=128"],
@@ -38,28 +55,51 @@ CHOSEN = {
 
 
 class Stream:
-    """An endless source of random fingerprints, from one seed; ids of 16 characters."""
+    """An endless source of fingerprints, from one seed; ids of 16 characters.
 
-    def __init__(self, words: int) -> None:
+    Clustered ones are one of 1,000 centres each: SimHash with 8 to 24 bits flipped at random, MinHash with half of the
+    bins replaced. Few are near-duplicates, but the buckets of the centres are full.
+    """
+
+    def __init__(self, parameters: Parameters, *, clustered: bool = False) -> None:
         self._random = np.random.default_rng(1)
-        self._words = words
+        self._parameters = parameters
+        self._centres = self._any(CENTRES) if clustered else None
         self._offset = 0
 
     def batch(self, count: int) -> Entries:
+        """The next rows."""
         offsets = np.arange(self._offset, self._offset + count, dtype=np.uint64)
         self._offset += count
-        # Bytes from 1 on: in a signature 0 says that a bin is empty.
-        fingerprints = self._random.integers(1, 256, (count, 8 * self._words), dtype=np.uint8).view(np.uint64)
         return Entries(
             sources=(SOURCE,),
             source_numbers=np.zeros(count, np.uint32),
             offsets=offsets,
             kinds=np.full(count, Kind.NEAR, np.uint8),
             reasons=np.zeros(count, np.uint8),
-            fingerprints=fingerprints,
+            fingerprints=self._any(count) if self._centres is None else self._near(self._centres, count),
             times_ms=offsets.astype(np.int64),
             ids=[f"{offset:016x}" for offset in offsets.tolist()],
         )
+
+    def _any(self, count: int) -> npt.NDArray[np.uint64]:
+        # In a signature a 0 says that a bin is empty.
+        lowest = 0 if self._parameters.banding is None else 1
+        octets = self._random.integers(lowest, 256, (count, self._parameters.bits // 8), dtype=np.uint8)
+        return octets.view(np.uint64)
+
+    def _near(self, centres: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
+        chosen = centres[self._random.integers(0, len(centres), count)]
+        if self._parameters.banding is not None:
+            replaced = self._random.integers(0, 2, (count, self._parameters.bits // 8), dtype=np.bool_)
+            octets = np.where(replaced, self._any(count).view(np.uint8), chosen.view(np.uint8))
+            return octets.view(np.uint64)
+        flips = np.zeros((count, self._parameters.bits), np.uint8)
+        places = self._random.integers(0, self._parameters.bits, (count, 24))
+        there = np.arange(24) < self._random.integers(8, 25, (count, 1))
+        rows = np.broadcast_to(np.arange(count)[:, None], places.shape)
+        flips[rows[there], places[there]] = 1
+        return chosen ^ np.packbits(flips, axis=1).view(np.uint64)
 
 
 class Bare:
@@ -70,68 +110,234 @@ class Bare:
         self._value = os.urandom(value_bytes)
         self._count = 0
 
-    def put_seconds(self) -> float:
-        begin = time.perf_counter()
+    def _put(self) -> None:
         with self._environment.begin(write=True) as transaction:
             transaction.put(self._count.to_bytes(8, "big"), self._value, append=True)
         self._count += 1
+
+    def put_seconds(self) -> float:
+        """How long one put takes."""
+        begin = time.perf_counter()
+        self._put()
         return time.perf_counter() - begin
 
 
 def anonymous_mib() -> float:
     """Memory of this process that no file stands behind (Linux)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon:"))
+    return _field(Path("/proc/self/status"), "RssAnon:") / 1024
 
 
-def measure(directory: Path, parameters: Parameters, entries: int, rows: int, batches: int) -> dict[str, Any]:
-    """Fill, then time `batches` batches of `rows`, each beside a bare put of the bytes that its entries take."""
-    stream = Stream(parameters.words)
-    seconds: list[float] = []
-    processor_seconds: list[float] = []
-    bare_seconds: list[float] = []
-    with Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX) as index:
-        for _ in track(range(0, entries, rows), "filling", console=Console(stderr=True)):
-            index.admit(stream.batch(rows), {})
-        statistics = index.statistics()
-        used = statistics.used_bytes / statistics.entries
-        blocks = statistics.table_bytes["buckets"] / statistics.entries
-        bare = Bare(directory / "bare", int(used * rows))
-        for _ in range(batches):
-            batch = stream.batch(rows)
-            begin, begin_processor = time.perf_counter(), time.process_time()
-            index.admit(batch, {})
-            seconds.append(time.perf_counter() - begin)
-            processor_seconds.append(time.process_time() - begin_processor)
-            bare_seconds.append(bare.put_seconds())
+def written_bytes() -> int:
+    """Bytes that this process has handed to the system to be written (Linux): pages, as often as they were."""
+    return _field(Path("/proc/self/io"), "wchar:")
+
+
+def device_written_bytes(directory: Path) -> int | None:
+    """Bytes written to the device that holds the directory, by anybody (Linux); None where that cannot be told."""
+    number = directory.stat().st_dev
+    device = [str(os.major(number)), str(os.minor(number))]
+    lines = [line.split() for line in Path("/proc/diskstats").read_text().splitlines()]
+    return next((int(fields[9]) * 512 for fields in lines if fields[:2] == device), None)
+
+
+def _field(file: Path, name: str) -> int:
+    return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(name))
+
+
+def opened(directory: Path, parameters: Parameters, merging: Merging) -> Index:
+    """The index in there, for writing."""
+    return Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, merging=merging)
+
+
+def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> dict[str, float]:
+    """Load so many, and say how fast that went; making up the fingerprints is not counted."""
+    task, load = progress.add_task("loading", total=entries), Loading(index)
+    rows_max = min(2**16, LOADED_BYTES * 8 // index.parameters.bits)
+    clock = processor = 0.0
+    for begin in range(0, entries, rows_max):
+        batch = stream.batch(min(rows_max, entries - begin))
+        verdicts, originals = np.full(len(batch), Verdict.UNIQUE, np.uint8), [None] * len(batch)
+        began, began_processor = time.perf_counter(), time.process_time()
+        load.add(batch, verdicts, originals, {SOURCE: begin + len(batch)})
+        if begin + len(batch) == entries:
+            load.finish()
+        clock, processor = clock + time.perf_counter() - began, processor + time.process_time() - began_processor
+        progress.update(task, completed=begin + len(batch), description=f"loading, {begin / max(clock, 1e-9):,.0f}/s")
     return {
-        "entries": statistics.entries,
-        "decisions_per_second": rows * batches / sum(seconds),
-        "decisions_per_processor_second": rows * batches / sum(processor_seconds),
-        "ratio_to_bare_put": sum(seconds) / sum(bare_seconds),
-        "batch_ms_p50": 1000 * float(np.quantile(seconds, 0.5)),
-        "batch_ms_p99": 1000 * float(np.quantile(seconds, 0.99)),
-        "batch_ms_max": 1000 * max(seconds),
-        "bytes_per_document_blocks": blocks,
-        "bytes_per_document": used,
-        "anonymous_mib": anonymous_mib(),
+        "load_documents_per_second": entries / clock,
+        "load_documents_per_processor_second": entries / processor,
     }
+
+
+class Batches:
+    """Batches by the clock, by processor time and by the bytes written, and the bare puts beside them by the clock."""
+
+    def __init__(self) -> None:
+        self.clock: list[float] = []
+        self.processor: list[float] = []
+        self.bare: list[float] = []
+        self.written_bytes = 0
+
+    def admit(self, index: Index, batch: Entries, bare: Bare) -> None:
+        """Let one be decided."""
+        written, began, began_processor = written_bytes(), time.perf_counter(), time.process_time()
+        index.admit(batch, {SOURCE: int(batch.offsets[-1]) + 1})
+        self.clock.append(time.perf_counter() - began)
+        self.processor.append(time.process_time() - began_processor)
+        self.written_bytes += written_bytes() - written
+        self.bare.append(bare.put_seconds())
+
+    def rates(self, rows: int, name: str) -> dict[str, float]:
+        """Decisions a second, by the clock and by processor time."""
+        return {
+            f"decisions_per_second_{name}": rows / float(np.mean(self.clock)),
+            f"decisions_per_processor_second_{name}": rows / float(np.mean(self.processor)),
+        }
+
+
+def freeze(index: Index, stream: Stream) -> None:
+    """Let new entries come in, undecided, until a run freezes."""
+    while not index.inspect(state).is_moving:
+        batch = stream.batch(FILL_ROWS)
+        index.restore(batch, np.full(FILL_ROWS, Verdict.UNIQUE, np.uint8), [None] * FILL_ROWS)
+
+
+def _warm_up(index: Index, stream: Stream, rows: int) -> None:
+    """Some batches that are not measured: they meet what was not in memory or not filed there yet."""
+    for _ in range(WARM_UP_BATCHES):
+        index.admit(stream.batch(rows), {})
+
+
+def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, directory: Path) -> dict[str, Any]:
+    """Decide `batches` batches of `rows` between merges, and as many in the midst of one."""
+    idle, merging = Batches(), Batches()
+    _warm_up(index, stream, rows)
+    for _ in range(batches):
+        if not index.inspect(state).is_moving:
+            idle.admit(index, stream.batch(rows), bare)
+    freeze(index, stream)
+    _warm_up(index, stream, rows)
+    device = device_written_bytes(directory)
+    for _ in range(batches):
+        if index.inspect(state).is_moving:
+            merging.admit(index, stream.batch(rows), bare)
+    device_after, count = device_written_bytes(directory), len(merging.clock) * rows
+    found = idle.rates(rows, "idle") | merging.rates(rows, "merging")
+    found |= {f"batch_ms_p{quantile}": 1000 * float(np.percentile(merging.clock, quantile)) for quantile in (50, 99)}
+    found["batch_ms_max"] = 1000 * max(merging.clock)
+    found["batch_processor_ms_p50"] = 1000 * float(np.median(merging.processor))
+    found["bare_put_ms_p50"] = 1000 * float(np.median(merging.bare))
+    found["written_mib_per_1000"] = merging.written_bytes / 2**20 / count * 1000
+    if device is not None and device_after is not None:
+        found["device_written_mib_per_1000_by_anybody"] = (device_after - device) / 2**20 / count * 1000
+    return found | {"anonymous_mib": anonymous_mib(), "entries_in_the_end": index.statistics().entries}
+
+
+def figures(
+    directory: Path,
+    parameters: Parameters,
+    merging: Merging,
+    entries: int,
+    rows: int,
+    batches: int,
+    *,
+    clustered: bool,
+    verify: bool,
+) -> Iterator[dict[str, Any]]:
+    """All that is told of the index itself."""
+    compile_kernels()
+    stream = Stream(parameters, clustered=clustered)
+    with Progress(console=Console(stderr=True)) as progress:
+        with opened(directory, parameters, merging) as index:
+            yield loaded(index, stream, entries, progress)
+            statistics, merged = index.statistics(), index.inspect(state).merged_to
+            used = statistics.used_bytes / statistics.journal_rows
+            yield {
+                "entries": statistics.entries,
+                "bytes_per_document": used - ID_BYTES,
+                "bytes_per_document_blocks": statistics.table_bytes["chunks"] / merged,
+                "table_bytes": dict(statistics.table_bytes),
+            }
+        began = time.perf_counter()
+        with opened(directory, parameters, merging) as index:
+            yield {"open_seconds": time.perf_counter() - began}
+            bare = Bare(directory / "bare", int(used * rows))
+            progress.update(progress.add_task("deciding", total=None))
+            yield measured(index, stream, rows, batches, bare, directory)
+            if verify:
+                began = time.perf_counter()
+                found = index.inspect(lambda transaction: verification.verify(transaction, parameters))
+                yield {"verify_seconds": time.perf_counter() - began}
+                yield {"verify_wrong": {finding.check: finding.wrong for finding in found}}
+
+
+def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int | None) -> Parameters:
+    """The parameters that the settings of a scheme ask for, but for what is given."""
+    overrides = [*CHOSEN[scheme], *([f"index.distance_max={distance_max}"] if distance_max is not None else [])]
+    parameters = parameters_for(config.load(None, overrides, {}), {})
+    if bands is None or rows is None:
+        return parameters
+    banding = Banding(BINS, BIN_BITS, bands, rows)
+    return Parameters(banding.bits, parameters.distance_max, parameters.insert, banding=banding)
 
 
 @click.command(help=__doc__)
 @click.option("--entries", default=100_000, show_default=True, type=click.IntRange(1_000))
 @click.option("--scheme", default="simhash64", show_default=True, type=click.Choice(list(CHOSEN)))
-@click.option("--distance", default=None, type=click.IntRange(0, 7), help="SimHash: the shipped one if not given.")
-@click.option("--batch", "rows", default=1_000, show_default=True, type=click.IntRange(1))
-@click.option("--batches", default=50, show_default=True, type=click.IntRange(1), help="Batches measured.")
+@click.option("--fingerprints", default="random", show_default=True, type=click.Choice(["random", "clustered"]))
+@click.option("--distance-max", default=None, type=click.IntRange(0, 7), help="SimHash: the shipped one if not given.")
+@click.option("--bands", default=None, type=click.IntRange(1), help="MinHash: the shipped ones if not given.")
+@click.option("--rows", default=None, type=click.IntRange(1), help="MinHash: bins in a band.")
+@click.option("--batch", "batch_rows", default=1_000, show_default=True, type=click.IntRange(1))
+@click.option("--batches", default=150, show_default=True, type=click.IntRange(1), help="Measured in each state.")
+@click.option("--peer-entries", default=20_000, show_default=True, type=click.IntRange(0), help="0: no peers.")
+@click.option("--run-entries", default=None, type=click.IntRange(1), help="As `index.merging.Merging` has it.")
+@click.option("--directory", default=None, type=click.Path(path_type=Path), help="Where; a temporary one if not given.")
+@click.option("--verify", is_flag=True, help="Verify the index in the end.")
 @click.option("--json", "as_json", is_flag=True)
-def main(entries: int, scheme: str, distance: int | None, rows: int, batches: int, as_json: bool) -> None:
-    overrides = [*CHOSEN[scheme], *([f"index.distance_max={distance}"] if distance is not None else [])]
-    parameters = parameters_for(config.load(None, overrides, {}), {})
-    with tempfile.TemporaryDirectory(prefix="index-bench-") as name:
-        found = {"scheme": scheme, "distance_max": parameters.distance_max}
-        found |= measure(Path(name), parameters, entries, rows, batches)
-    found |= machine()
+def main(
+    entries: int,
+    scheme: str,
+    fingerprints: str,
+    distance_max: int | None,
+    bands: int | None,
+    rows: int | None,
+    batch_rows: int,
+    batches: int,
+    peer_entries: int,
+    run_entries: int | None,
+    directory: Path | None,
+    *,
+    verify: bool,
+    as_json: bool,
+) -> None:
+    if (bands is None) != (rows is None):
+        raise click.UsageError("--bands and --rows go together")
+    parameters, clustered = chosen(scheme, distance_max, bands, rows), fingerprints == "clustered"
+    found: dict[str, Any] = {"scheme": scheme, "fingerprints": fingerprints, "distance_max": parameters.distance_max}
+    if parameters.banding is not None:
+        found["bands_rows"] = [parameters.banding.bands, parameters.banding.rows]
+    with tempfile.TemporaryDirectory(prefix="index-bench-", dir=directory) as name:
+        made = figures(
+            Path(name),
+            parameters,
+            Merging(run_entries),
+            entries,
+            batch_rows,
+            batches,
+            clustered=clustered,
+            verify=verify,
+        )
+        for some in made:
+            found |= some
+    if peer_entries:
+        found["peer_entries"] = peer_entries
+        found |= peers_for(parameters, peer_entries)
+    show(found | machine(), as_json=as_json)
+
+
+def show(found: dict[str, Any], *, as_json: bool) -> None:
+    """A table, or one line of JSON."""
     if as_json:
         click.echo(orjson.dumps(found))
         return

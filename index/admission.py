@@ -13,17 +13,25 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, documents, forgetting, restoration, schemes, sources
+from index import batch, documents, forgetting, log, restoration, retention, sources
 from index.documents import Document
-from index.entry import Applied, Decisions, Entries, Position, Source, Verdict
-from index.errors import FormatUnknown
+from index.entry import Applied, Decisions, Entries, Position, Source
 from index.forgetting import ignored
-from index.layout import COUNTERS_KEY, STAMP_KEY, Counters, Table, pack_counters, unpack_counters
-from index.parameters import Parameters, read_stamp, require_equal, stamp_of
+from index.living import Living
+from index.log import Origin
+from index.lookup import all_living
+from index.merging import Merging
+from index.parameters import Parameters
 from index.restoration import Restored
+from index.retention import Retention
+from index.search import Search, wanted
+from index.stamping import stamped
+from index.statistics import Statistics, statistics_of
 from index.store import CommitHooks, Store, Transaction
 
 MAP_BYTES_INITIAL = 2**26
+MERGING = Merging()
+KEEP_ALL = Retention()
 Result = TypeVar("Result")
 
 NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
@@ -37,33 +45,16 @@ class Match(NamedTuple):
     distance: int
 
 
-class Statistics(NamedTuple):
-    """How large the index is.
-
-    entries        NEAR entries
-    exact_entries  EXACT entries
-    forgotten      documents that were entries once
-    journal_rows   positions in the journal
-    used_bytes     bytes of the file in use, free pages within it included
-    map_bytes      what the file may grow to before the map is grown
-    table_bytes    bytes by table name; `buckets` has all that the others do not have: its pages and the free ones
-    """
-
-    entries: int
-    exact_entries: int
-    forgotten: int
-    journal_rows: int
-    used_bytes: int
-    map_bytes: int
-    table_bytes: Mapping[str, int]
-
-
 class Index:
     """An open index. Several processes may have it open; their writes take turns. Threads may share one of these."""
 
-    def __init__(self, store: Store, parameters: Parameters, *, journal: bool) -> None:
+    def __init__(
+        self, store: Store, parameters: Parameters, merging: Merging, retention: Retention, *, journal: bool
+    ) -> None:
         """Use `Index.open`."""
         self._store = store
+        self._search = Search(parameters, merging)
+        self._retention = retention
         self._journal = journal
         self.parameters = parameters
 
@@ -78,6 +69,8 @@ class Index:
         read_only: bool = False,
         hooks: CommitHooks | None = None,
         journal: bool = True,
+        merging: Merging = MERGING,
+        retention: Retention = KEEP_ALL,
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
@@ -87,6 +80,8 @@ class Index:
         hooks              called around every commit
         journal            False: positions are neither looked up nor noted, so that deciding is no longer idempotent.
                            Only a test of the tests wants that.
+        merging            how many of the newest entries stay in memory, and how large packed values grow
+        retention          how long entries count
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
         """
@@ -101,12 +96,17 @@ class Index:
         )
         opened = False
         try:
-            stored = _stamped(store, parameters, os.fspath(directory))
+            stored = stamped(store, parameters, os.fspath(directory))
+            index = cls(store, stored, merging, retention, journal=journal)
+            if not read_only:
+                # The newest entries are read before anybody waits for the first batch, and without the writer lock.
+                store.read(index._search.follow)
+                index._search.file()
             opened = True
         finally:
             if not opened:
                 store.close()
-        return cls(store, stored, journal=journal)
+        return index
 
     def close(self) -> None:
         """Let go of the files; further calls do nothing."""
@@ -130,14 +130,19 @@ class Index:
         duplicate of the nearest entry within distance_max, of the earliest among equally near ones; an EXACT document
         of the earliest equal EXACT one. With insert = "unique" only UNIQUE documents become entries. With "all"
         duplicates do too; a duplicate then names as its original the UNIQUE document at the root of its match, while
-        `distances` holds the distance to the match itself.
+        `distances` holds the distance to the match itself; where the root is retired, the match is its own root.
+
+        Entries that are retired match nothing (see `retention`, `forget`), nor are positions known whose batch has
+        expired as a whole.
 
         `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A stream that
         was never begun becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
         batch.require_sound(entries, self.parameters.words)
         pieces = batch.pieces_of(entries, np.arange(len(entries)), self.parameters)
-        return self._store.write(lambda transaction: self._admitted(transaction, entries, pieces, ends, marks))
+        return self._store.write(
+            lambda transaction: self._admitted(transaction, entries, pieces, ends, marks), self._search.committed
+        )
 
     def _admitted(
         self,
@@ -147,58 +152,42 @@ class Index:
         ends: Mapping[Source, int],
         marks: Mapping[Source, bytes],
     ) -> Decisions:
+        search, parameters = self._search, self.parameters
+        search.follow(transaction)
         places = batch.places_of(transaction, entries)
         past = batch.journaled(transaction, entries, places) if self._journal else batch.nothing_journaled(entries)
         if past.known.any():
-            pieces = batch.pieces_of(entries, np.flatnonzero(~past.known), self.parameters)
-        counters = _counters(transaction)
-        next_number = counters.next_number
-        rows, candidates = past.rows, np.zeros(len(entries), np.int64)
+            pieces = batch.pieces_of(entries, np.flatnonzero(~past.known), parameters)
+        counters = batch.counters_of(transaction)
+        of_sources = log.sources_of(places.streams, places.partitions)
+        retention.advance(transaction, self._retention, entries, of_sources, ~past.known, counters.next_number)
+        living = Living(transaction, parameters.words)
+        rows, origins, candidates = past.rows, past.origins, np.zeros(len(entries), np.int64)
         for piece in pieces:
-            outcome, candidates[piece.rows] = batch.decide_piece(transaction, piece, self.parameters, next_number)
-            next_number += batch.write_entering(
+            decided = batch.decide_piece(transaction, search, living, piece, parameters, counters.next_number)
+            outcome, candidates[piece.rows] = decided.outcome, decided.compared
+            filings = batch.filings_of(outcome, piece.entries.kinds)
+            of_piece = batch.origins_of(transaction, piece.entries, places, outcome, counters.next_number)
+            origins.update((int(piece.rows[row]), origin) for row, origin in of_piece.items())
+            counters = batch.retire_stale(transaction, search, living, piece.entries, decided.stale, filings, counters)
+            counters = batch.write(
                 transaction,
+                search,
                 piece.entries,
                 places,
-                outcome.entering,
-                outcome.numbers,
-                outcome.originals,
-                self.parameters,
+                outcome,
+                filings,
+                list(of_piece.values()),
+                counters,
+                journal_too=self._journal,
             )
             batch.fill_rows(rows, piece, outcome)
-        journal_rows = counters.journal_rows
-        if self._journal:
-            batch.write_journal(transaction, places, rows, ~past.known)
-            journal_rows += int(np.count_nonzero(~past.known))
-        _put_counters(transaction, counters._replace(next_number=next_number, journal_rows=journal_rows))
+        retention.note_ages(transaction, self._retention, of_sources, counters)
+        counters = retention.clean(transaction, search, counters, parameters.words)
+        batch.put_counters(transaction, counters)
+        search.advance(transaction, counters.next_number, counters.next_amendment)
         sources.advance(transaction, ends, marks)
-        return self._decisions(transaction, rows, past.known, candidates)
-
-    def _decisions(
-        self,
-        transaction: Transaction,
-        rows: npt.NDArray[np.void],
-        replayed: npt.NDArray[np.bool_],
-        candidates: npt.NDArray[np.int64],
-    ) -> Decisions:
-        ids: list[str | None] = [None] * len(rows)
-        positions: list[Position | None] = [None] * len(rows)
-        duplicates = np.flatnonzero(rows["verdict"] == Verdict.DUPLICATE)
-        if len(duplicates):
-            numbers = rows["number"][duplicates]
-            found = documents.read(transaction, numbers, self.parameters.words)
-            for row, number in zip(duplicates.tolist(), numbers.tolist(), strict=True):
-                ids[row], positions[row] = found[number].id, found[number].position
-        return Decisions(
-            verdicts=rows["verdict"].astype(np.uint8),
-            reasons=rows["reason"].astype(np.uint8),
-            distances=rows["distance"].astype(np.int16),
-            originals=rows["number"].astype(np.uint64),
-            original_ids=ids,
-            original_positions=positions,
-            replayed=replayed,
-            candidates=candidates,
-        )
+        return _decisions(transaction, rows, past.known, candidates, origins)
 
     def restore(
         self,
@@ -217,28 +206,22 @@ class Index:
         only with insert = "all"; their journaled distance is then NO_DISTANCE, as the match is not known.
         Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
-        batch.require_sound(entries, self.parameters.words)
+        restoration.require_restorable(entries, verdicts, originals, self.parameters)
         if not self._journal:
             raise ValueError("an index without its journal cannot be restored")
-        if len(verdicts) != len(entries) or len(originals) != len(entries):
-            raise ValueError("verdicts and originals must have one item per row")
-        if not np.isin(verdicts, (Verdict.UNIQUE, Verdict.DUPLICATE)).all():
-            raise ValueError("only UNIQUE and DUPLICATE documents can be restored")
 
         def operation(transaction: Transaction) -> Restored:
-            next_number = _counters(transaction).next_number
-            done, entered = restoration.restore(transaction, entries, verdicts, originals, self.parameters, next_number)
-            counters = _counters(transaction)
-            _put_counters(
-                transaction,
-                counters._replace(
-                    next_number=next_number + entered, journal_rows=counters.journal_rows + done.restored
-                ),
+            self._search.follow(transaction)
+            counters = batch.counters_of(transaction)
+            done, counters = restoration.restore(
+                transaction, self._search, entries, verdicts, originals, self.parameters, counters
             )
+            batch.put_counters(transaction, counters)
+            self._search.advance(transaction, counters.next_number, counters.next_amendment)
             sources.advance(transaction, ends, {})
             return done
 
-        return self._store.write(operation)
+        return self._store.write(operation, self._search.committed)
 
     def begin(self, source: Source, name: str, offset: int) -> None:
         """Make a source known: applied up to `offset`, unless it has an applied offset already; its stream's name."""
@@ -282,11 +265,13 @@ class Index:
             raise ValueError(f"distance_max must be 0 to {farthest}, not {radius}")
         if fingerprints.ndim != 2 or fingerprints.shape[1] != self.parameters.words:
             raise ValueError(f"fingerprints must be uint64 [m, {self.parameters.words}]")
-        search = schemes.search_for(fingerprints, self.parameters, radius)
+        words, look_up = self.parameters.words, wanted(fingerprints, self.parameters, radius)
 
         def operation(transaction: Transaction) -> list[list[Match]]:
-            matches, _ = search.entries(transaction, limit)
-            found = documents.read(transaction, matches.numbers, self.parameters.words)
+            self._search.follow(transaction)
+            living = Living(transaction, words)
+            matches = all_living(transaction, self._search, living, look_up, words, limit)
+            found = documents.read(transaction, matches.numbers, words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
             for row, distance, number in zip(*columns, strict=True):
@@ -296,7 +281,7 @@ class Index:
         return self._store.read(operation)
 
     def documents(self, numbers: Sequence[int]) -> list[Document | None]:
-        """The documents that have these numbers, in the order asked; None for a number that was never given."""
+        """The documents that have these numbers, in the order asked; None where there is none, or none any more."""
         wanted = np.array(numbers, dtype=np.uint64)
         found = self._store.read(lambda transaction: documents.read(transaction, wanted, self.parameters.words))
         return [found.get(number) for number in numbers]
@@ -308,7 +293,7 @@ class Index:
         With insert = "all" an original takes the duplicates that entered after it along. Returns what was forgotten.
         `progress` is told how many documents were looked through. Raises IndexFull, IndexDamaged.
         """
-        return forgetting.forget(self._store, frozenset(ids), self.parameters, progress)
+        return forgetting.forget(self._store, self._search, frozenset(ids), self.parameters, progress)
 
     def find(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
         """The documents that have one of these ids, oldest first, forgotten ones too. Looks through all documents.
@@ -324,9 +309,26 @@ class Index:
         """
         return self._store.read(operation)
 
-    def change(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` in one synced write transaction, perhaps twice; for the same modules as `inspect`."""
-        return self._store.write(operation)
+    def change(self, operation: Callable[[Transaction], Result], search: Search | None = None) -> Result:
+        """Run `operation` in one synced write transaction, perhaps twice; for the same modules as `inspect`.
+
+        It may add entries to `search`, the index's own if None is given, which follows before and advances behind it.
+        """
+        search = search or self._search
+
+        def following(transaction: Transaction) -> Result:
+            search.follow(transaction)
+            result = operation(transaction)
+            counters = batch.counters_of(transaction)
+            search.advance(transaction, counters.next_number, counters.next_amendment)
+            return result
+
+        return self._store.write(following, search.committed)
+
+    @property
+    def search(self) -> Search:
+        """What this process keeps of the entries in memory; for `change`."""
+        return self._search
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
         """Write one moment's state into a file, as a data file of an index. Raises IndexFull, IndexDamaged."""
@@ -339,53 +341,29 @@ class Index:
     def statistics(self) -> Statistics:
         """How large the index is; touches a few pages only."""
 
-        def operation(transaction: Transaction) -> Statistics:
-            used_bytes, map_bytes = transaction.used_bytes(), transaction.map_bytes()
-            table_bytes = {t.value.decode(): transaction.page_bytes(t) for t in Table if t is not Table.BUCKETS}
-            table_bytes[Table.BUCKETS.value.decode()] = used_bytes - sum(table_bytes.values())
-            return Statistics(
-                entries=transaction.count(Table.BUCKETS) // self.parameters.blocks,
-                exact_entries=transaction.count(Table.EXACT),
-                forgotten=transaction.count(Table.FORGOTTEN),
-                journal_rows=_counters(transaction).journal_rows,
-                used_bytes=used_bytes,
-                map_bytes=map_bytes,
-                table_bytes=table_bytes,
-            )
-
-        return self._store.read(operation)
+        return self._store.read(lambda transaction: statistics_of(transaction, self.parameters.words))
 
 
-def _stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
-    """What the index was created with, having stamped a new one, and having made all tables usable."""
-    if store.is_new() and asked is None:
-        raise FormatUnknown(f"The index in {where} was never finished being created.")
-    store.prepare([Table.META])
-    stamp = store.read(lambda transaction: transaction.get(Table.META, STAMP_KEY))
-    if stamp is not None:
-        stored = read_stamp(stamp, where)
-        require_equal(stored, asked or stored, where)
-        store.prepare(Table)
-        return stored
-    if asked is None:
-        raise FormatUnknown(f"The index in {where} was never finished being created.")
-    store.prepare(Table)
-
-    def operation(transaction: Transaction) -> bytes:
-        # Another process may have been faster: the first stamp counts.
-        first = transaction.get(Table.META, STAMP_KEY)
-        if first is None:
-            transaction.put(Table.META, STAMP_KEY, stamp_of(asked))
-        return first or stamp_of(asked)
-
-    stored = read_stamp(store.write(operation), where)
-    require_equal(stored, asked, where)
-    return stored
-
-
-def _counters(transaction: Transaction) -> Counters:
-    return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
-
-
-def _put_counters(transaction: Transaction, counters: Counters) -> None:
-    transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
+def _decisions(
+    transaction: Transaction,
+    rows: npt.NDArray[np.void],
+    replayed: npt.NDArray[np.bool_],
+    candidates: npt.NDArray[np.int64],
+    origins: Mapping[int, Origin],
+) -> Decisions:
+    ids: list[str | None] = [None] * len(rows)
+    positions: list[Position | None] = [None] * len(rows)
+    streams = sources.streams_of(transaction, {origin.stream for origin in origins.values()})
+    for row, origin in origins.items():
+        ids[row] = origin.id
+        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    return Decisions(
+        verdicts=rows["verdict"].astype(np.uint8),
+        reasons=rows["reason"].astype(np.uint8),
+        distances=rows["distance"].astype(np.int16),
+        originals=rows["number"].astype(np.uint64),
+        original_ids=ids,
+        original_positions=positions,
+        replayed=replayed,
+        candidates=candidates,
+    )

@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index import documents, journal, schemes, sources
+from index import documents, journal, log, sources
 from index.decision import Found, Outcome, decide
-from index.distance import Matches
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source
-from index.layout import JOURNAL_ROW
+from index.distance import Matches, no_matches
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source, Verdict
+from index.layout import COUNTERS_KEY, LOG_KEY, Change, Counters, Filing, Table, pack_counters, unpack_counters
+from index.living import Living
+from index.log import Origin
+from index.lookup import nearest_living
 from index.matching import first_of_equals
 from index.parameters import Parameters
-from index.schemes import Search
+from index.retirement import Leaving, retire
+from index.search import Search, Wanted, wanted
 from index.store import Transaction
 
 PIECE_ROWS_MAX = 2_048
@@ -27,8 +31,8 @@ class Piece:
     rows      int64 [n], their rows in the batch; below, a row is a row of the piece
     entries   these rows alone
     near      int64 [m], the NEAR rows
-    search    of the NEAR rows; its row i is near[i]
-    pairs     matches of the rows among each other, as `Search.pairs` gives them
+    wanted    the look-up of the NEAR rows; its row i is near[i]
+    pairs     matches of the rows among each other, as `Wanted.pairs` gives them
     compared  int64 [n], comparisons made for them
     exact     int64 [e], the EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
@@ -37,7 +41,7 @@ class Piece:
     rows: npt.NDArray[np.int64]
     entries: Entries
     near: npt.NDArray[np.int64]
-    search: Search
+    wanted: Wanted
     pairs: Matches
     compared: npt.NDArray[np.int64]
     exact: npt.NDArray[np.int64]
@@ -101,39 +105,55 @@ def pieces_of(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
 def _piece(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Piece:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    search = schemes.search_for(entries.fingerprints[near], parameters, parameters.distance_max)
-    pairs, near_compared = search.pairs(nearest_only=parameters.insert == "all")
+    look_up = wanted(entries.fingerprints[near], parameters, parameters.distance_max)
+    pairs, near_compared = look_up.pairs(nearest_only=parameters.insert == "all")
     compared = np.zeros(len(rows), np.int64)
     compared[near] = near_compared
     firsts = np.zeros(len(rows), np.int64)
     firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
     return Piece(
-        rows, entries, near, search, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
+        rows, entries, near, look_up, Matches(near[pairs.rows], pairs.distances, earlier), compared, exact, firsts
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The verdicts on a piece's rows against all that entered before.
+
+    outcome   row for row
+    compared  int64 [n], the comparisons made for each
+    stale     retired entries that the tables still hold and that equal a NEAR row, by row
+    """
+
+    outcome: Outcome
+    compared: npt.NDArray[np.int64]
+    stale: Matches
+
+
 def decide_piece(
-    transaction: Transaction, piece: Piece, parameters: Parameters, next_number: int
-) -> tuple[Outcome, npt.NDArray[np.int64]]:
-    """The verdicts on a piece's rows against all that entered before, and the comparisons made for each, int64 [n]."""
-    compared = piece.compared.copy()
+    transaction: Transaction, search: Search, living: Living, piece: Piece, parameters: Parameters, next_number: int
+) -> Decided:
+    """Decide the rows of a piece."""
+    compared, stale = piece.compared.copy(), no_matches()
     distances = np.full(len(piece.rows), NO_DISTANCE, np.int16)
     originals = np.full(len(piece.rows), NO_NUMBER, np.uint64)
     if len(piece.near):
-        best, comparisons = piece.search.entries(transaction, limit=1)
-        compared[piece.near] += comparisons
-        distances[piece.near[best.rows]] = best.distances
-        originals[piece.near[best.rows]] = best.numbers
+        answer = nearest_living(transaction, search, living, piece.wanted, parameters.words)
+        compared[piece.near] += answer.compared
+        distances[piece.near[answer.best.rows]] = answer.best.distances
+        originals[piece.near[answer.best.rows]] = answer.best.numbers
+        stale = Matches(piece.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     if len(piece.exact):
-        numbers = documents.exact_numbers(transaction, piece.entries.fingerprints[piece.exact])
+        fingerprints = piece.entries.fingerprints[piece.exact]
+        numbers = documents.earliest_equals(transaction, living, Table.EXACT, fingerprints)
         originals[piece.exact] = numbers
         distances[piece.exact[numbers != NO_NUMBER]] = 0
     matched = originals != NO_NUMBER
     if parameters.insert == "all" and matched.any():
-        originals[matched] = documents.roots(transaction, originals[matched], parameters.words)
+        originals[matched] = documents.roots(transaction, living, originals[matched], parameters.words)
     found = Found(piece.entries.kinds, distances, originals, piece.pairs, piece.firsts)
-    return decide(found, parameters.insert, next_number), compared
+    return Decided(decide(found, parameters.insert, next_number), compared, stale)
 
 
 def places_of(transaction: Transaction, entries: Entries) -> Places:
@@ -149,23 +169,24 @@ def places_of(transaction: Transaction, entries: Entries) -> Places:
 
 def journaled(transaction: Transaction, entries: Entries, places: Places) -> journal.Found:
     """What the journal knows of a batch's positions, row for row."""
-    found = nothing_journaled(entries)
+    found, words = nothing_journaled(entries), entries.fingerprints.shape[1]
     for stream, partition, rows in zip(places.streams, places.partitions, places.rows, strict=False):
         if len(rows):
-            of_source = journal.find(transaction, int(stream), int(partition), entries.offsets[rows])
+            of_source = journal.find(transaction, int(stream), int(partition), entries.offsets[rows], words)
             found.rows[rows] = of_source.rows
             found.known[rows] = of_source.known
+            found.origins.update((int(rows[row]), origin) for row, origin in of_source.origins.items())
     return found
 
 
 def nothing_journaled(entries: Entries) -> journal.Found:
     """What `journaled` gives for a batch none of whose positions is known."""
-    rows = np.zeros(len(entries), JOURNAL_ROW)
-    return journal.Found(rows, np.zeros(len(entries), np.bool_))
+    rows = np.zeros(len(entries), journal.DECISION)
+    return journal.Found(rows, np.zeros(len(entries), np.bool_), {})
 
 
 def fill_rows(rows: journal.Rows, piece: Piece, outcome: Outcome) -> None:
-    """Put a piece's verdicts into the batch's journal rows JOURNAL_ROW [n], in place."""
+    """Put a piece's verdicts into the batch's rows DECISION [n], in place."""
     rows["offset"][piece.rows] = piece.entries.offsets
     rows["number"][piece.rows] = outcome.originals
     rows["distance"][piece.rows] = outcome.distances
@@ -173,35 +194,118 @@ def fill_rows(rows: journal.Rows, piece: Piece, outcome: Outcome) -> None:
     rows["reason"][piece.rows] = piece.entries.reasons
 
 
-def write_journal(
-    transaction: Transaction, places: Places, journal_rows: journal.Rows, new: npt.NDArray[np.bool_]
-) -> None:
-    """Write the `new` rows, bool [n], of a batch's journal rows JOURNAL_ROW [n]."""
-    for stream, partition, rows in zip(places.streams, places.partitions, places.rows, strict=False):
-        of_source = rows[new[rows]]
-        if len(of_source):
-            journal.add(transaction, int(stream), int(partition), journal_rows[of_source])
+def filings_of(outcome: Outcome, kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Where rows are filed that were matched, uint8 [n]: an equal of an entry does not enter the blocks again."""
+    equal = (outcome.verdicts == Verdict.DUPLICATE) & (outcome.distances == 0)
+    entering = np.where((kinds == Kind.EXACT) | equal, Filing.ASIDE, Filing.BLOCKS)
+    return np.where(outcome.entering, entering, Filing.NOTHING).astype(np.uint8)
 
 
-def write_entering(
+def origins_of(
+    transaction: Transaction, entries: Entries, places: Places, outcome: Outcome, first_number: int
+) -> dict[int, Origin]:
+    """The original of every DUPLICATE row of a piece, by row; some are rows of this piece.
+
+    entries       these rows alone; those that enter have the numbers from `first_number` on
+    """
+    duplicates = np.flatnonzero(outcome.verdicts == Verdict.DUPLICATE)
+    numbers = outcome.originals[duplicates]
+    stored = documents.origins(transaction, numbers[numbers < np.uint64(first_number)], entries.fingerprints.shape[1])
+    row_of = np.flatnonzero(outcome.entering)
+    origins: dict[int, Origin] = {}
+    for duplicate, number in zip(duplicates.tolist(), numbers.tolist(), strict=True):
+        if number < first_number:
+            origins[duplicate] = stored[number]
+            continue
+        row = int(row_of[number - first_number])
+        source = int(entries.source_numbers[row])
+        where = int(places.streams[source]), int(places.partitions[source]), int(entries.offsets[row])
+        origins[duplicate] = Origin(entries.ids[row], *where)
+    return origins
+
+
+def retire_stale(
     transaction: Transaction,
+    search: Search,
+    living: Living,
+    entries: Entries,
+    stale: Matches,
+    filings: npt.NDArray[np.uint8],
+    counters: Counters,
+) -> Counters:
+    """Let retired entries leave whose equals are about to be filed by blocks; the counters behind it.
+
+    In the blocks there is one entry of a fingerprint at a time: that is what makes leaving them by fingerprint right.
+    """
+    stale = stale.take(filings[stale.rows] == Filing.BLOCKS)
+    stale = stale.take(~living.are_retired(stale.numbers))
+    if not len(stale):
+        return counters
+    numbers, places = np.unique(stale.numbers, return_index=True)
+    # What is in the log no more was seen to when its batch left.
+    _, there = log.fingerprints(transaction, numbers, entries.fingerprints.shape[1])
+    fingerprints = entries.fingerprints[stale.rows[places[there]]]
+    kinds, blocks = np.full(int(there.sum()), Kind.NEAR, np.uint8), np.full(int(there.sum()), Filing.BLOCKS, np.uint8)
+    leaving = Leaving(numbers[there], fingerprints, kinds, blocks)
+    return retire(transaction, search, living, leaving, Change.FORGOTTEN, counters)
+
+
+def write(
+    transaction: Transaction,
+    search: Search,
     entries: Entries,
     places: Places,
-    entering: npt.NDArray[np.bool_],
-    numbers: npt.NDArray[np.uint64],
-    originals: npt.NDArray[np.uint64],
-    parameters: Parameters,
-) -> int:
-    """Make the `entering` rows, bool [n], entries with these numbers and originals; returns how many they are."""
-    rows = np.flatnonzero(entering)
-    if len(rows):
-        of_rows = take(entries, rows)
-        streams, partitions = places.streams[of_rows.source_numbers], places.partitions[of_rows.source_numbers]
-        documents.write(transaction, of_rows, streams, partitions, numbers[rows], originals[rows])
-        near = of_rows.kinds == Kind.NEAR
-        if near.any():
-            schemes.file(transaction, of_rows.fingerprints[near], numbers[rows][near], parameters)
-    return len(rows)
+    outcome: Outcome,
+    filings: npt.NDArray[np.uint8],
+    origins: Sequence[Origin],
+    counters: Counters,
+    *,
+    journal_too: bool,
+) -> Counters:
+    """Log decided rows of a batch, file those that enter, note their positions; the counters behind it.
+
+    entries      these rows alone; their numbers follow those given before
+    filings      uint8 [n], values of `layout.Filing`
+    origins      the originals of the rows that are duplicates, in order
+    journal_too  False: positions are not noted
+    """
+    if not len(entries):
+        return counters
+    words = entries.fingerprints.shape[1]
+    key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
+    columns: dict[str, npt.NDArray[np.generic]] = {
+        "number": outcome.originals,
+        "distance": outcome.distances,
+        "verdict": outcome.verdicts,
+        "filing": filings,
+    }
+    log.write(transaction, key, entries, log.sources_of(places.streams, places.partitions), columns, origins)
+    for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
+        aside = (filings == Filing.ASIDE) & (entries.kinds == kind)
+        documents.file_aside(transaction, table, entries.fingerprints[aside], outcome.numbers[aside])
+    filed = filings == Filing.BLOCKS
+    search.add(entries.fingerprints[filed], outcome.numbers[filed])
+    if journal_too:
+        for source, (stream, partition) in enumerate(zip(places.streams, places.partitions, strict=True)):
+            offsets = entries.offsets[entries.source_numbers == source]
+            if len(offsets):
+                journal.add(transaction, int(stream), int(partition), offsets, key, source, words)
+    entered = filings != Filing.NOTHING
+    return counters._replace(
+        next_number=counters.next_number + int(np.count_nonzero(entered)),
+        journal_rows=counters.journal_rows + len(entries),
+        near_entries=counters.near_entries + int(np.count_nonzero(entered & (entries.kinds == Kind.NEAR))),
+    )
+
+
+def counters_of(transaction: Transaction) -> Counters:
+    """What is counted, as it stands in the file."""
+    return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
+
+
+def put_counters(transaction: Transaction, counters: Counters) -> None:
+    """Keep what is counted."""
+    transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
 
 
 def positions(entries: Entries, rows: Sequence[int]) -> list[tuple[Source, int]]:

@@ -7,9 +7,16 @@ the distance asked for later; only the looking up depends on the distance (multi
 fingerprints would differ in at least (a + 1)(r + 1) + (blocks - a - 1) r = distance_max + 1 bits. So it is enough to
 look up the first a + 1 blocks with up to r flipped bits and the others with up to r - 1; with r = 0 the others are not
 looked up at all.
+
+Of what is found so, only entries need comparing whose next block, round from the last to the first, is near too (the
+pigeonring: Qin, Xiao, "Pigeonring: A Principle for Faster Thresholded Similarity Search", VLDB 2018). Let t be the radii,
+-1 where a block is not looked up: all t + 1 sum to distance_max + 1. Let d be the differing bits of each block of two
+fingerprints within distance_max: all d - (t + 1) sum to less than 0. Going round once from the block behind the one at
+which the running sum is at its (last) maximum, every running sum stays below 0 (the cycle lemma). That of the first
+block says that it is found, d <= t; that of the first two that the next one differs in at most t + 1 + t' - d bits, t'
+being its own radius. So a look-up with f flipped bits needs only entries whose next block is that near, with f for d.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 
@@ -19,20 +26,6 @@ import numpy.typing as npt
 BLOCK_BITS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """The contents of some buckets, one place per filed entry.
-
-    keys          uint32 [c], ascending
-    numbers       uint64 [c]
-    fingerprints  uint64 [c, words]
-    """
-
-    keys: npt.NDArray[np.uint32]
-    numbers: npt.NDArray[np.uint64]
-    fingerprints: npt.NDArray[np.uint64]
-
-
 def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     """The keys under which fingerprints are filed: uint64 [n, words] -> uint32 [n, words * 4].
 
@@ -40,22 +33,6 @@ def block_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     """
     values = fingerprints.astype(">u8").view(">u2").astype(np.uint32)
     return values | (np.arange(values.shape[1], dtype=np.uint32) << np.uint32(BLOCK_BITS))
-
-
-def buckets_of(fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> Buckets:
-    """Entries filed under all their block keys: uint64 [n, words] and uint64 [n] -> n * blocks places.
-
-    Within a bucket the entries keep their order.
-    """
-    keys = block_keys(fingerprints)
-    order = np.argsort(keys.reshape(-1), kind="stable")
-    rows = order // keys.shape[1]
-    return Buckets(keys.reshape(-1)[order], numbers[rows], fingerprints[rows])
-
-
-def bucket_count(words: int) -> int:
-    """How many different block keys there are for fingerprints of `words` 64-bit words."""
-    return words * (64 // BLOCK_BITS) << BLOCK_BITS
 
 
 def probe_radii(block_count: int, distance_max: int) -> tuple[int, ...]:
@@ -83,3 +60,17 @@ def probe_keys(fingerprints: npt.NDArray[np.uint64], distance_max: int) -> npt.N
     keys = block_keys(fingerprints)
     radii = probe_radii(keys.shape[1], distance_max)
     return np.concatenate([keys[:, block, None] ^ flips(radius) for block, radius in enumerate(radii)], axis=1)
+
+
+def next_bits(block_count: int, distance_max: int, width: int = BLOCK_BITS) -> npt.NDArray[np.int8]:
+    """Per probe, in the order of `probe_keys`: in how many bits the next block of an entry may differ, int8 [probes].
+
+    Lossless: an entry within `distance_max` is found by at least one probe that allows what its next block differs in.
+    """
+    radii = probe_radii(block_count, distance_max)
+    following = (*radii[1:], radii[0])
+    allowed = [
+        radius + next_radius + 1 - np.bitwise_count(flips(radius, width)).astype(np.int8)
+        for radius, next_radius in zip(radii, following, strict=True)
+    ]
+    return np.concatenate(allowed).astype(np.int8)

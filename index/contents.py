@@ -1,49 +1,41 @@
-"""All that stands in the tables, read from one end to the other: what verifying, exporting and looking up by id share.
-
-These few functions and `forgetting.remove` are all that the tools know of how the tables are laid out.
-"""
+"""All that stands in the tables, read from one end to the other: what verifying, exporting and looking up by id share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index import documents
-from index.blocks import Buckets, bucket_count
-from index.documents import Document
+from index import log
 from index.layout import (
-    COUNTERS_KEY,
+    AMENDMENT_KEY,
+    HORIZON_KEY,
     JOURNAL_KEY,
-    JOURNAL_ROW,
     NUMBER_KEY,
     SOURCE_KEY,
-    Counters,
+    Run,
     Table,
-    bucket_value_bytes,
-    pack_bucket_keys,
-    pack_numbers,
     unpack_applied,
-    unpack_buckets,
-    unpack_counters,
-    unpack_documents,
+    unpack_horizon,
     unpack_numbers,
+    unpack_run,
     unpack_stream,
+    unpack_times,
 )
-from index.matching import CANDIDATES_MAX
+from index.packing import Amendment, unpack_amendment
 from index.store import Transaction
 
-PORTION_ROWS = 8_192
-"""Documents read at once."""
+PORTION_BATCHES = 16
+"""Batches of the log read at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Some consecutive documents, row i of each column belonging together.
+    """The documents of some consecutive batches, row i of each column belonging together.
 
     numbers  uint64 [n], ascending
-    columns  structured [n]: root, offset, time_ms, stream, partition, kind, fingerprint (uint64 [words])
+    columns  structured [n]: root, offset, time_ms, stream, partition, kind, filing, fingerprint (uint64 [words])
     ids      n document ids
     """
 
@@ -52,19 +44,51 @@ class Stored:
     ids: list[str]
 
 
-def counters(transaction: Transaction) -> Counters:
-    """What is counted up and never down."""
-    return unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
+def columns_type(words: int) -> np.dtype[np.void]:
+    """What is told of each document of `Stored`."""
+    return np.dtype(
+        [
+            ("root", "u8"),
+            ("offset", "u8"),
+            ("time_ms", "i8"),
+            ("stream", "u4"),
+            ("partition", "u4"),
+            ("kind", "u1"),
+            ("filing", "u1"),
+            ("fingerprint", "u8", (words,)),
+        ]
+    )
 
 
 def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
-    """The next PORTION_ROWS documents from number `first` on; None behind the last."""
-    (key,) = pack_numbers(np.array([first], np.uint64))
-    pairs = list(islice(transaction.walk_from(Table.DOCUMENTS, key), PORTION_ROWS))
-    if not pairs:
+    """The documents of the next batches from number `first` on; None behind the last."""
+    parts: list[Stored] = []
+    for batch in log.since(transaction, first, words):
+        if batch.end_number > first and batch.end_number > batch.first_number:
+            parts.append(of_batch(batch, first))
+        if len(parts) == PORTION_BATCHES:
+            break
+    if not parts:
         return None
-    columns, ids = unpack_documents([value for _, value in pairs], words)
-    return Stored(unpack_numbers([key for key, _ in pairs]), columns, ids)
+    return Stored(
+        np.concatenate([part.numbers for part in parts]),
+        np.concatenate([part.columns for part in parts]),
+        [id_ for part in parts for id_ in part.ids],
+    )
+
+
+def of_batch(batch: log.Batch, first: int = 0) -> Stored:
+    """The documents of one batch, those from number `first` on."""
+    numbers = batch.numbers()
+    wanted = numbers >= np.uint64(first)
+    at = batch.entered()[wanted]
+    rows, sources = batch.rows[at], batch.sources[batch.rows["source"][at]]
+    columns = np.empty(len(at), columns_type(batch.fingerprints.shape[1]))
+    for name in ("offset", "time_ms", "kind", "filing"):
+        columns[name] = rows[name]
+    columns["root"], columns["fingerprint"] = rows["number"], batch.fingerprints[wanted]
+    columns["stream"], columns["partition"] = sources["stream"], sources["partition"]
+    return Stored(numbers[wanted], columns, batch.ids(at))
 
 
 def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
@@ -75,53 +99,52 @@ def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
         first = int(found.numbers[-1]) + 1
 
 
-def as_documents(transaction: Transaction, words: int, numbers: npt.NDArray[np.uint64]) -> list[Document]:
-    """The documents that have these numbers, in the order asked. All must exist."""
-    found = documents.read(transaction, numbers, words)
-    return [found[number] for number in numbers.tolist()]
-
-
 def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
-    """The numbers of the forgotten documents, ascending."""
-    return unpack_numbers([key for key, _ in transaction.walk(Table.FORGOTTEN)])
+    """The numbers of the documents that were retired one by one, ascending."""
+    return unpack_numbers(transaction.keys(Table.RETIRED))
 
 
-def filed(transaction: Transaction, words: int) -> Iterator[Buckets]:
-    """What stands in the block tables, ascending by key; every bucket whole."""
-    keys_in_all = bucket_count(words)
-    keys_at_once = max(1, CANDIDATES_MAX // (1 + transaction.count(Table.BUCKETS) // keys_in_all))
-    for begin in range(0, keys_in_all, keys_at_once):
-        keys = np.arange(begin, min(begin + keys_at_once, keys_in_all), dtype=np.uint32)
-        rows = transaction.get_all_values(Table.BUCKETS, pack_bucket_keys(keys), bucket_value_bytes(words))
-        yield unpack_buckets(rows, words)
+def aside(
+    transaction: Transaction, table: Table, words: int
+) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
+    """Fingerprints uint64 [n, words] and numbers uint64 [n] of EXACT or REPEATS, ascending by key, some at a time.
+
+    Keys of another length, which are none, are left out.
+    """
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for key, value in transaction.walk(table):
+        if len(key) != 8 * words:
+            continue
+        keys.append(key)
+        values.append(bytes(value))
+        if len(keys) == 2**16:
+            yield _fingerprints(keys, words), unpack_numbers(values)
+            keys, values = [], []
+    yield _fingerprints(keys, words), unpack_numbers(values)
 
 
-def filed_count(transaction: Transaction) -> int:
-    """How many places there are in the block tables, whatever keys they stand under."""
-    return transaction.count(Table.BUCKETS)
+def _fingerprints(keys: list[bytes], words: int) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64).reshape(-1, words)
 
 
-def exact(transaction: Transaction, words: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Fingerprints uint64 [n, words] and numbers uint64 [n] of the table of EXACT entries, ascending by its keys."""
-    pairs = list(transaction.walk(Table.EXACT))
-    fingerprints = np.frombuffer(b"".join(key for key, _ in pairs), "<u8").astype(np.uint64).reshape(-1, words)
-    return fingerprints, unpack_numbers([value for _, value in pairs])
+def amendments(transaction: Transaction, words: int) -> Iterator[tuple[int, Amendment]]:
+    """The amendments that have not moved into the chunks, ascending by their numbers."""
+    for key, value in transaction.walk(Table.AMENDMENTS):
+        yield AMENDMENT_KEY.unpack(key)[0], unpack_amendment(value, words)
 
 
-def journals(transaction: Transaction) -> Iterator[tuple[int, int, int, npt.NDArray[np.void]]]:
-    """The journal's values: stream number, partition, the first offset that the key names, and rows JOURNAL_ROW [n]."""
+def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, Run]]:
+    """The journal's runs: stream number, partition, first offset, and the run."""
     for key, value in transaction.walk(Table.JOURNAL):
-        stream, partition, first = JOURNAL_KEY.unpack(key)
-        yield stream, partition, first, np.frombuffer(value, JOURNAL_ROW)
+        yield *JOURNAL_KEY.unpack(key), unpack_run(bytes(value))
 
 
-def journal_of(transaction: Transaction, stream: int, partition: int) -> Iterator[npt.NDArray[np.void]]:
-    """The rows JOURNAL_ROW of one source, value by value, ascending by offset."""
-    source = SOURCE_KEY.pack(stream, partition)
-    for key, value in transaction.walk_from(Table.JOURNAL, source):
-        if not key.startswith(source):
-            return
-        yield np.frombuffer(value, JOURNAL_ROW)
+def last_offset(transaction: Transaction, stream: int, partition: int) -> int:
+    """The last offset of a source that is in the journal."""
+    below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
+    assert below is not None, "the source has no run"
+    return unpack_run(bytes(below[1])).last
 
 
 def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:
@@ -137,7 +160,7 @@ def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:
 
 def numbered_streams(transaction: Transaction) -> dict[int, tuple[str, str]]:
     """Stream and name by the stream's number, ascending."""
-    return {NUMBER_KEY.unpack(key)[0]: unpack_stream(value) for key, value in transaction.walk(Table.STREAMS)}
+    return {NUMBER_KEY.unpack(key)[0]: unpack_stream(bytes(value)) for key, value in transaction.walk(Table.STREAMS)}
 
 
 def applied_offsets(transaction: Transaction) -> dict[tuple[int, int], int]:
@@ -145,5 +168,23 @@ def applied_offsets(transaction: Transaction) -> dict[tuple[int, int], int]:
     found = {}
     for key, value in transaction.walk(Table.APPLIED):
         stream, partition = SOURCE_KEY.unpack(key)
-        found[stream, partition] = unpack_applied(value)[0]
+        found[stream, partition] = unpack_applied(bytes(value))[0]
+    return found
+
+
+class Age(NamedTuple):
+    """How far the record time of a source has come, -1: not known yet; its entries below this number have expired."""
+
+    watermark_ms: int
+    expired_below: int
+
+
+def ages(transaction: Transaction) -> dict[tuple[int, int], Age]:
+    """By stream number and partition, of every source whose time is kept."""
+    horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
+    expired = {(stream, partition): number for stream, partition, number, _ in horizon.sources.tolist()}
+    found = {}
+    for key, value in transaction.walk(Table.TIMES):
+        source = SOURCE_KEY.unpack(key)
+        found[source] = Age(unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
     return found

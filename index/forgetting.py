@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection
 import numpy as np
 import numpy.typing as npt
 
-from index import contents, schemes
-from index.contents import Stored
+from index import contents, documents, log
+from index.batch import counters_of, put_counters
 from index.documents import Document
-from index.entry import Kind
-from index.layout import Table, pack_fingerprints, pack_numbers
+from index.layout import Change, Counters
+from index.living import Living
 from index.parameters import Parameters
+from index.retirement import Leaving, retire
+from index.search import Search
 from index.store import Store, Transaction
 
 
@@ -22,7 +24,7 @@ def ignored(_: int) -> None:
     """Nobody is told how far it has come."""
 
 
-class Search:
+class IdSearch:
     """Looks for ids through all documents, once over, portion by portion: there is no table by id.
 
     An original that is found brings the duplicates that entered after it along where `with_duplicates`; they have
@@ -33,9 +35,13 @@ class Search:
         self._ids = ids
         self._words = words
         self._with_duplicates = with_duplicates
-        self._roots: set[int] = set()
+        self._originals: set[int] = set()
         self.numbers: list[int] = []
         """What was found so far, ascending."""
+        self.roots: list[int] = []
+        """The original of each."""
+        self.asked: list[bool] = []
+        """Whether each has one of the ids itself."""
         self.next_number = 0
         """All documents below this number were looked at."""
 
@@ -44,64 +50,77 @@ class Search:
         stored = contents.portion(transaction, self._words, self.next_number)
         if stored is None:
             return False
-        self.numbers += self._found(stored).tolist()
+        asked = np.fromiter((id_ in self._ids for id_ in stored.ids), np.bool_, len(stored.ids))
+        roots, wanted = stored.columns["root"], asked
+        if self._with_duplicates:
+            self._originals.update(stored.numbers[asked & (roots == stored.numbers)].tolist())
+            wanted = asked | np.isin(roots, np.fromiter(self._originals, np.uint64, len(self._originals)))
+        self.numbers += stored.numbers[wanted].tolist()
+        self.roots += roots[wanted].tolist()
+        self.asked += asked[wanted].tolist()
         self.next_number = int(stored.numbers[-1]) + 1
         return True
 
-    def _found(self, stored: Stored) -> npt.NDArray[np.uint64]:
-        wanted = np.fromiter((id_ in self._ids for id_ in stored.ids), np.bool_, len(stored.ids))
-        if self._with_duplicates:
-            self._roots.update(stored.numbers[wanted & (stored.columns["root"] == stored.numbers)].tolist())
-            wanted |= np.isin(stored.columns["root"], np.fromiter(self._roots, np.uint64, len(self._roots)))
-        return stored.numbers[wanted]
-
 
 def find(store: Store, ids: Collection[str], words: int, progress: Callable[[int], None] = ignored) -> list[Document]:
-    """The documents that have one of these ids, forgotten ones too, ascending by number.
+    """The documents that have one of these ids, retired ones too, ascending by number.
 
     Each portion is read by itself, so that no long read keeps writers from using free pages again.
     """
-    search = Search(ids, words, with_duplicates=False)
+    search = IdSearch(ids, words, with_duplicates=False)
     while store.read(search.step):
         progress(search.next_number)
     numbers = np.array(search.numbers, np.uint64)
-    return store.read(lambda transaction: contents.as_documents(transaction, words, numbers))
+    found = store.read(lambda transaction: documents.read(transaction, numbers, words))
+    return sorted(found.values())
 
 
 def forget(
-    store: Store, ids: Collection[str], parameters: Parameters, progress: Callable[[int], None] = ignored
+    store: Store,
+    search: Search,
+    ids: Collection[str],
+    parameters: Parameters,
+    progress: Callable[[int], None] = ignored,
 ) -> list[Document]:
-    """The work of `Index.forget`: a search without the writer's lock, its last steps and the removal with it."""
+    """The work of `Index.forget`: looking for the ids without the writer's lock, the last steps and the removal with it."""
     words = parameters.words
-    search = Search(ids, words, with_duplicates=True)
-    while store.read(search.step):
-        progress(search.next_number)
+    of_ids = IdSearch(ids, words, with_duplicates=True)
+    while store.read(of_ids.step):
+        progress(of_ids.next_number)
 
     def operation(transaction: Transaction) -> list[Document]:
+        search.follow(transaction)
         # What entered since the last look: a running service does not wait for us.
-        while search.step(transaction):
+        while of_ids.step(transaction):
             pass
-        numbers = np.setdiff1d(np.array(search.numbers, np.uint64), contents.forgotten(transaction))
-        found = contents.as_documents(transaction, words, numbers)
-        remove(transaction, found, parameters)
-        return found
+        living = Living(transaction, words)
+        numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
+        alive, asked = living.are(transaction, numbers), np.array(of_ids.asked, np.bool_)
+        numbers = numbers[alive & (asked | np.isin(roots, numbers[alive & asked & (roots == numbers)]))]
+        found = documents.read(transaction, numbers, words)
+        counters = remove(transaction, search, living, numbers, words, counters_of(transaction))
+        put_counters(transaction, counters)
+        search.advance(transaction, counters.next_number, counters.next_amendment)
+        return sorted(found.values())
 
-    return store.write(operation)
+    return store.write(operation, search.committed)
 
 
-def remove(transaction: Transaction, found: Collection[Document], parameters: Parameters) -> None:
-    """Take documents out of what is searched, and note that they are forgotten."""
-    for kind in (Kind.NEAR, Kind.EXACT):
-        of_kind = [document for document in found if document.kind is kind]
-        if not of_kind:
-            continue
-        numbers = np.array([document.number for document in of_kind], np.uint64)
-        fingerprints = np.array([document.fingerprint for document in of_kind], np.uint64)
-        if kind is Kind.NEAR:
-            table, (keys, values) = Table.BUCKETS, schemes.filing(fingerprints, numbers, parameters)
-        else:
-            table, keys, values = Table.EXACT, pack_fingerprints(fingerprints), pack_numbers(numbers)
-        for key, value in zip(keys, values, strict=True):
-            transaction.delete(table, key, value)
-        for key in pack_numbers(numbers):
-            transaction.put(Table.FORGOTTEN, key, b"")
+def remove(
+    transaction: Transaction,
+    search: Search,
+    living: Living,
+    numbers: npt.NDArray[np.uint64],
+    words: int,
+    counters: Counters,
+) -> Counters:
+    """Take documents, uint64 [n] ascending, that are not retired out of what is searched; the counters behind it."""
+    parts = []
+    for batch, places, _ in log.holding(transaction, numbers, words):
+        rows = batch.rows[batch.entered()[places]]
+        columns = batch.numbers()[places], batch.fingerprints[places], rows["kind"].copy(), rows["filing"].copy()
+        parts.append(Leaving(*columns))
+    if not parts:
+        return counters
+    leaving = Leaving(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return retire(transaction, search, living, leaving, Change.FORGOTTEN, counters)

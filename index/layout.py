@@ -1,41 +1,77 @@
-"""The bytes on disk, format version 1. The only place that knows them; a change of any of them is a new version.
+"""The bytes on disk, format version 2. The only place that knows them; a change of any of them is a new version.
 
-One LMDB file with nine tables. `>` big-endian (keys, and what LMDB has to sort), `<` little-endian, fp = the
+One LMDB file with thirteen tables. `>` big-endian (keys, and what LMDB has to sort), `<` little-endian, fp = the
 fingerprint's words as <u64 (8 or 16 bytes, a MinHash signature 32 to 256), text = UTF-8 (a lone surrogate, which JSON
 can hold, as WTF-8).
 
-    meta       "stamp"                             -> JSON {"format": 1, "bits": .., "distance_max": .., ..}
-               "counters"                          -> next document number <u64, journal rows <u64, next stream <u32
+    meta       "stamp"                             -> JSON {"format": 2, "bits": .., "distance_max": .., ..}
+               "counters"                          -> next document number <u64, journal rows <u64, next amendment <u64,
+                                                      NEAR entries <u64
+               "merge"                             -> merged to <u64, frozen to <u64, frozen amendments <u64, version of
+                                                      the chunks <u64, table u8, bound (as in a key of chunks)
+               "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
+                                                      of log, horizons of sources
+                                                      a horizon: stream <u32, partition <u32, number <u64, rows <u64
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
-    journal    stream >u32, partition >u32, offset of the first row >u64
-                                                   -> rows, ascending by offset, 20 bytes each:
-                                                      offset <u64, number <u64, distance <i16, verdict u8, reason u8
-    documents  document number >u64                -> root <u64, offset <u64, time_ms <i64, stream <u32,
-                                                      partition <u32, kind u8, fp, id text
-    buckets    block number u8, block value >u16   -> document number >u64, fp    many values to a key, of one size
-               band number u8, band hash >u32      -> document number >u64        the same, for MinHash signatures
+    log        next document number >u64, journal rows >u64, both as they were before the batch
+                                                   -> rows <u32, sources <u32, entered <u32, duplicates <u32,
+                                                      sources, rows, fps of the rows that entered, originals of the
+                                                      duplicates, ids text of the rows that entered, ids text of the
+                                                      duplicates' originals
+                                                      a source: stream <u32, partition <u32
+                                                      a row: offset <u64, number <u64, time_ms <i64, source <u32,
+                                                      end of its id in the ids <u32, distance <i16, verdict u8,
+                                                      reason u8, kind u8, filing u8
+                                                      an original: offset <u64, stream <u32, partition <u32, end of its
+                                                      id in the ids <u32
+    journal    stream >u32, partition >u32, first offset >u64
+                                                   -> last offset <u64, key of a batch in log, source in it <u32
     exact      fp                                  -> document number >u64        many values to a key, of one size
-    forgotten  document number >u64                -> nothing
+    repeats    fp                                  -> document number >u64        many values to a key, of one size
+    chunks     table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
+                                                      in table 0 of SimHash numbers: <u32 [entries], u8 [entries];
+                                                      zeros to the end
+    amendments number of the amendment >u64        -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
+    retired    document number >u64                -> nothing
+    times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
+    ages       stream >u32, partition >u32, watermark_ms >u64
+                                                   -> key of log behind the last batch decided at this watermark
 
-The journal's values of one source never overlap: between a value's first and last offset no other value has a row.
-Document numbers are given in the order of entering and never given again. A NEAR document stands in one bucket per
-block or band, an EXACT one in `exact`; `root` is its own number, or its original's where duplicates enter too. A
-forgotten one stands in neither, but stays in `documents`, for the journal goes on to name it.
+A row's `number` is its own where it is UNIQUE, its original's where it is a DUPLICATE. Document numbers are given in the
+order of entering and never given again: the rows of a batch that entered (whose filing is not NOTHING) have the next
+ones in turn. What a duplicate's original was stands in the row's own batch, so that it can be told when the original is
+gone.
+
+The journal's runs of one source never overlap. A run stands for the rows of its source in its batch from its first
+offset to its last.
+
+Entries of kind NEAR are filed by blocks, or, where an equal one was filed before, in `repeats`; EXACT ones in `exact`.
+Filed by blocks is an entry in every table of the chunks, in ascending order of its columns. SimHash: table t has the
+blocks t, t + 1, ... and, behind the last, 0, 1, ...; MinHash: table t has the hash of band t (two columns) and the
+document number (three, the highest first). A chunk holds the entries from its bound to the bound of the next chunk of its
+table.
+
+In chunks stand the entries up to the number `merged to`. Those from there up to `frozen to` are on their way: the tables
+below `table` have them all, `table` has those below `bound`, the others none. All later ones are found in the log alone.
+What was changed about entries that were filed before stands in `amendments`, in order: EXPIRED and FORGOTTEN ones leave
+the chunks, a RAISED one comes from `repeats` in place of an equal one that left. Those below `frozen amendments` move
+with the frozen entries, and are dropped when all have moved.
+
+An entry is retired when its number is below the horizon, or below that of its source, or in `retired`. The number and rows
+of a horizon are what a key of log has: the batches of the source below that key have expired.
 """
 
 import struct
 from collections.abc import Sequence
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index.blocks import Buckets
-
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class Table(Enum):
@@ -45,40 +81,73 @@ class Table(Enum):
     STREAMS = b"streams"
     STREAM_NUMBERS = b"stream_numbers"
     APPLIED = b"applied"
+    LOG = b"log"
     JOURNAL = b"journal"
-    DOCUMENTS = b"documents"
-    BUCKETS = b"buckets"
     EXACT = b"exact"
-    FORGOTTEN = b"forgotten"
+    REPEATS = b"repeats"
+    CHUNKS = b"chunks"
+    AMENDMENTS = b"amendments"
+    RETIRED = b"retired"
+    TIMES = b"times"
+    AGES = b"ages"
 
     @property
     def many_values(self) -> bool:
         """Whether a key has many values, all of one size, sorted bytewise."""
-        return self in (Table.BUCKETS, Table.EXACT)
+        return self in (Table.EXACT, Table.REPEATS)
 
 
 STAMP_KEY = b"stamp"
 COUNTERS_KEY = b"counters"
+MERGE_KEY = b"merge"
+HORIZON_KEY = b"horizon"
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
 NUMBER_KEY = struct.Struct(">I")
-NUMBER_BYTES = 8
-_COUNTERS = struct.Struct("<QQI")
+LOG_KEY = struct.Struct(">QQ")
+AMENDMENT_KEY = struct.Struct(">Q")
+AGE_KEY = struct.Struct(">IIQ")
+LOG_KEY_BEGIN = bytes(16)
+SOURCE_HORIZON = np.dtype([("stream", "<u4"), ("partition", "<u4"), ("number", "<u8"), ("rows", "<u8")])
+_COUNTERS = struct.Struct("<QQQQ")
+_MERGE = struct.Struct("<QQQQB")
+_HORIZON = struct.Struct("<Q16s")
+_TIMES = struct.Struct("<q")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
+_RUN = struct.Struct("<Q16sI")
 
-JOURNAL_ROW = np.dtype(
-    [("offset", "<u8"), ("number", "<u8"), ("distance", "<i2"), ("verdict", "u1"), ("reason", "u1")],
-)
+
+class Filing(IntEnum):
+    """Where a row of the log became an entry."""
+
+    NOTHING = 0
+    """It entered nothing."""
+    ASIDE = 1
+    """In `exact`, or in `repeats`."""
+    BLOCKS = 2
+    """Under its blocks."""
+
+
+class Change(IntEnum):
+    """What an amendment says of an entry."""
+
+    EXPIRED = 0
+    """It left, as did its batch."""
+    FORGOTTEN = 1
+    """It left, and stands in `retired`."""
+    RAISED = 2
+    """It is filed by blocks from now on."""
 
 
 class Counters(NamedTuple):
-    """What is counted up and never down."""
+    """What is counted. All but `near_entries`, the NEAR entries that were not retired yet, only go up."""
 
     next_number: int
     journal_rows: int
-    next_stream: int
+    next_amendment: int
+    near_entries: int
 
 
 def pack_counters(counters: Counters) -> bytes:
@@ -88,7 +157,88 @@ def pack_counters(counters: Counters) -> bytes:
 
 def unpack_counters(value: bytes | None) -> Counters:
     """The reverse of `pack_counters`; all zero where nothing was counted yet."""
-    return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0)
+    return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
+
+
+class Merge(NamedTuple):
+    """How far the entries have moved from the log into chunks; see the top of this module.
+
+    version goes up with every change of the chunks; table and bound mean nothing where nothing is frozen.
+    """
+
+    merged_to: int
+    frozen_to: int
+    frozen_amendments: int
+    version: int
+    table: int
+    bound: bytes
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether there is a frozen run. The bound is empty where there is none."""
+        return bool(self.bound)
+
+
+def pack_merge(merge: Merge) -> bytes:
+    """The value of `merge` in `meta`."""
+    return _MERGE.pack(*merge[:5]) + merge.bound
+
+
+def unpack_merge(value: bytes | None) -> Merge:
+    """The reverse of `pack_merge`; where nothing was merged yet, all zero."""
+    if value is None:
+        return Merge(0, 0, 0, 0, 0, b"")
+    merged_to, frozen_to, frozen_amendments, version, table = _MERGE.unpack_from(value)
+    return Merge(merged_to, frozen_to, frozen_amendments, version, table, value[_MERGE.size :])
+
+
+class Horizon(NamedTuple):
+    """What has expired by age or by the number of entries.
+
+    number      entries below it have
+    cleaned_to  the log was cleaned of what has expired up to this key, and begins again behind the last one
+    sources     SOURCE_HORIZON [s], sources whose entries below a number of their own have expired
+    """
+
+    number: int
+    cleaned_to: bytes
+    sources: npt.NDArray[np.void]
+
+
+def pack_horizon(horizon: Horizon) -> bytes:
+    """The value of `horizon` in `meta`."""
+    return _HORIZON.pack(horizon.number, horizon.cleaned_to) + horizon.sources.tobytes()
+
+
+def unpack_horizon(value: bytes | None) -> Horizon:
+    """The reverse of `pack_horizon`; where nothing has expired yet, all zero."""
+    if value is None:
+        return Horizon(0, LOG_KEY_BEGIN, np.empty(0, SOURCE_HORIZON))
+    number, cleaned_to = _HORIZON.unpack_from(value)
+    return Horizon(number, cleaned_to, np.frombuffer(value, SOURCE_HORIZON, offset=_HORIZON.size).copy())
+
+
+class Times(NamedTuple):
+    """How far the record time of a source has come: a value of `times`.
+
+    watermark_ms  -1: not known yet
+    latest_ms     int64 [n], the latest record times
+    """
+
+    watermark_ms: int
+    latest_ms: npt.NDArray[np.int64]
+
+
+def pack_times(times: Times) -> bytes:
+    """A value of `times`."""
+    return _TIMES.pack(times.watermark_ms) + times.latest_ms.astype("<i8").tobytes()
+
+
+def unpack_times(value: bytes | None) -> Times:
+    """The reverse of `pack_times`; nothing is known where there is no value."""
+    if value is None:
+        return Times(-1, np.empty(0, np.int64))
+    return Times(_TIMES.unpack_from(value)[0], np.frombuffer(value, "<i8", offset=_TIMES.size).astype(np.int64))
 
 
 def pack_text(text: str) -> bytes:
@@ -124,7 +274,7 @@ def unpack_applied(value: bytes) -> tuple[int, bytes]:
 
 
 def pack_numbers(numbers: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Document numbers uint64 [n] as keys of `documents` and values of `exact`: sorting them sorts the numbers."""
+    """Document numbers uint64 [n] as keys and values: sorting them sorts the numbers."""
     return _as_bytes(numbers.astype(">u8"))
 
 
@@ -134,93 +284,26 @@ def unpack_numbers(values: Sequence[bytes]) -> npt.NDArray[np.uint64]:
 
 
 def pack_fingerprints(fingerprints: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Fingerprints uint64 [n, words] as keys of `exact`."""
+    """Fingerprints uint64 [n, words] as keys of `exact` and `repeats`."""
     return _as_bytes(fingerprints.astype("<u8"))
 
 
-def pack_bucket_keys(keys: npt.NDArray[np.uint32]) -> list[bytes]:
-    """Block keys uint32 [n], as `blocks.block_keys` makes them, as keys of `buckets`: 3 bytes each."""
-    return _as_bytes(keys.astype(">u4").view(np.uint8).reshape(-1, 4)[:, 1:])
+class Run(NamedTuple):
+    """A value of `journal`: the rows of source `source` of the batch `batch`, up to the offset `last`."""
+
+    last: int
+    batch: bytes
+    source: int
 
 
-def pack_bucket_values(buckets: Buckets) -> list[bytes]:
-    """The values of `buckets`, one per filed entry, in order."""
-    values = np.empty(len(buckets.keys), _bucket_value(buckets.fingerprints.shape[1]))
-    values["number"] = buckets.numbers
-    values["fingerprint"] = buckets.fingerprints
-    return _as_bytes(values)
+def pack_run(run: Run) -> bytes:
+    """A value of `journal`."""
+    return _RUN.pack(*run)
 
 
-def bucket_value_bytes(words: int) -> int:
-    """Size of a value of `buckets` for fingerprints of `words` 64-bit words."""
-    return _bucket_value(words).itemsize
-
-
-def unpack_buckets(rows: memoryview, words: int) -> Buckets:
-    """Keys and values of `buckets` side by side (3 + bucket_value_bytes each), as columns."""
-    table = np.frombuffer(rows, dtype=[("key", "u1", (3,)), ("value", _bucket_value(words))])
-    key = table["key"].astype(np.uint32)
-    value = table["value"]
-    return Buckets(
-        (key[:, 0] << np.uint32(16)) | (key[:, 1] << np.uint32(8)) | key[:, 2],
-        value["number"].astype(np.uint64),
-        value["fingerprint"].astype(np.uint64),
-    )
-
-
-def pack_band_keys(keys: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Block keys uint64 [n], as `bands.band_keys` makes them, as keys of `buckets`: 5 bytes each."""
-    return _as_bytes(keys.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 3:])
-
-
-def unpack_band_buckets(rows: memoryview) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Keys and values of `buckets` side by side (5 + 8 bytes each), as columns: block keys, document numbers."""
-    table = np.frombuffer(rows, dtype=[("band", "u1"), ("hash", ">u4"), ("number", ">u8")])
-    keys = (table["band"].astype(np.uint64) << np.uint64(32)) | table["hash"].astype(np.uint64)
-    return keys, table["number"].astype(np.uint64)
-
-
-def pack_documents(columns: dict[str, npt.NDArray[np.generic]], ids: Sequence[str]) -> list[bytes]:
-    """The values of `documents`; `columns` as `document_header` names them."""
-    words = columns["fingerprint"].shape[1]
-    headers = np.empty(len(ids), document_header(words))
-    for name, column in columns.items():
-        headers[name] = column
-    return [header + pack_text(id_) for header, id_ in zip(_as_bytes(headers), ids, strict=True)]
-
-
-def unpack_documents(values: Sequence[bytes], words: int) -> tuple[npt.NDArray[np.void], list[str]]:
-    """The reverse of `pack_documents`: a structured array of `document_header`, and the ids."""
-    header = document_header(words)
-    columns = np.frombuffer(b"".join(value[: header.itemsize] for value in values), dtype=header)
-    return columns, [unpack_text(value[header.itemsize :]) for value in values]
-
-
-def unpack_fingerprints(values: Sequence[bytes], words: int) -> npt.NDArray[np.uint64]:
-    """Only the fingerprints of values of `documents`: uint64 [n, words]."""
-    header = document_header(words)
-    start, stop = header.itemsize - 8 * words, header.itemsize
-    rows = np.frombuffer(b"".join([value[start:stop] for value in values]), "<u8")
-    return rows.astype(np.uint64, copy=False).reshape(-1, words)
-
-
-def document_header(words: int) -> np.dtype[np.void]:
-    """What stands before the id in a value of `documents`."""
-    return np.dtype(
-        [
-            ("root", "<u8"),
-            ("offset", "<u8"),
-            ("time_ms", "<i8"),
-            ("stream", "<u4"),
-            ("partition", "<u4"),
-            ("kind", "u1"),
-            ("fingerprint", "<u8", (words,)),
-        ]
-    )
-
-
-def _bucket_value(words: int) -> np.dtype[np.void]:
-    return np.dtype([("number", ">u8"), ("fingerprint", "<u8", (words,))])
+def unpack_run(value: bytes) -> Run:
+    """The reverse of `pack_run`."""
+    return Run(*_RUN.unpack(value))
 
 
 def _as_bytes(rows: npt.NDArray[np.generic]) -> list[bytes]:

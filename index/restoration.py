@@ -6,10 +6,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, documents, journal, schemes, sources
+from index import batch, documents, journal, log, schemes, sources
+from index.decision import Outcome
+from index.distance import Matches
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
-from index.layout import JOURNAL_ROW
+from index.equality import equals_of
+from index.layout import Counters, Filing
+from index.living import Living
+from index.log import Origin
+from index.lookup import nearest_living
+from index.matching import first_of_equals
 from index.parameters import Parameters
+from index.search import Search
 from index.store import Transaction
 
 
@@ -21,15 +29,27 @@ class Restored(NamedTuple):
     without_original: int
 
 
+def require_restorable(
+    entries: Entries, verdicts: npt.NDArray[np.uint8], originals: Sequence[Position | None], parameters: Parameters
+) -> None:
+    """Raise ValueError unless `restore` can take these."""
+    batch.require_sound(entries, parameters.words)
+    if len(verdicts) != len(entries) or len(originals) != len(entries):
+        raise ValueError("verdicts and originals must have one item per row")
+    if not np.isin(verdicts, (Verdict.UNIQUE, Verdict.DUPLICATE)).all():
+        raise ValueError("only UNIQUE and DUPLICATE documents can be restored")
+
+
 def restore(
     transaction: Transaction,
+    search: Search,
     entries: Entries,
     verdicts: npt.NDArray[np.uint8],
     originals: Sequence[Position | None],
     parameters: Parameters,
-    next_number: int,
-) -> tuple[Restored, int]:
-    """The work of `Index.restore` in one transaction; also how many documents entered."""
+    counters: Counters,
+) -> tuple[Restored, Counters]:
+    """The work of `Index.restore` in one transaction; also the counters behind it."""
     places = batch.places_of(transaction, entries)
     known = batch.journaled(transaction, entries, places).known
     decided = verdicts.astype(np.uint8)
@@ -37,13 +57,13 @@ def restore(
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
     duplicates = np.flatnonzero(~known & (decided == Verdict.DUPLICATE))
-    uniques = np.flatnonzero(~known & (decided == Verdict.UNIQUE))
+    uniques = np.flatnonzero(~known & (decided == Verdict.UNIQUE) & bool(len(duplicates)))
     row_of = dict(zip(batch.positions(entries, uniques.tolist()), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
-    wanted = [originals[row] for row in duplicates.tolist()]
-    original_rows[duplicates] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in wanted]
+    asked = [originals[row] for row in duplicates.tolist()]
+    original_rows[duplicates] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in asked]
     numbers_of_originals = np.full(len(entries), NO_NUMBER, np.uint64)
-    numbers_of_originals[duplicates] = _journaled_numbers(transaction, wanted)
+    numbers_of_originals[duplicates] = _known_numbers(transaction, asked, parameters.words)
     lost = np.zeros(len(entries), np.bool_)
     lost[duplicates] = (original_rows[duplicates] < 0) & (numbers_of_originals[duplicates] == NO_NUMBER)
 
@@ -52,21 +72,56 @@ def restore(
     if parameters.insert == "all":
         entering |= new & (decided == Verdict.DUPLICATE)
     numbers = np.full(len(entries), NO_NUMBER, np.uint64)
-    numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
+    first = counters.next_number
+    numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
     roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
-    entered = batch.write_entering(transaction, entries, places, entering, numbers, roots, parameters)
-
-    rows = np.zeros(len(entries), JOURNAL_ROW)
-    rows["offset"], rows["number"] = entries.offsets, roots
-    rows["verdict"], rows["reason"] = decided, entries.reasons
-    rows["distance"] = _distances(transaction, entries, new & (decided == Verdict.DUPLICATE), roots, parameters)
-    batch.write_journal(transaction, places, rows, new)
-    return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), entered
+    duplicate = new & (decided == Verdict.DUPLICATE)
+    distances = _distances(transaction, entries, duplicate, original_rows, roots, parameters)
+    those = entries if new.all() else batch.take(entries, np.flatnonzero(new))
+    outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
+    counters = enter(transaction, search, those, places, outcome, parameters, counters)
+    return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), counters
 
 
-def _journaled_numbers(transaction: Transaction, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
-    """The number that the journal holds for each position, uint64 [n]; NO_NUMBER where it holds none."""
+def enter(
+    transaction: Transaction,
+    search: Search,
+    entries: Entries,
+    places: batch.Places,
+    outcome: Outcome,
+    parameters: Parameters,
+    counters: Counters,
+    *,
+    origins: Sequence[Origin] | None = None,
+    leaving: npt.NDArray[np.bool_] | None = None,
+) -> Counters:
+    """Log and file rows whose verdicts are known, all of them new; the counters behind it.
+
+    origins  the originals of the DUPLICATE rows, in order; None: they are in the log, or rows of this batch
+    leaving  bool [n], rows that are about to be forgotten: they do not enter the blocks; None: there are none
+    """
+    living = Living(transaction, parameters.words)
+    if origins is None:
+        origins = list(batch.origins_of(transaction, entries, places, outcome, counters.next_number).values())
+    staying = outcome.entering if leaving is None else outcome.entering & ~leaving
+    filings = np.where(outcome.entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
+    near = np.flatnonzero(staying & (entries.kinds == Kind.NEAR))
+    fingerprints = entries.fingerprints[near]
+    equal = nearest_living(transaction, search, living, equals_of(fingerprints, parameters), parameters.words)
+    first = first_of_equals(fingerprints) == np.arange(len(near))
+    # An equal of an entry does not enter the blocks again.
+    first[equal.best.rows] = False
+    filings[near[first]] = Filing.BLOCKS
+    stale = Matches(near[equal.stale.rows], equal.stale.distances, equal.stale.numbers)
+    counters = batch.retire_stale(transaction, search, living, entries, stale, filings, counters)
+    return batch.write(transaction, search, entries, places, outcome, filings, origins, counters, journal_too=True)
+
+
+def _known_numbers(
+    transaction: Transaction, positions: Sequence[Position | None], words: int
+) -> npt.NDArray[np.uint64]:
+    """The number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is not known."""
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
     by_source: dict[Source, list[int]] = {}
     for place, position in enumerate(positions):
@@ -78,22 +133,27 @@ def _journaled_numbers(transaction: Transaction, positions: Sequence[Position | 
             continue
         wanted = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
         offsets, inverse = np.unique(wanted, return_inverse=True)
-        found = journal.find(transaction, stream, source.partition, offsets)
+        found = journal.find(transaction, stream, source.partition, offsets, words)
         numbers[places] = np.where(found.known, found.rows["number"], NO_NUMBER)[inverse]
-    return numbers
+    there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
+    return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
 
 
 def _distances(
     transaction: Transaction,
     entries: Entries,
     duplicates: npt.NDArray[np.bool_],
+    original_rows: npt.NDArray[np.int64],
     roots: npt.NDArray[np.uint64],
     parameters: Parameters,
 ) -> npt.NDArray[np.int16]:
     """The distances to journal, int16 [n]: with insert = unique the match is the original, so its distance is known."""
     distances = np.full(len(entries), NO_DISTANCE, np.int16)
     if parameters.insert == "unique" and duplicates.any():
-        found = documents.read(transaction, roots[duplicates], parameters.words)
-        matched = np.array([found[number].fingerprint for number in roots[duplicates].tolist()], np.uint64)
-        distances[duplicates] = schemes.distances(entries.fingerprints[duplicates], matched, parameters)
+        # The originals that stand in this batch are not in the log yet.
+        originals = entries.fingerprints[original_rows]
+        stored = np.flatnonzero(duplicates & (original_rows < 0))
+        numbers, inverse = np.unique(roots[stored], return_inverse=True)
+        originals[stored] = log.fingerprints(transaction, numbers, parameters.words)[0][inverse]
+        distances[duplicates] = schemes.distances(entries.fingerprints[duplicates], originals[duplicates], parameters)
     return distances

@@ -1,97 +1,97 @@
 """What depends on how fingerprints are compared: SimHash by bits within a distance, MinHash by similarity over bands.
 
-A scheme files entries under block keys, finds candidates by them, and says how far apart two fingerprints are. All else
-- journal, verdicts, policies, documents - does not know which scheme it serves.
+A scheme says under which keys entries are filed, what they are in the tables of the chunks, and how far apart two
+fingerprints are. How they are looked up is said in `matching` for SimHash and in `signatures` for MinHash.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from index import documents, signatures
-from index.bands import band_keys, signature_distances
-from index.blocks import buckets_of
-from index.distance import Matches, hamming
-from index.layout import pack_band_keys, pack_bucket_keys, pack_bucket_values, pack_numbers
-from index.matching import Probes, pairs_within, probes_of
+from index.bands import Banding, band_keys, signature_distances
+from index.blocks import BLOCK_BITS
+from index.distance import hamming
+from index.packing import chunk_entry_bytes
 from index.parameters import Parameters
-from index.signatures import Banded
-from index.store import Transaction
 
-
-class Search(Protocol):
-    """The look-up of n fingerprints: all of it that needs no store is computed when it is made."""
-
-    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the n fingerprints, as `matching.pairs_within` gives them, and the comparisons, int64 [n]."""
-
-    def entries(self, transaction: Transaction, limit: int) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Per fingerprint its `limit` nearest NEAR entries, nearest and earliest first, and the comparisons, int64 [n]."""
+_BLOCKS_IN_PAGE = 16
+_BANDS_IN_PAGE = 4
+_NUMBER_COLUMNS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _SimHashSearch:
-    probes: Probes
-    distance_max: int
+class Shape:
+    """How entries are filed.
 
-    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        return pairs_within(self.probes, self.distance_max, nearest_only=nearest_only)
-
-    def entries(self, transaction: Transaction, limit: int) -> tuple[Matches, npt.NDArray[np.int64]]:
-        return documents.nearest_entries(transaction, self.probes, self.distance_max, limit)
-
-
-@dataclass(frozen=True, slots=True)
-class _MinHashSearch:
-    wanted: Banded
-    parameters: Parameters
-    distance_max: int
-
-    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        assert self.parameters.banding is not None
-        return signatures.similar_pairs(
-            self.wanted, self.parameters.banding, self.distance_max, nearest_only=nearest_only
-        )
-
-    def entries(self, transaction: Transaction, limit: int) -> tuple[Matches, npt.NDArray[np.int64]]:
-        assert self.parameters.banding is not None
-        return signatures.similar_entries(transaction, self.wanted, self.parameters.banding, self.distance_max, limit)
-
-
-def search_for(fingerprints: npt.NDArray[np.uint64], parameters: Parameters, distance_max: int) -> Search:
-    """How entries within `distance_max` of fingerprints uint64 [n, words] are found in an index of these parameters."""
-    if parameters.banding is None:
-        return _SimHashSearch(probes_of(fingerprints, distance_max), distance_max)
-    return _MinHashSearch(signatures.banded(fingerprints, parameters.banding), parameters, distance_max)
-
-
-def filing(
-    fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], parameters: Parameters
-) -> tuple[list[bytes], list[bytes]]:
-    """The keys and values of the table `buckets` under which NEAR documents stand, in no promised order.
-
-    uint64 [n, words], uint64 [n] -> n * parameters.blocks pairs.
+    words          64-bit words of a fingerprint
+    tables         in so many tables every entry stands once
+    columns        uint16 values of an entry in a chunk
+    numbered       beside the entries of table 0 stand their numbers
+    page_entries   entries in a page of the overlay: few where many tables share few entries
+    banding        of MinHash; None: SimHash
     """
-    if parameters.banding is None:
-        places = buckets_of(fingerprints, numbers)
-        return pack_bucket_keys(places.keys), pack_bucket_values(places)
-    keys = band_keys(fingerprints, parameters.banding)
-    return pack_band_keys(keys.reshape(-1)), pack_numbers(np.repeat(numbers, parameters.blocks))
+
+    words: int
+    tables: int
+    columns: int
+    numbered: bool
+    page_entries: int
+    banding: Banding | None
+
+    @classmethod
+    def of(cls, parameters: Parameters) -> Self:
+        """The shape of an index with these parameters."""
+        words, tables, banding = parameters.words, parameters.blocks, parameters.banding
+        if banding is None:
+            return cls(words, tables, tables, True, _BLOCKS_IN_PAGE, None)
+        return cls(words, tables, 2 + _NUMBER_COLUMNS, False, _BANDS_IN_PAGE, banding)
+
+    @property
+    def bound_bytes(self) -> int:
+        """Bytes of a bound of the chunks."""
+        return 2 * self.columns
+
+    @property
+    def overlay_bytes(self) -> int:
+        """About what an entry takes in memory: fingerprint, number, and its share of a page in every table."""
+        return 8 * self.words + 8 + self.tables * (10 if self.banding is None else 16)
+
+    def chunk_entries(self, chunk_bytes: int) -> int:
+        """How many entries a chunk of this size holds, at least 1."""
+        return max(1, chunk_bytes // chunk_entry_bytes(self.columns, numbered=self.numbered))
+
+    def page_keys(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+        """Under what fingerprints are filed in the tables: uint64 [n, words] -> uint32 [n, tables].
+
+        The first two columns of their entries: two blocks, or the hash of a band.
+        """
+        if self.banding is not None:
+            return band_keys(fingerprints, self.banding).astype(np.uint32)
+        values = _blocks(fingerprints).astype(np.uint32)
+        return values << np.uint32(BLOCK_BITS) | np.roll(values, -1, axis=1)
+
+    def entry_columns(
+        self,
+        table: int,
+        page_keys: npt.NDArray[np.uint32],
+        fingerprints: npt.NDArray[np.uint64],
+        numbers: npt.NDArray[np.uint64],
+    ) -> npt.NDArray[np.uint16]:
+        """Entries as they stand in the chunks of a table, uint16 [n, columns].
+
+        page_keys uint32 [n] of that table, fingerprints uint64 [n, words], numbers uint64 [n]
+        """
+        if self.banding is None:
+            return np.roll(_blocks(fingerprints), -table, axis=1)
+        of_numbers = numbers.astype(">u8").view(">u2").reshape(-1, 4)[:, -_NUMBER_COLUMNS:]
+        return np.hstack([page_keys.astype(">u4").view(">u2").reshape(-1, 2), of_numbers]).astype(np.uint16)
 
 
-def file(
-    transaction: Transaction,
-    fingerprints: npt.NDArray[np.uint64],
-    numbers: npt.NDArray[np.uint64],
-    parameters: Parameters,
-) -> None:
-    """Make NEAR documents findable: uint64 [n, words], uint64 [n] ascending, above all filed before."""
-    if parameters.banding is None:
-        documents.file(transaction, fingerprints, numbers)
-    else:
-        signatures.file(transaction, fingerprints, numbers, parameters.banding)
+def _blocks(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
+    """uint64 [n, words] -> uint16 [n, words * 4], block 0 the top 16 bits of the first word."""
+    return fingerprints.astype(">u8").view(">u2").astype(np.uint16)
 
 
 def distances(

@@ -4,16 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from index.entry import Applied, Source
 from index.layout import (
-    COUNTERS_KEY,
     NUMBER_KEY,
     SOURCE_KEY,
     Table,
     pack_applied,
-    pack_counters,
     pack_stream,
     pack_text,
     unpack_applied,
-    unpack_counters,
     unpack_stream,
 )
 from index.store import Transaction
@@ -37,9 +34,8 @@ def number_of(transaction: Transaction, stream: str) -> int:
     key = pack_text(stream)
     if not 0 < len(key) <= STREAM_BYTES_MAX:
         raise ValueError(f"a stream's id must have 1 to {STREAM_BYTES_MAX} bytes: {stream[:80]!r}")
-    counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
-    number = counters.next_stream
-    transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters._replace(next_stream=number + 1)))
+    last = transaction.floor(Table.STREAMS, NUMBER_KEY.pack(2**32 - 1))
+    number = 0 if last is None else int(NUMBER_KEY.unpack(last[0])[0]) + 1
     transaction.put(Table.STREAM_NUMBERS, key, NUMBER_KEY.pack(number))
     transaction.put(Table.STREAMS, NUMBER_KEY.pack(number), pack_stream(stream, ""))
     return number
@@ -61,7 +57,7 @@ def set_name(transaction: Transaction, stream: str, name: str) -> None:
 
 def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
     """(stream, name) of all streams, in the order in which they became known."""
-    return [unpack_stream(value) for _, value in transaction.walk(Table.STREAMS)]
+    return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
 
 
 def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
@@ -78,7 +74,7 @@ def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping
 
 def applied(transaction: Transaction) -> dict[Source, Applied]:
     """The applied offset and its mark, of every source that has one."""
-    rows = [(SOURCE_KEY.unpack(key), unpack_applied(value)) for key, value in transaction.walk(Table.APPLIED)]
+    rows = [(SOURCE_KEY.unpack(key), unpack_applied(bytes(value))) for key, value in transaction.walk(Table.APPLIED)]
     streams = streams_of(transaction, (number for (number, _), _ in rows))
     return {Source(streams[number], partition): Applied(*row) for (number, partition), row in rows}
 

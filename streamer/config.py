@@ -212,6 +212,10 @@ class Index(Section):
     )
     insert: Literal["unique", "all"] = Field("unique", description="Which documents later ones are compared with.")
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
+    entries_max: int | None = Field(None, ge=1, description="Only the newest so many documents count.")
+    age_max_hours: float | None = Field(
+        None, ge=0.001, description="Documents count until the record time of their partition is this much further on."
+    )
 
 
 class Recovery(Section):

@@ -138,7 +138,7 @@ def verify(settings: config.Settings, as_json: bool) -> None:
 
     with (
         index_tools.open_for_reading(settings) as index,
-        index_tables.progress_bar("verifying documents", _entries(index)) as progress,
+        index_tables.progress_bar("verifying documents", 2 * _entries(index)) as progress,
     ):
         findings = index_tools.check(index, settings.index.directory, progress)
     found = index_tools.verdict(findings)
@@ -282,7 +282,7 @@ def _imported(settings: config.Settings, file: Path, *, by_settings: bool = Fals
         Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max) as index,
         index_tables.progress_bar("importing", total) as progress,
     ):
-        return index_export.take_in(index, found, streams, str(file), progress)
+        return index_export.take_in(index, found, streams, total, str(file), progress)
 
 
 @index_group.command("rebuild")

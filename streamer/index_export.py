@@ -1,12 +1,18 @@
 """An index as JSON Lines, and back.
 
-    first line  {"neardup_index_export": 1, "parameters": .., "streams": [[stream, name], ..], "journal_rows": ..}
+    first line  {"neardup_index_export": 2, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
     then        one line a position, in the order of deciding: {"stream": place in `streams`, "partition": .., "offset": ..,
                 "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
-                are any; a document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal)
+                are any; a duplicate has "origin", what its original was: [id, place in `streams`, partition, offset]; a
+                document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal), and
+                "forgotten" where it is no longer searched
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
-A file whose name ends in .zst is compressed. The last line proves that the file is whole.
+A file whose name ends in .zst is compressed. The last line, and as many before it as the first one promises, prove that
+the file is whole. Numbers ascend; they have gaps where documents have expired, and then a duplicate may have an origin
+without an original.
+
+Version 1 had no "origin", so that a duplicate could be told only together with its original.
 """
 
 import io
@@ -22,19 +28,21 @@ from typing import IO, Any
 import orjson
 import zstandard
 
-from index import contents, sources
+from index import sources
 from index.admission import Index
 from index.bands import Banding
 from index.documents import Document
 from index.entry import Applied, Kind, Position, Source, Verdict
+from index.loading import Loading
 from index.parameters import Parameters
 from index.store import Transaction
-from index.transfer import Record, Taking, portions, records
+from index.taking import Taking
+from index.transfer import Original, Record, count, portions, records
 from streamer.errors import InputUnreadable
 from streamer.fingerprint import from_hexadecimal
 from streamer.line_reader import STANDARD_INPUT
 
-EXPORT_VERSION = 1
+EXPORT_VERSION = 2
 ROWS_A_TRANSACTION = 4_096
 
 _VERDICTS = {verdict.label: verdict for verdict in Verdict}
@@ -51,13 +59,13 @@ def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
         names = dict(sources.named_streams(transaction))
         places = {stream: place for place, stream in enumerate(names)}
         out.write(_dumped(_header(transaction, index.parameters, names)))
-        count = 0
-        for count, record in enumerate(records(transaction, index.parameters), start=1):
+        written = 0
+        for written, record in enumerate(records(transaction, index.parameters), start=1):
             out.write(_dumped(_as_json(record, places)))
-            if count % ROWS_A_TRANSACTION == 0:
-                progress(count)
+            if written % ROWS_A_TRANSACTION == 0:
+                progress(written)
         out.write(_dumped({"applied": _applied_as_json(sources.applied(transaction), places)}))
-        return count
+        return written
 
     with _written(file) as out:
         return index.inspect(lambda transaction: operation(transaction, out))
@@ -69,9 +77,12 @@ def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tup
         header = _loaded(next(found, b""))
         version = header["neardup_index_export"]
         if version != EXPORT_VERSION:
-            raise InputUnreadable(f"{name}: an export of version {version}; this program knows {EXPORT_VERSION}.")
+            raise InputUnreadable(
+                f"{name}: an export of version {version}; this program knows version {EXPORT_VERSION} alone. Import it "
+                "with the program that wrote it, or rebuild the index from files or topics."
+            )
         streams = [(stream, stream_name) for stream, stream_name in header["streams"]]
-        return _parameters(header["parameters"]), streams, header["journal_rows"]
+        return _parameters(header["parameters"]), streams, header["positions"]
     except (ValueError, KeyError, TypeError) as problem:
         raise InputUnreadable(f"{name}: is no export of an index: its first line is not that of one.") from problem
 
@@ -92,14 +103,20 @@ def _parameters(fields: dict[str, Any]) -> Parameters:
 
 
 def take_in(
-    index: Index, found: Iterator[bytes], streams: Sequence[tuple[str, str]], name: str, progress: Callable[[int], None]
+    index: Index,
+    found: Iterator[bytes],
+    streams: Sequence[tuple[str, str]],
+    positions: int,
+    name: str,
+    progress: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Enter the lines behind the header; positions that the index knows are left alone.
+    """Enter the lines behind the header, which `read_header` told; positions that the index knows are left alone.
 
     Returns how many were entered and how many were known. Every few thousand are one transaction; after each the index
     is as an older one was. Raises InputUnreadable for a file that is damaged or not whole, IndexProblem.
     """
-    taking = Taking(index)
+    loading = Loading(index)
+    taking = Taking(loading)
     taking.begin(streams)
     reading = _Reading(found, streams, index.parameters.bits, name)
     entered = known = 0
@@ -112,7 +129,12 @@ def take_in(
         progress(entered + known)
     if reading.applied is None:
         raise InputUnreadable(f"{name}: ends too early, behind line {reading.line}. What was read is in the index.")
+    if entered + known != positions:
+        raise InputUnreadable(
+            f"{name}: has {entered + known} positions of {positions}: lines are missing. What was read is in the index."
+        )
     taking.finish(reading.applied)
+    loading.finish()
     return entered, known
 
 
@@ -146,12 +168,15 @@ class _Reading:
 
     def _record(self, fields: dict[str, Any]) -> Record:
         source, original = Source(self._streams[fields["stream"]], fields["partition"]), fields.get("original")
-        document = None
+        document = origin = None
+        if "origin" in fields:
+            id_, stream, partition, offset = fields["origin"]
+            origin = Original(id_, Position(Source(self._streams[stream], partition), offset))
         if "number" in fields:
             words = from_hexadecimal(fields["fingerprint"], self._bits)[0].tolist()
             document = Document(
                 fields["number"],
-                fields["original"],
+                fields.get("original", fields["number"]),
                 fields["id"],
                 Position(source, fields["offset"]),
                 fields["time_ms"],
@@ -165,6 +190,7 @@ class _Reading:
             fields["reason"],
             fields.get("distance"),
             original,
+            origin,
             document,
             fields.get("forgotten", False),
             fields.get("settled", True),
@@ -176,7 +202,7 @@ def _header(transaction: Transaction, parameters: Parameters, names: Mapping[str
         "neardup_index_export": EXPORT_VERSION,
         "parameters": _parameters_as_json(parameters),
         "streams": list(names.items()),
-        "journal_rows": contents.counters(transaction).journal_rows,
+        "positions": count(transaction, parameters.words),
     }
 
 
@@ -191,6 +217,9 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
     }
     optional = {"distance": record.distance, "original": record.original}
     fields |= {name: value for name, value in optional.items() if value is not None}
+    if record.origin is not None:
+        source, offset = record.origin.position
+        fields["origin"] = [record.origin.id, places[source.stream], source.partition, offset]
     if document is not None:
         fields |= {
             "number": document.number,

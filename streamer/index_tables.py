@@ -32,7 +32,7 @@ def progress_bar(title: str, total: int | None) -> Iterator[Callable[[int], None
 
 def statistics_table(found: Mapping[str, Any]) -> RenderableType:
     """`index_tools.statistics` for people."""
-    fullness: list[RenderableType] = [_buckets(found["buckets"]), Text()] if found["buckets"] else []
+    fullness: list[RenderableType] = [_buckets(found["buckets"]), Text()] if found["buckets"]["looked_at"] else []
     return Group(_sizes(found), Text(), _parts(found), Text(), *fullness, _sources(found))
 
 
@@ -55,6 +55,15 @@ def _sizes(found: Mapping[str, Any]) -> Table:
     )
     rows.add_row("entries", f"{found['entries']:,}", near)
     rows.add_row("exact entries", f"{found['exact_entries']:,}", "short texts, matched by equality")
+    merging = found["merging"]
+    rows.add_row("in memory", f"{merging['overlay_entries']:,}", "the newest entries, in no chunk yet")
+    if merging["frozen_entries"] or merging["progress"] < 1:
+        rows.add_row("on their way", f"{merging['frozen_entries']:,}", f"{merging['progress']:.0%} of it is in chunks")
+    if merging["removals"]:
+        rows.add_row("leaving", f"{merging['removals']:,}", "no longer matched, still in chunks")
+    rows.add_row("chunks", f"{merging['chunks']:,}", "")
+    if found["expired_below"]:
+        rows.add_row("expired", f"{found['expired_below']:,}", "documents with lower numbers, no longer matched")
     rows.add_row("forgotten", f"{found['forgotten']:,}", "no longer matched")
     rows.add_row("journal rows", f"{found['journal_rows']:,}", "positions decided")
     share = 100 * found["used_bytes"] / found["map_bytes_max"]
@@ -73,7 +82,8 @@ def _parts(found: Mapping[str, Any]) -> Table:
 
 
 def _buckets(found: Mapping[str, Any]) -> Table:
-    rows = _plain("entries in a bucket", "buckets", "", right=("entries in a bucket", "buckets"))
+    looked_at = f"of {found['looked_at']:,} buckets"
+    rows = _plain("entries in a bucket", looked_at, "", right=("entries in a bucket", looked_at))
     most = max(level["buckets"] for level in found["histogram"])
     for level in found["histogram"]:
         span = str(level["from"]) if level["from"] == level["to"] else f"{level['from']:,} to {level['to']:,}"
@@ -85,12 +95,11 @@ def _buckets(found: Mapping[str, Any]) -> Table:
 
 
 def _sources(found: Mapping[str, Any]) -> Table:
-    with_committed = any("committed" in source for source in found["sources"])
-    headings = ["input", "partition", "applied", *(["committed"] if with_committed else []), "stream"]
-    rows = _plain(*headings, right=("partition", "applied", "committed"))
+    further = [name for name in ("committed", "time") if any(name in source for source in found["sources"])]
+    rows = _plain("input", "partition", "applied", *further, "stream", right=("partition", "applied", "committed"))
     for source in found["sources"]:
-        offsets = [source["applied"], *([source["committed"]] if with_committed else [])]
-        shown = ["-" if offset is None else f"{offset:,}" for offset in offsets]
+        told = [source.get(name) for name in ("applied", *further)]
+        shown = ["-" if each is None else each if isinstance(each, str) else f"{each:,}" for each in told]
         rows.add_row(source["name"] or "-", str(source["partition"]), *shown, source["stream"])
     return rows
 

@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index import contents, documents
+from index import contents, documents, fullness
 from index.admission import Index, Match
 from index.bands import similarity_of
-from index.blocks import bucket_count
 from index.copies import structure_problems
 from index.documents import Document
 from index.entry import NO_NUMBER, Kind, Position, Source
+from index.finding import Finding
+from index.fullness import Fullness
+from index.layout import Table
+from index.living import Living
 from index.parameters import Parameters, require_equal
 from index.store import Transaction
-from index.verification import Finding, verify
+from index.verification import verify
 from streamer.config import Settings
 from streamer.delivered_lines import NO_TIMESTAMP_MS
 from streamer.fingerprint import from_hexadecimal, hexadecimal
@@ -56,59 +59,61 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
     committed  what the group has committed of each source; None where nobody was asked
     """
     found = index.statistics()
-    names, applied = index.stream_names(), index.applied()
+    standing, buckets = index.inspect(lambda transaction: fullness.look(transaction, index.parameters, found.entries))
     entries = found.entries + found.exact_entries
     return {
         "directory": str(settings.index.directory),
         "parameters": parameters_as_json(index.parameters),
         "entries": found.entries,
         "exact_entries": found.exact_entries,
+        "expired_below": found.expired_below,
         "forgotten": found.forgotten,
         "journal_rows": found.journal_rows,
         "used_bytes": found.used_bytes,
         "map_bytes_max": settings.index.map_bytes_max,
         "table_bytes": dict(found.table_bytes),
         "bytes_per_entry": {name: size / entries for name, size in found.table_bytes.items() if entries},
-        "buckets": _fullness(index),
-        "sources": [
-            {
-                "name": names.get(source.stream, ""),
-                "stream": source.stream,
-                "partition": source.partition,
-                "applied": applied[source].offset if source in applied else None,
-                **({} if committed is None else {"committed": committed.get(source)}),
-            }
-            for source in sorted({*applied, *(committed or {})})
-        ],
+        "merging": standing._asdict(),
+        "buckets": _histogram(buckets),
+        "sources": _sources(index, committed),
         "readers": [
             {"process": process, "transaction": state} for process, state in index.readers() if process != os.getpid()
         ],
     }
 
 
-def _fullness(index: Index) -> dict[str, Any] | None:
-    """How many buckets hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two.
+def _sources(index: Index, committed: Mapping[Source, int] | None) -> list[dict[str, Any]]:
+    names, applied = index.stream_names(), index.applied()
+    streams = {number: stream for number, (stream, _) in index.inspect(contents.numbered_streams).items()}
+    ages = {
+        Source(streams[stream], partition): age for (stream, partition), age in index.inspect(contents.ages).items()
+    }
+    return [
+        {
+            "name": names.get(source.stream, ""),
+            "stream": source.stream,
+            "partition": source.partition,
+            "applied": applied[source].offset if source in applied else None,
+            **({} if committed is None else {"committed": committed.get(source)}),
+            **(
+                {"time": time_text(ages[source].watermark_ms), "expired_below": ages[source].expired_below}
+                if source in ages
+                else {}
+            ),
+        }
+        for source in sorted({*applied, *(committed or {})})
+    ]
 
-    None for MinHash, whose band keys are too many to be counted through.
-    """
-    if index.parameters.banding is not None:
-        return None
-    words = index.parameters.words
 
-    def operation(transaction: Transaction) -> npt.NDArray[np.int64]:
-        sizes = np.zeros(bucket_count(words), np.int64)
-        for buckets in contents.filed(transaction, words):
-            keys, counts = np.unique(buckets.keys, return_counts=True)
-            sizes[keys] = counts
-        return sizes
-
-    sizes = index.inspect(operation)
-    levels = np.where(sizes > 0, np.frexp(sizes)[1], 0)
+def _histogram(found: Fullness) -> dict[str, Any]:
+    """How many of the buckets looked at hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
+    levels = np.where(found.sizes > 0, np.frexp(found.sizes)[1], 0)
     counts = np.bincount(levels)
     return {
-        "count": len(sizes),
-        "mean": float(sizes.mean()),
-        "largest": int(sizes.max()),
+        "count": found.buckets,
+        "looked_at": len(found.sizes),
+        "mean": float(found.sizes.mean()) if len(found.sizes) else 0.0,
+        "largest": found.largest,
         "histogram": [
             {"from": (1 << level) >> 1, "to": max(0, (1 << level) - 1), "buckets": int(count)}
             for level, count in enumerate(counts)
@@ -162,7 +167,13 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
         return index.query(sought.fingerprint, distance_max, limit)[0]
     if sought.kind is not Kind.EXACT:
         return []
-    numbers = index.inspect(lambda transaction: documents.exact_numbers(transaction, sought.fingerprint))
+    words = index.parameters.words
+
+    def earliest(transaction: Transaction) -> npt.NDArray[np.uint64]:
+        living = Living(transaction, words)
+        return documents.earliest_equals(transaction, living, Table.EXACT, sought.fingerprint)
+
+    numbers = index.inspect(earliest)
     found = index.documents([int(number) for number in numbers if number != NO_NUMBER])
     return [Match(document, 0) for document in found if document is not None]
 

@@ -12,6 +12,8 @@ from index.errors import (
     IndexProblem,
     ParametersDiffer,
 )
+from index.retention import Retention
+from streamer import config
 from streamer.config import Recovery, Settings
 from streamer.document import Decoder
 from streamer.errors import StreamerError
@@ -27,7 +29,14 @@ def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
         settings.index.directory,
         parameters_for(settings, fingerprinter.stamp()),
         map_bytes_max=settings.index.map_bytes_max,
+        retention=retention_of(settings.index),
     )
+
+
+def retention_of(settings: config.Index) -> Retention:
+    """What is kept, as the settings say it."""
+    hours = settings.age_max_hours
+    return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
 
 
 def build_service(

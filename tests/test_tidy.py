@@ -19,6 +19,7 @@ ONLY_IMPORTERS = {
     "rjieba": {"streamer.features"},
     "prometheus_client": {"streamer.metrics"},
     "opencc": {"streamer.normalisation"},
+    "numba": {"index.machine_code"},
     "selectolax": {"streamer.normalisation"},
     "trafilatura": {"streamer.main_text"},
 }

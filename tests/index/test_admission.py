@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index import batch, documents
+from index import batch
 from index.admission import Index
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Kind, Position, Source, Verdict
 from index.errors import AlreadyOpen, IndexMissing, IndexProblem
@@ -159,15 +159,6 @@ def test_a_batch_of_several_pieces_is_decided_as_one(tmp_path: Path, monkeypatch
         oracle = BruteForceIndex(5, insert)
         with opened(tmp_path / insert, Parameters(64, 5, insert)) as index:
             assert admitted(index, rows) == oracle.admit(entries_of(rows), ends_of(rows))
-
-
-def test_buckets_read_a_few_at_a_time_give_the_same_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "CANDIDATES_MAX", 3)
-    rows = rows_of(12, 120, 64)
-    oracle = BruteForceIndex(7, "unique")
-    with opened(tmp_path, Parameters(64, 7)) as index:
-        for part in (rows[:60], rows[60:]):
-            assert admitted(index, part) == oracle.admit(entries_of(part), ends_of(part))
 
 
 def test_a_stream_id_that_cannot_be_a_key_is_refused(tmp_path: Path) -> None:

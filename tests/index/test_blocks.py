@@ -4,7 +4,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from index.blocks import block_keys, bucket_count, buckets_of, flips, probe_keys, probe_radii
+from index.blocks import block_keys, flips, next_bits, probe_keys, probe_radii
 from tests.support.entries import fingerprints_of
 
 WIDTHS = (64, 128)
@@ -104,21 +104,75 @@ def test_flips_are_all_masks_of_few_bits_each_once() -> None:
     assert sorted(flips(2).tolist()) == sorted(expected)
 
 
-def test_buckets_hold_every_entry_under_every_block_in_order_of_number() -> None:
-    fingerprints = fingerprints_of([5, 7, 5 << 48], 64)
-    buckets = buckets_of(fingerprints, np.array([10, 11, 12], np.uint64))
-    assert np.all(np.diff(buckets.keys.astype(np.int64)) >= 0)
-    held = list(zip(buckets.keys.tolist(), buckets.numbers.tolist(), buckets.fingerprints[:, 0].tolist(), strict=True))
-    assert held == sorted(held)
-    assert set(held) == {
-        (key, number, int(fingerprint[0]))
-        for keys, number, fingerprint in zip(block_keys(fingerprints).tolist(), (10, 11, 12), fingerprints, strict=True)
-        for key in keys
-    }
-    assert len(held) == 12
+def probes(block_count: int, distance_max: int, width: int) -> list[tuple[int, int, int]]:
+    """(block, flipped bits, bits in which the next block may differ) of every probe."""
+    radii = probe_radii(block_count, distance_max)
+    masks = [(block, mask) for block, radius in enumerate(radii) for mask in flips(radius, width).tolist()]
+    allowed = next_bits(block_count, distance_max, width).tolist()
+    return [(block, mask, bits) for (block, mask), bits in zip(masks, allowed, strict=True)]
 
 
-@pytest.mark.parametrize("words", [1, 2])
-def test_there_are_as_many_buckets_as_different_keys(words: int) -> None:
-    ones = np.full((1, words), 2**64 - 1, np.uint64)
-    assert bucket_count(words) == int(block_keys(ones).max()) + 1
+@pytest.mark.parametrize(("block_count", "width"), [(1, 5), (2, 4), (3, 3), (4, 2), (5, 2), (8, 1)])
+def test_the_ring_leaves_an_entry_to_be_found_over_every_possible_difference(block_count: int, width: int) -> None:
+    for distance_max in range(8):
+        asked = probes(block_count, distance_max, width)
+        for difference in range(1 << block_count * width):
+            if difference.bit_count() <= distance_max:
+                parts = [(difference >> block * width) & ((1 << width) - 1) for block in range(block_count)]
+                following = [part.bit_count() for part in parts[1:] + parts[:1]]
+                assert any(parts[block] == mask and following[block] <= bits for block, mask, bits in asked)
+
+
+@pytest.mark.parametrize(("block_count", "distance_max"), [(4, 3), (4, 4), (4, 5), (4, 7), (8, 3), (8, 4), (8, 7)])
+def test_the_next_block_could_not_be_held_nearer(block_count: int, distance_max: int) -> None:
+    """Wherever the bound of any block is lowered by one, something within the distance is lost."""
+    width = 4
+    counts = [counts for counts in product(range(4), repeat=block_count) if sum(counts) <= distance_max]
+    radii = probe_radii(block_count, distance_max)
+    bounds = [radius + following + 1 for radius, following in zip(radii, (*radii[1:], radii[0]), strict=True)]
+    least = {(block, flipped.bit_count()): bits for block, flipped, bits in probes(block_count, distance_max, width)}
+    assert all(bits == bounds[block] - flipped for (block, flipped), bits in least.items())
+    for block in range(block_count):
+        if radii[block] < 0:
+            continue
+        tighter = [bound - (place == block) for place, bound in enumerate(bounds)]
+        assert any(
+            all(
+                bits[place] > radii[place] or bits[place] + bits[(place + 1) % block_count] > tighter[place]
+                for place in range(block_count)
+            )
+            for bits in counts
+        )
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("distance_max", DISTANCES)
+def test_everything_within_the_distance_passes_the_filter(bits: int, distance_max: int) -> None:
+    blocks = bits // 16
+    base = 0x0123456789ABCDEF_F0E1D2C3B4A59687 & ((1 << bits) - 1)
+    keys = probe_keys(fingerprints_of([base], bits), distance_max)[0]
+    allowed = next_bits(blocks, distance_max)
+    assert allowed.shape == keys.shape
+    own = block_keys(fingerprints_of([base], bits))[0] & 0xFFFF
+    following = (np.arange(blocks) + 1) % blocks
+    for distance in range(distance_max + 1):
+        for difference in differences(bits, distance):
+            filed = block_keys(fingerprints_of([base ^ difference], bits))[0]
+            off = np.bitwise_count((filed & 0xFFFF)[following] ^ own[following])
+            tables = keys >> 16
+            assert ((filed[tables] == keys) & (off[tables] <= allowed)).any(), hex(difference)
+
+
+@pytest.mark.parametrize(
+    ("bits", "distance_max", "expected"),
+    [
+        (64, 0, [0]),
+        (64, 3, [1] * 4),
+        # The last block is followed by the first, which may itself be one bit off.
+        (64, 4, [2, *[1] * 16, 1, 1, 2]),
+        (128, 3, [1, 1, 1, 0]),
+        (128, 7, [1] * 8),
+    ],
+)
+def test_the_bounds_of_the_distances_in_use(bits: int, distance_max: int, expected: list[int]) -> None:
+    assert next_bits(bits // 16, distance_max).tolist() == expected

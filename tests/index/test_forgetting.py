@@ -11,7 +11,7 @@ from index.parameters import Parameters
 from index.store import Transaction
 from tests.support.answers import answers_of
 from tests.support.entries import Row, ends_of, entries_of
-from tests.support.index_process import DOCUMENTS
+from tests.support.index_process import DOCUMENTS, rows_of
 from tests.support.index_process import PARAMETERS as PROCESS_PARAMETERS
 from tests.support.indexes import MAP_BYTES_MAX, everything, filled, looked_at, mixed_rows, opened, wrong
 
@@ -78,10 +78,10 @@ def test_what_enters_between_the_last_look_and_the_removal_is_forgotten_too(
         admit(index, Row(0, 5, id="a"))
         write = index._store.write
 
-        def late(operation: Callable[[Transaction], object]) -> object:
+        def late(operation: Callable[[Transaction], object], committed: Callable[[], None]) -> object:
             monkeypatch.setattr(index._store, "write", write)
             admit(index, Row(1, FAR, id="a"))
-            return write(operation)
+            return write(operation, committed)
 
         monkeypatch.setattr(index._store, "write", late)
         assert [document.number for document in index.forget(["a"])] == [0, 1]
@@ -118,10 +118,10 @@ def test_forgetting_while_another_process_admits_leaves_an_index_that_verifies(t
         process.stdout.readline()
         process.stdin.write("\n")
         process.stdin.flush()
-        forgotten = 0
+        forgotten, rows = 0, rows_of(0)
         with Index.open(tmp_path, PROCESS_PARAMETERS, map_bytes_max=MAP_BYTES_MAX) as index:
             for line in process.stdout:
-                forgotten += len(index.forget([f"stream/0/{offset}" for offset in range(int(line) - 20, int(line))]))
+                forgotten += len(index.forget([row.id for row in rows[int(line) - 20 : int(line)]]))
             statistics = index.statistics()
     assert statistics.journal_rows == DOCUMENTS
     assert statistics.forgotten == forgotten > 0

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from index.admission import Index
+from index.documents import Document
 from index.entry import Verdict
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ends_of, entries_of
-from tests.support.index_process import BATCH_ROWS, DOCUMENTS, MAP_BYTES_MAX, PARAMETERS, rows_of, source_of
+from tests.support.index_process import BATCH_ROWS, DOCUMENTS, MAP_BYTES_MAX, MERGING, PARAMETERS, rows_of, source_of
+from tests.support.packed import number_of, packed, require_packed
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 60
@@ -42,12 +44,18 @@ def go(process: "subprocess.Popen[str]") -> None:
 
 def ended(process: "subprocess.Popen[str]") -> list[int]:
     """The acknowledged offsets; the process has ended."""
-    output, _ = process.communicate(timeout=WAIT_SECONDS)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    # Not `communicate`: it would leave out what `readline` has buffered.
+    output = process.stdout.read()
+    process.stdout.close()
+    process.wait(timeout=WAIT_SECONDS)
     return [int(line) for line in output.split()]
 
 
 def opened(directory: Path) -> Index:
-    return Index.open(directory, PARAMETERS, map_bytes_max=MAP_BYTES_MAX)
+    return Index.open(directory, PARAMETERS, map_bytes_max=MAP_BYTES_MAX, merging=MERGING)
 
 
 def require_consistent(directory: Path, decided: int) -> None:
@@ -59,6 +67,7 @@ def require_consistent(directory: Path, decided: int) -> None:
         assert (index.applied()[source_of(0)].offset if decided else 0) == decided
         statistics = index.statistics()
         assert (statistics.entries, statistics.journal_rows) == (len(oracle.known), decided)
+        require_packed(index, oracle.known)
         if decided:
             again = index.admit(entries_of(rows[:decided]), {})
             assert again.replayed.all()
@@ -102,6 +111,64 @@ def test_a_process_killed_again_and_again_loses_nothing_that_it_acknowledged(tmp
         # The kill may fall between a commit and its acknowledgement, never the other way round.
         assert acknowledged <= applied <= acknowledged + BATCH_ROWS
     require_consistent(tmp_path, applied)
+
+
+def test_two_processes_killed_again_and_again_lose_and_double_nothing(tmp_path: Path) -> None:
+    acknowledged = {0: 0, 1: 0}
+    states = set()
+    for round_ in range(5):
+        processes = {partition: started(tmp_path, partition, 100) for partition in (0, 1)}
+        for process in processes.values():
+            go(process)
+        for partition, process in processes.items():
+            assert process.stdout is not None
+            for _ in range(1 + (round_ + partition) % 3):
+                line = process.stdout.readline()
+                acknowledged[partition] = int(line) if line else acknowledged[partition]
+        for process in processes.values():
+            process.kill()
+        for partition, process in processes.items():
+            acknowledged[partition] = max([acknowledged[partition], *ended(process)])
+        with opened(tmp_path) as index:
+            require_packed(index, documents_of(index))
+            merge = packed(index).merge
+            states.add((merge.frozen_to > merge.merged_to, merge.table))
+    # Some of them died in the midst of a merge.
+    assert len({table for moving, table in states if moving}) > 1
+    with opened(tmp_path) as index:
+        verdicts = []
+        for partition in (0, 1):
+            applied = index.applied()[source_of(partition)].offset
+            assert acknowledged[partition] <= applied <= acknowledged[partition] + BATCH_ROWS
+            decisions = index.admit(entries_of(rows_of(partition)[:applied]), {})
+            assert decisions.replayed.all()
+            verdicts += decisions.verdicts.tolist()
+        assert index.statistics().journal_rows == len(verdicts)
+        assert index.statistics().entries == verdicts.count(Verdict.UNIQUE)
+        apart = [number_of(document.fingerprint) for document in documents_of(index)]
+    assert all((a ^ b).bit_count() > PARAMETERS.distance_max for place, a in enumerate(apart) for b in apart[:place])
+
+
+def documents_of(index: Index) -> list[Document]:
+    found = index.documents(range(index.statistics().entries))
+    return [document for document in found if document is not None]
+
+
+def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path) -> None:
+    rows = [row._replace(source=source_of(7)) for row in rows_of(0)]
+    oracle = BruteForceIndex(PARAMETERS.distance_max, PARAMETERS.insert)
+    with opened(tmp_path) as index:
+        for begin in range(0, 1_000, 250):
+            # The other one goes on by some batches, few at first and whole merges later.
+            process = started(tmp_path, 0, 1 + begin // 100)
+            go(process)
+            ends = [0, *ended(process)]
+            other = rows_of(0)[: ends[-1]]
+            oracle.admit(entries_of(other), {})
+            part = rows[begin : begin + 250]
+            assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
+            require_packed(index, oracle.known)
+        assert packed(index).merge.merged_to > 400
 
 
 def test_a_killed_reader_does_not_make_the_file_grow(tmp_path: Path) -> None:

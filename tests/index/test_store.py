@@ -1,3 +1,4 @@
+import ctypes
 import resource
 import signal
 import threading
@@ -13,7 +14,7 @@ from index.admission import Index
 from index.errors import IndexFull
 from index.layout import Table
 from index.parameters import Parameters
-from index.store import CommitHooks, Store
+from index.store import CommitHooks, Store, Transaction
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
@@ -115,30 +116,63 @@ def test_a_failed_opening_leaves_the_directory_free_for_the_next(tmp_path: Path)
     opened(tmp_path).close()
 
 
-def test_tables_of_many_values_give_all_of_them_in_the_order_asked(tmp_path: Path) -> None:
+def test_a_table_of_many_values_gives_the_lowest_of_a_key_first(tmp_path: Path) -> None:
     store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
     store.prepare(Table)
-    keys, values = [b"aaa", b"aaa", b"ccc"], [b"12345678", b"22345678", b"32345678"]
-    store.write(lambda transaction: transaction.append(Table.EXACT, keys, values))
+    store.write(lambda t: t.add(Table.EXACT, [b"aaa", b"ccc", b"aaa"], [b"22345678", b"32345678", b"12345678"]))
+    assert store.read(lambda t: t.first_values(Table.EXACT, b"aaa", 9)) == [b"12345678", b"22345678"]
+    assert store.read(lambda t: t.first_values(Table.EXACT, b"aaa", 1)) == [b"12345678"]
+    assert store.read(lambda t: t.first_values(Table.EXACT, b"bbb", 9)) == []
     asked = [b"ccc", b"bbb", b"aaa"]
-    assert bytes(store.read(lambda t: bytes(t.get_all_values(Table.EXACT, asked, 8)))) == (
-        b"ccc32345678aaa12345678aaa22345678"
-    )
-    assert store.read(lambda t: bytes(t.get_all_values(Table.EXACT, [b"bbb"], 8))) == b""
-    assert store.read(lambda t: t.get_many(Table.EXACT, asked)) == [(b"ccc", values[2]), (b"aaa", values[0])]
-    with pytest.raises(AssertionError, match="did not sort behind"):
-        store.write(lambda transaction: transaction.append(Table.EXACT, [b"aaa"], [b"02345678"]))
+    assert store.read(lambda t: t.get_many(Table.EXACT, asked)) == [(b"ccc", b"32345678"), (b"aaa", b"12345678")]
     assert store.read(lambda t: t.count(Table.EXACT)) == 3
     store.close()
+
+
+def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    values = {bytes([number]): bytes([number] * (1 + 90_000 * number)) for number in range(1, 5)}
+
+    def fill(transaction: Transaction) -> None:
+        for key, value in values.items():
+            transaction.put(Table.LOG, key, value)
+
+    def begins(transaction: Transaction) -> list[bytes]:
+        addresses = transaction.addresses(Table.LOG, list(values))
+        return [
+            ctypes.string_at(address, len(value)) for address, value in zip(addresses, values.values(), strict=True)
+        ]
+
+    store.write(fill)
+    assert store.read(begins) == list(values.values())
+    with pytest.raises(AssertionError, match="has no value"):
+        store.read(lambda transaction: transaction.addresses(Table.LOG, [b"\0"]))
+    store.close()
+
+
+def test_walking_begins_at_a_key_or_behind_it(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda t: [t.put(Table.LOG, key, key * 2) for key in (b"b", b"d", b"f")])
+    for begin, expected in ((b"", b"bdf"), (b"c", b"df"), (b"d", b"df"), (b"g", b"")):
+        walked = store.read(lambda t, b=begin: [(key, bytes(value)) for key, value in t.walk(Table.LOG, b)])  # type: ignore[misc]
+        assert walked == [(bytes([key]), bytes([key] * 2)) for key in expected]
+    assert store.read(lambda t: t.keys(Table.LOG)) == [b"b", b"d", b"f"]
+    store.close()
+
+
+def copied(pair: tuple[bytes, memoryview] | None) -> tuple[bytes, bytes] | None:
+    return None if pair is None else (pair[0], bytes(pair[1]))
 
 
 def test_floor_and_key_above_enclose_a_key(tmp_path: Path) -> None:
     store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
     store.prepare(Table)
     assert store.read(lambda t: (t.floor(Table.JOURNAL, b"m"), t.key_above(Table.JOURNAL, b"m"))) == (None, None)
-    store.write(lambda t: t.append(Table.JOURNAL, [b"b", b"d"], [b"2", b"4"]))
+    store.write(lambda t: [t.put(Table.JOURNAL, b"b", b"2"), t.put(Table.JOURNAL, b"d", b"4")])
     enclosed = {
-        key: store.read(lambda t, k=key: (t.floor(Table.JOURNAL, k), t.key_above(Table.JOURNAL, k)))
+        key: store.read(lambda t, k=key: (copied(t.floor(Table.JOURNAL, k)), t.key_above(Table.JOURNAL, k)))
         for key in (b"a", b"b", b"c", b"d", b"e")
     }  # type: ignore[misc]
     assert enclosed == {

@@ -13,10 +13,13 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
+from index import fullness
 from index.copies import FORMER_FILE
 from index.errors import IndexProblem
-from index.layout import Table, pack_numbers
+from index.layout import Table
+from index.packing import pack_chunk
 from index.parameters import Parameters
+from index.retention import Retention
 from streamer.cli import cli
 from streamer.config import load
 from streamer.delivered_lines import NO_TIMESTAMP_MS
@@ -26,7 +29,7 @@ from streamer.fingerprint import Fingerprinter, from_hexadecimal, hexadecimal
 from streamer.index_tools import time_text
 from streamer.wiring import exit_code_of
 from tests.support.entries import Row
-from tests.support.indexes import everything, filled, looked_at, opened, wrong
+from tests.support.indexes import SMALL, everything, filled, looked_at, mixed_rows, opened, wrong
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 60
@@ -92,19 +95,43 @@ def test_stats_say_how_large_the_index_is_and_how_far_it_came(index: Path, corpu
     found = told("index", "--directory", index, "stats")
     assert (found["entries"], found["exact_entries"], found["forgotten"], found["journal_rows"]) == (2, 1, 0, 7)
     assert found["parameters"]["distance_max"] == 7
-    assert sum(found["table_bytes"].values()) == found["used_bytes"]
-    assert found["bytes_per_entry"]["documents"] == found["table_bytes"]["documents"] / 3
+    assert 0 < sum(found["table_bytes"].values()) <= found["used_bytes"]
+    assert found["bytes_per_entry"]["log"] == found["table_bytes"]["log"] / 3
+    assert found["merging"] == {
+        "overlay_entries": 2, "frozen_entries": 0, "removals": 0, "progress": 1.0, "chunks": 0,
+    }  # fmt: skip
+    assert found["expired_below"] == 0
     assert found["buckets"]["histogram"] == [
         {"from": 0, "to": 0, "buckets": 262_136},
         {"from": 1, "to": 1, "buckets": 8},
     ]
-    assert (found["buckets"]["count"], found["buckets"]["largest"]) == (262_144, 1)
+    assert (found["buckets"]["count"], found["buckets"]["looked_at"]) == (262_144, 262_144)
+    assert (found["buckets"]["largest"], found["buckets"]["mean"]) == (1, 8 / 262_144)
     (source,) = found["sources"]
     assert (source["name"], source["partition"], source["applied"]) == (str(corpus), 0, 7)
     assert found["readers"] == []
     shown = run("index", "--directory", index, "stats").out.splitlines()
     columns = [line.index("262,136") for line in shown if "262,136" in line]
     assert columns == [line.index("      8") for line in shown if line.startswith(" " * 18 + "1")]
+
+
+def test_stats_say_where_entries_stand_and_what_has_expired(tmp_path: Path) -> None:
+    retention = Retention(entries_max=40, age_max_ms=60)
+    filled(tmp_path, mixed_rows(1, 300), batch_rows=10, merging=SMALL, retention=retention)
+    with looked_at(tmp_path) as looked:
+        standing, _ = looked.inspect(lambda transaction: fullness.look(transaction, looked.parameters, 1))
+        expired_below = looked.statistics().expired_below
+    found = told("index", "--directory", tmp_path, "stats")
+    assert found["merging"] == standing._asdict()
+    assert found["merging"]["chunks"] > 10
+    assert found["merging"]["removals"] > 0
+    assert found["expired_below"] == expired_below > 20
+    times = {source["name"]: source["time"] for source in found["sources"]}
+    assert all(time.startswith("1970-01-01T00:00:00.2") for time in times.values())
+    assert all(source["expired_below"] > 20 for source in found["sources"])
+    shown = run("index", "--directory", tmp_path, "stats").out
+    assert f"{expired_below:,}  documents with lower numbers" in shown
+    assert "no longer matched, still in chunks" in shown
 
 
 def test_stats_name_the_processes_that_read_the_index(index: Path) -> None:
@@ -182,10 +209,10 @@ def test_verify_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: P
     found = told("index", "--directory", index, "verify")
     assert found["sound"] is True
     assert {check["check"]: check["examined"] for check in found["checks"]} == {
-        "structure": 1, "counters": 4, "documents": 3, "blocks": 9, "journal": 7, "applied": 1,
+        "structure": 1, "counters": 5, "log": 7, "blocks": 1, "journal": 1, "applied": 1,
     }  # fmt: skip
     with opened(index, parameters_of(index)) as damaged:
-        damaged.change(lambda t: t.delete(Table.DOCUMENTS, pack_numbers(np.array([1], np.uint64))[0]))
+        damaged.change(lambda transaction: transaction.delete(Table.EXACT, transaction.keys(Table.EXACT)[0]))
     done = run("index", "--directory", index, "verify")
     assert done.code == 1
     assert "the index is not sound" in done.out
@@ -398,8 +425,8 @@ def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: P
     assert again["answers"][0]["matches"] == []
     assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
     with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
-        key, value = damaged.inspect(lambda transaction: next(transaction.walk(Table.BUCKETS)))
-        damaged.change(lambda transaction: transaction.delete(Table.BUCKETS, key, value))
+        stray = pack_chunk(np.full((5, 1), 7, np.uint16), np.empty(0, np.uint64))
+        damaged.change(lambda transaction: transaction.put(Table.CHUNKS, b"\x10" + bytes(10), stray))
     broken = run(*chosen, "index", "verify")
     assert broken.returncode == 1
-    assert "is found through 16 of its 17 blocks" in " ".join(broken.stdout.split())
+    assert "the chunks of band 16 hold an entry under 0x0007" in " ".join(broken.stdout.split())

@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index import transfer
 from index.admission import Index
+from index.bands import banding_for
 from index.parameters import Parameters
+from index.retention import Retention
 from streamer.errors import InputUnreadable
 from streamer.index_export import export, read_header, take_in
 from streamer.line_reader import lines
 from tests.support.entries import ONE, Row, ends_of, entries_of
 from tests.support.index_process import PARAMETERS
-from tests.support.indexes import MAP_BYTES_MAX, everything, filled, looked_at, mixed_rows, opened, wrong
+from tests.support.indexes import MAP_BYTES_MAX, SMALL, everything, filled, looked_at, mixed_rows, opened, wrong
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,9 +35,9 @@ def exported(directory: Path, file: Path) -> int:
 
 def imported(file: Path, directory: Path) -> tuple[int, int]:
     found = lines(file)
-    parameters, streams, _ = read_header(found, str(file))
+    parameters, streams, positions = read_header(found, str(file))
     with Index.open(directory, parameters, map_bytes_max=MAP_BYTES_MAX) as index:
-        return take_in(index, found, streams, str(file), nobody)
+        return take_in(index, found, streams, positions, str(file), nobody)
 
 
 @settings(max_examples=10, deadline=None)
@@ -66,6 +69,36 @@ def test_an_exported_index_comes_back_equal_and_a_second_time_changes_nothing(
         again = file.with_name("again.jsonl")
         exported(second, again)
         assert list(lines(again)) == list(lines(file))
+
+
+@pytest.mark.parametrize("banded", [False, True])
+def test_an_index_with_entries_that_left_or_were_raised_comes_back_with_what_counts(
+    tmp_path: Path, banded: bool
+) -> None:
+    banding = banding_for(64, 8, 0.7) if banded else None
+    parameters = Parameters(512 if banded else 64, 3, "all", {}, banding)
+    rows = mixed_rows(4, 300, parameters.bits, repeated=0.4)
+    options = {"merging": SMALL, "retention": Retention(90)}
+    filled(tmp_path / "first", rows, parameters, batch_rows=13, **options)
+    with opened(tmp_path / "first", parameters, **options) as index:
+        index.forget([row.id for row in rows[250:270]])
+        kept = index.inspect(lambda transaction: transfer.count(transaction, parameters.words))
+    assert kept < len(rows)
+    for name in ("second", "third"):
+        before = "first" if name == "second" else "second"
+        assert exported(tmp_path / before, tmp_path / f"{name}.jsonl") == kept
+        assert imported(tmp_path / f"{name}.jsonl", tmp_path / name) == (kept, 0)
+        assert wrong(tmp_path / name) == {}
+    lines_of = [list(lines(tmp_path / f"{name}.jsonl")) for name in ("second", "third")]
+    assert len(lines_of[0]) == len(lines_of[1]) == kept + 2
+    fields = [json.loads(line) for line in lines_of[0]]
+    assert any("origin" in each and "original" not in each for each in fields)
+    assert sum(each.get("forgotten", False) for each in fields) > 5
+    more = [row._replace(offset=1_000 + row.offset) for row in rows]
+    with opened(tmp_path / "first", parameters) as first, opened(tmp_path / "third", parameters) as third:
+        expected, found = (index.admit(entries_of(more, parameters.bits), ends_of(more)) for index in (first, third))
+    assert found.verdicts.tolist() == expected.verdicts.tolist()
+    assert found.original_ids == expected.original_ids
 
 
 def test_an_export_may_be_compressed_by_others_and_ids_may_hold_anything(tmp_path: Path) -> None:
@@ -109,11 +142,13 @@ def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_
         (lambda found: [*found, found[-2]], r"line 63 cannot be read: there is more behind the last line"),
         (lambda found: found[1:], r"is no export of an index"),
         (lambda _: [], r"is no export of an index"),
-        (lambda found: [found[0].replace(b'"neardup_index_export":1', b'"neardup_index_export":2'), *found[1:]], r"version 2"),
+        (lambda found: [found[0].replace(b"_export\":2", b"_export\":1"), *found[1:]], r"version 1; .* knows version 2"),
         (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
         (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
         (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),
-        (lambda found: [found[0], *found[2:]], r"is missing before it|does not stand before it"),
+        (lambda found: [*found[:60], found[61]], r"has 59 positions of 60: lines are missing"),
+        (lambda found: [found[0], found[1].replace(b'"number":0,', b""), *found[2:]], r"is unique, without its document"),
+        (lambda found: [found[0], found[1].replace(b'"unique"', b'"duplicate"'), *found[2:]], r"with a document"),
     ],
 )  # fmt: skip
 def test_a_damaged_export_is_refused_and_what_was_read_verifies(change: Any, complaint: str, tmp_path: Path) -> None:
@@ -138,10 +173,10 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     exported(tmp_path / "index", tmp_path / "export.jsonl")
     header, *others = map(json.loads, (tmp_path / "export.jsonl").read_bytes().splitlines())
     assert header == {
-        "neardup_index_export": 1,
+        "neardup_index_export": 2,
         "parameters": {"bits": 64, "distance_max": 3, "insert": "unique", "fingerprint": {}},
         "streams": [["stream-one", "news"]],
-        "journal_rows": 2,
+        "positions": 2,
     }
     document = {
         "number": 0,
@@ -154,6 +189,6 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     position = {"stream": 0, "partition": 0, "original": 0}
     assert others == [
         {**position, "offset": 7, "verdict": "unique", "reason": 1, **document},
-        {**position, "offset": 8, "verdict": "duplicate", "reason": 0, "distance": 1},
+        {**position, "offset": 8, "verdict": "duplicate", "reason": 0, "distance": 1, "origin": ["a", 0, 0, 7]},
         {"applied": [[0, 0, 9, "0102"]]},
     ]

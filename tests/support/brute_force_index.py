@@ -13,6 +13,7 @@ class Known(NamedTuple):
     fingerprint: int
     id: str
     position: Position
+    time_ms: int = 0
 
 
 class Answer(NamedTuple):
@@ -28,18 +29,58 @@ class Answer(NamedTuple):
 class BruteForceIndex:
     distance_max: int
     insert: str
+    entries_max: int | None = None
+    age_max_ms: int | None = None
     known: list[Known] = field(default_factory=list)
     journal: dict[Position, Answer] = field(default_factory=dict)
     applied: dict[Source, int] = field(default_factory=dict)
+    retired: set[int] = field(default_factory=set)
+    times: dict[Source, list[int]] = field(default_factory=dict)
+    watermarks: dict[Source, int] = field(default_factory=dict)
+    decided_at: dict[int, int | None] = field(default_factory=dict)
+    """By number: the watermark of its source when it was decided; None as long as there is none."""
 
     def distance(self, known: int, fingerprint: int) -> int:
         return (known ^ fingerprint).bit_count()
 
     def admit(self, entries: Entries, ends: dict[Source, int]) -> list[Answer]:
+        self._retire(entries)
+        begin = len(self.known)
         answers = [self._decide(entries, row) for row in range(len(entries))]
+        for known in self.known[begin:]:
+            self.decided_at[known.number] = self.watermarks.get(known.position.source)
         for source, end in ends.items():
             self.applied[source] = max(end, self.applied.get(source, 0))
         return answers
+
+    def _retire(self, entries: Entries) -> None:
+        for row in range(len(entries)):
+            source = entries.sources[int(entries.source_numbers[row])]
+            new = Position(source, int(entries.offsets[row])) not in self.journal
+            if new and entries.times_ms[row] > 0:
+                self.times.setdefault(source, []).append(int(entries.times_ms[row]))
+        for source, times in self.times.items():
+            latest = sorted(times[-63:])
+            if len(latest) >= 15:
+                self.watermarks[source] = max(self.watermarks.get(source, -1), latest[len(latest) // 2])
+        for known in self.known:
+            watermark = self.watermarks.get(known.position.source)
+            if self.decided_at[known.number] is None:
+                self.decided_at[known.number] = watermark
+            at = self.decided_at[known.number]
+            too_old = self.age_max_ms is not None and watermark is not None and at is not None
+            if too_old and at < watermark - self.age_max_ms:
+                self.retired.add(known.number)
+            if self.entries_max is not None and known.number < len(self.known) - self.entries_max:
+                self.retired.add(known.number)
+
+    def forget(self, ids: set[str]) -> list[str]:
+        """The ids of what was forgotten: those asked for, and the duplicates that entered after such an original."""
+        found = [known for known in self.known if known.number not in self.retired]
+        roots = {known.number for known in found if known.id in ids and known.root == known.number}
+        gone = [known for known in found if known.id in ids or known.root in roots]
+        self.retired.update(known.number for known in gone)
+        return [known.id for known in gone]
 
     def _decide(self, entries: Entries, row: int) -> Answer:
         position = Position(entries.sources[int(entries.source_numbers[row])], int(entries.offsets[row]))
@@ -57,7 +98,7 @@ class BruteForceIndex:
         for word in entries.fingerprints[row].tolist():
             fingerprint = fingerprint << 64 | word
         radius = 0 if kind is Kind.EXACT else self.distance_max
-        of_kind = [known for known in self.known if known.kind is kind]
+        of_kind = [known for known in self.known if known.kind is kind and known.number not in self.retired]
         apart = [(self.distance(known.fingerprint, fingerprint), known.number) for known in of_kind]
         matches = [(distance, number) for distance, number in apart if distance <= radius]
         number = len(self.known)
@@ -66,6 +107,8 @@ class BruteForceIndex:
             return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
         distance, match = min(matches)
         original = self.known[self.known[match].root]
+        if original.number in self.retired:
+            original = self.known[match]
         if self.insert == "all":
             self.known.append(Known(number, original.number, kind, fingerprint, entries.ids[row], position))
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)

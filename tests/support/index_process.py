@@ -17,6 +17,7 @@ import numpy as np
 
 from index.admission import Index
 from index.entry import Source
+from index.merging import Merging
 from index.parameters import Parameters
 from index.store import CommitHooks
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
@@ -25,6 +26,8 @@ PARAMETERS = Parameters(64, 3, "unique", {})
 MAP_BYTES_MAX = 2**30
 MAP_BYTES_INITIAL = 2**20
 BATCH_ROWS = 50
+MERGING = Merging(run_entries=120, chunk_bytes=256)
+"""So small that almost every batch moves entries, and runs freeze and end again and again."""
 DOCUMENTS = 2_000
 
 
@@ -37,7 +40,8 @@ def rows_of(partition: int) -> list[Row]:
     fingerprints = clustered_fingerprints(np.random.default_rng(7), DOCUMENTS, 64, centres=200)
     if partition % 2:
         fingerprints.reverse()
-    return [Row(offset, fingerprint, source_of(partition)) for offset, fingerprint in enumerate(fingerprints)]
+    source = source_of(partition)
+    return [Row(offset, fingerprint, source, id=f"{offset} " * 100) for offset, fingerprint in enumerate(fingerprints)]
 
 
 def suicide(moment: str, commit: int) -> CommitHooks:
@@ -58,7 +62,12 @@ def suicide(moment: str, commit: int) -> CommitHooks:
 def main(directory: str, partition: str, batches: str, moment: str = "", commit: str = "0") -> None:
     rows, source = rows_of(int(partition)), source_of(int(partition))
     hooks = suicide(moment, int(commit))
-    options = {"map_bytes_max": MAP_BYTES_MAX, "map_bytes_initial": MAP_BYTES_INITIAL, "hooks": hooks}
+    options = {
+        "map_bytes_max": MAP_BYTES_MAX,
+        "map_bytes_initial": MAP_BYTES_INITIAL,
+        "hooks": hooks,
+        "merging": MERGING,
+    }
     with Index.open(Path(directory), PARAMETERS, **options) as index:  # type: ignore[arg-type]
         print("open", flush=True)
         sys.stdin.readline()

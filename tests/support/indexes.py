@@ -7,11 +7,15 @@ import numpy as np
 
 from index.admission import Index
 from index.entry import Kind
+from index.finding import Finding
+from index.merging import Merging
 from index.parameters import Parameters
-from index.verification import Finding, verify
+from index.verification import verify
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 
 MAP_BYTES_MAX = 2**30
+SMALL = Merging(run_entries=8, chunk_bytes=64)
+"""Entries move on all the time."""
 
 
 def opened(directory: Path, parameters: Parameters | None = None, **options: Any) -> Index:
@@ -24,10 +28,15 @@ def looked_at(directory: Path) -> Index:
     return Index.open(directory, None, map_bytes_max=MAP_BYTES_MAX, read_only=True)
 
 
-def mixed_rows(seed: int, count: int, bits: int = 64) -> list[Row]:
-    """Near and exact documents with many duplicates, undecidable ones and dead letters, from two sources."""
+def mixed_rows(seed: int, count: int, bits: int = 64, *, repeated: float = 0.0) -> list[Row]:
+    """Near and exact documents with many duplicates, undecidable ones and dead letters, from two sources.
+
+    repeated  this share of the near ones has a fingerprint that one before had
+    """
     generator = np.random.default_rng(seed)
     fingerprints = clustered_fingerprints(generator, count, bits, centres=max(2, count // 8))
+    for place in np.flatnonzero(generator.random(count) < repeated).tolist():
+        fingerprints[place] = fingerprints[int(generator.integers(place + 1))]
     kinds = generator.choice(4, size=count, p=[0.7, 0.15, 0.1, 0.05])
     return [
         Row(
@@ -43,9 +52,11 @@ def mixed_rows(seed: int, count: int, bits: int = 64) -> list[Row]:
     ]
 
 
-def filled(directory: Path, rows: list[Row], parameters: Parameters | None = None, batch_rows: int = 40) -> None:
+def filled(
+    directory: Path, rows: list[Row], parameters: Parameters | None = None, batch_rows: int = 40, **options: Any
+) -> None:
     parameters = parameters or Parameters()
-    with opened(directory, parameters) as index:
+    with opened(directory, parameters, **options) as index:
         index.begin(ONE, "news", 0)
         for begin in range(0, len(rows), batch_rows):
             part = rows[begin : begin + batch_rows]

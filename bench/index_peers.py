@@ -1,0 +1,95 @@
+"""Other programs' indexes in memory, for `bench.index`: fingerprints in, decisions out, by processor time.
+
+Each is filled with random fingerprints, all unique, and then asked and told of further ones, one after the other: is
+there a near-duplicate, and if not, keep it. What makes the fingerprints is not counted. rensa takes whole batches.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from index.bands import similarity_of
+from index.parameters import Parameters
+
+MEASURED_ROWS = 2_000
+TOKENS = 64
+BANDS = 16
+"""rensa cuts a signature into bands of equal length."""
+
+Decide = Callable[[int, int], None]
+
+
+def peers_for(parameters: Parameters, entries: int) -> dict[str, float]:
+    """Decisions per processor second of every peer that can do this scheme, with so many entries in memory."""
+    if parameters.banding is not None:
+        return {
+            "datasketch_decisions_per_processor_second": _rate(_datasketch(parameters, entries), entries),
+            "rensa_decisions_per_processor_second": _rate(_rensa(parameters, entries), entries),
+        }
+    return {"simhash_decisions_per_processor_second": _rate(_simhash(parameters, entries), entries)}
+
+
+def _rate(decide: Decide, entries: int) -> float:
+    decide(0, entries)
+    begin = time.process_time()
+    decide(entries, entries + MEASURED_ROWS)
+    return MEASURED_ROWS / (time.process_time() - begin)
+
+
+def _simhash(parameters: Parameters, entries: int) -> Decide:
+    """The `simhash` package: blocks of distance_max + 1, Python sets of text."""
+    import simhash
+
+    octets = np.random.default_rng(2).bytes((entries + MEASURED_ROWS) * parameters.bits // 8)
+    size = parameters.bits // 8
+    made = [
+        simhash.Simhash(int.from_bytes(octets[at : at + size], "big"), parameters.bits)
+        for at in range(0, len(octets), size)
+    ]
+    index = simhash.SimhashIndex([], parameters.bits, parameters.distance_max)
+
+    def decide(begin: int, end: int) -> None:
+        for row in range(begin, end):
+            if not index.get_near_dups(made[row]):
+                index.add(str(row), made[row])
+
+    return decide
+
+
+def _datasketch(parameters: Parameters, entries: int) -> Decide:
+    """`datasketch.MinHashLSH` with our bands; values of 8 bytes where ours have one."""
+    import datasketch
+
+    assert parameters.banding is not None
+    bins, banding = parameters.banding.bins, parameters.banding
+    values = np.random.default_rng(2).integers(0, 2**32, (entries + MEASURED_ROWS, bins), dtype=np.uint64)
+    made = [datasketch.MinHash(num_perm=bins, hashvalues=row) for row in values]
+    index = datasketch.MinHashLSH(num_perm=bins, params=(banding.bands, banding.rows))
+
+    def decide(begin: int, end: int) -> None:
+        for row in range(begin, end):
+            if not index.query(made[row]):
+                index.insert(row, made[row])
+
+    return decide
+
+
+def _rensa(parameters: Parameters, entries: int) -> Decide:
+    """`rensa.RMinHashLSH`, a thousand at a time; values of 4 bytes where ours have one."""
+    import rensa
+
+    assert parameters.banding is not None
+    bins, similarity = parameters.banding.bins, similarity_of(parameters.distance_max)
+    tokens = np.random.default_rng(2).integers(0, 2**63, ((entries + MEASURED_ROWS), TOKENS)).tolist()
+    index = rensa.RMinHashLSH(similarity, bins, BANDS)
+    made = [
+        rensa.RMinHash.digest_matrix_from_token_hash_sets(tokens[at : at + 1000], bins, 42)
+        for at in range(0, len(tokens), 1000)
+    ]
+
+    def decide(begin: int, end: int) -> None:
+        for at in range(begin, end, 1000):
+            index.insert_matrix_and_query_duplicate_flags(made[at // 1000], at)
+
+    return decide

@@ -1,0 +1,57 @@
+"""Make the machine code of all kernels before it is needed: python -m index.compilation
+
+Otherwise the first batches do it, which takes them some ten seconds. The code is kept beside the package, or, where that
+is not writable, in the cache of the user who runs this: it should be the one who runs the service.
+"""
+
+import tempfile
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from index.bands import Banding
+from index.equality import equals_of
+from index.layout import COUNTERS_KEY, Table, pack_counters, unpack_counters
+from index.loading import SortedRun
+from index.merging import Merging, Run
+from index.parameters import Parameters
+from index.search import Search, wanted
+from index.store import CommitHooks, Store, Transaction
+
+SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))
+
+
+def compile_kernels() -> None:
+    """Run every kernel once, in files that are thrown away. Compiles what no process of this user has compiled yet."""
+    for parameters, new_run in product(SCHEMES, (Run, SortedRun)):
+        with tempfile.TemporaryDirectory() as directory:
+            store = Store(
+                Path(directory), map_bytes_initial=2**24, map_bytes_max=2**24, read_only=False, hooks=CommitHooks()
+            )
+            store.prepare(Table)
+            search = Search(parameters, Merging(1, 64), new_run)
+            for number in range(4):
+                enter = partial(_enter, search=search, parameters=parameters, number=number)
+                store.write(enter, search.committed)
+            # What is not committed is taken back.
+            store.write(partial(_enter, search=search, parameters=parameters, number=4))
+            store.write(search.follow)
+            store.close()
+
+
+def _enter(transaction: Transaction, search: Search, parameters: Parameters, number: int) -> None:
+    """Add an entry and look one up. The first ones stand in chunks when the last ones are looked up."""
+    search.follow(transaction)
+    fingerprints = np.full((1, parameters.words), number + 1, np.uint64)
+    search.add(fingerprints, np.array([number], np.uint64))
+    search.nearest(transaction, equals_of(fingerprints, parameters))
+    search.nearest(transaction, wanted(np.ones_like(fingerprints), parameters, parameters.distance_max))
+    counters = unpack_counters(None)._replace(next_number=number + 1)
+    transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
+    search.advance(transaction, number + 1, 0)
+
+
+if __name__ == "__main__":
+    compile_kernels()

@@ -1,0 +1,75 @@
+"""How functions become machine code, and what numba has no function for. The only importer of numba."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """The function as machine code, made at its first call and kept on disk for the next process."""
+    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+
+
+def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """An address, uint64, as a pointer to uint16."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.uint16)(types.uint64), code  # type: ignore[no-untyped-call]
+
+
+def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
+    """How many bits of a uint64 are set, as uint64."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), code
+
+
+def _apart(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
+    """In how many bits two uint16 differ, as uint16; a loop of nothing else takes some 30 in one step."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.ctpop(builder.xor(*arguments))
+
+    return types.uint16(types.uint16, types.uint16), code
+
+
+def _lesser(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
+    """The lesser of two uint16, as uint16; see `_apart`."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.select(builder.icmp_unsigned("<", *arguments), *arguments)
+
+    return types.uint16(types.uint16, types.uint16), code
+
+
+def _prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Begin to load what stands at an address, uint64, into the cache. The address may be any."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        taking = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, taking, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        # To be read; as soon as may be; as data.
+        how = [ir.Constant(number, each) for each in (0, 3, 1)]
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), *how])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), code
+
+
+columns_at: Any = intrinsic(_pointer)
+ones: Any = intrinsic(_population)
+bits_apart: Any = intrinsic(_apart)
+lesser: Any = intrinsic(_lesser)
+prefetch: Any = intrinsic(_prefetch)
+array_at: Any = numba.carray  # type: ignore[attr-defined]

@@ -1,0 +1,96 @@
+"""What stands in the chunks of an index, read plainly; and that they are sound."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from index.admission import Index
+from index.bands import band_keys
+from index.documents import Document
+from index.layout import MERGE_KEY, Merge, Table, unpack_merge
+from index.packing import unpack_chunk
+from index.parameters import Parameters
+from index.store import Transaction
+from tests.support.brute_force_index import Known
+
+Columns = tuple[int, ...]
+
+
+class Packed(NamedTuple):
+    """For every table its entries in order, and the numbers that stand beside those of table 0."""
+
+    merge: Merge
+    tables: list[list[Columns]]
+    numbers: list[int]
+    chunk_sizes: list[int]
+
+
+def read(transaction: Transaction, parameters: Parameters) -> Packed:
+    """Read all chunks. Fails unless every table is ascending without equals, every entry within its chunk's bounds."""
+    minhash = parameters.banding is not None
+    column_count = 5 if minhash else parameters.blocks
+    tables: list[list[Columns]] = [[] for _ in range(parameters.blocks)]
+    numbers: list[int] = []
+    sizes = []
+    for key, value in transaction.walk(Table.CHUNKS):
+        table, bound = key[0], tuple(np.frombuffer(key[1:], ">u2").tolist())
+        columns, own_numbers = unpack_chunk(value, column_count, numbered=table == 0 and not minhash)
+        entries = [tuple(entry) for entry in columns.T.tolist()]
+        assert len(bound) == column_count
+        assert entries, "a chunk that is left empty goes"
+        assert bound <= entries[0]
+        assert not tables[table] or tables[table][-1] < bound
+        assert all(one < other for one, other in pairwise(entries))
+        tables[table] += entries
+        numbers += own_numbers.tolist()
+        sizes.append(len(entries))
+    assert len(numbers) == (0 if minhash else len(tables[0]))
+    return Packed(unpack_merge(transaction.get(Table.META, MERGE_KEY)), tables, numbers, sizes)
+
+
+def columns_of(parameters: Parameters, table: int, number: int, words: Sequence[int]) -> Columns:
+    """An entry as it stands in a table, by the definition."""
+    if parameters.banding is None:
+        blocks = [word >> shift & 0xFFFF for word in words for shift in (48, 32, 16, 0)]
+        return tuple(blocks[table:] + blocks[:table])
+    key = int(band_keys(np.array([words], np.uint64), parameters.banding)[0, table]) & 0xFFFFFFFF
+    return key >> 16, key & 0xFFFF, number >> 32, number >> 16 & 0xFFFF, number & 0xFFFF
+
+
+def packed(index: Index) -> Packed:
+    """`read` of an open index."""
+    return index._store.read(lambda transaction: read(transaction, index.parameters))
+
+
+def require_packed(index: Index, known: Iterable[Known | Document]) -> None:
+    """The chunks hold exactly what the state of the merge says, each fingerprint once, with its lowest number.
+
+    known  all NEAR entries, of which none ever left
+    """
+    state, parameters = packed(index), index.parameters
+    first_of = {words_of(one.fingerprint, parameters.words): one.number for one in reversed(list(known))}
+    for table, entries in enumerate(state.tables):
+        entry_of = {columns_of(parameters, table, number, words): number for words, number in first_of.items()}
+        merged = {entry for entry, number in entry_of.items() if number < state.merge.merged_to}
+        moved = {entry for entry, number in entry_of.items() if number < state.merge.frozen_to}
+        bound = tuple(np.frombuffer(state.merge.bound, ">u2").tolist())
+        cursor = (state.merge.table, bound)
+        assert set(entries) == {entry for entry in moved if entry in merged or (table, entry) < cursor}
+        if table == 0 and parameters.banding is None:
+            assert state.numbers == [entry_of[entry] for entry in entries]
+
+
+def words_of(fingerprint: int | tuple[int, ...], words: int) -> tuple[int, ...]:
+    """A fingerprint in words, also where it comes as one number."""
+    if isinstance(fingerprint, tuple):
+        return fingerprint
+    return tuple(fingerprint >> 64 * place & (2**64 - 1) for place in range(words - 1, -1, -1))
+
+
+def number_of(fingerprint: int | tuple[int, ...]) -> int:
+    """A fingerprint as one number, also where it comes in words."""
+    if isinstance(fingerprint, int):
+        return fingerprint
+    return sum(word << 64 * place for place, word in enumerate(reversed(fingerprint)))
