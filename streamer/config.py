@@ -1,29 +1,25 @@
 """The settings: every one with its type, bounds, default and meaning; frozen once read.
 
-This is the only module that reads the environment. `load` takes, weakest first: the defaults below, one TOML file,
+This is the only module that reads the environment. `load` takes, weakest first: the defaults here and in
+`method_settings`, one TOML file,
 variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
 """
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from streamer.errors import SettingsError
-from streamer.recipes import RECIPES
-from streamer.setting_types import File, Markup, Milliseconds, Name, Pointer, Port, Server, TagFactors, Topic
+from streamer.method_settings import Fingerprint as Fingerprint
+from streamer.method_settings import Minhash as Minhash
+from streamer.setting_types import File, Milliseconds, Name, Pointer, Port, Section, Server, Topic
 from streamer.setting_values import Relation, RelationsBroken, gather, nested, problem_lines
 
 HEADERS_BYTES_MAX = 64 * 2**10
 """Room that an output record needs beside its value: the key, the headers that it came with and those it gains."""
-
-
-class Section(BaseModel):
-    """A group of settings: immutable, and no key is accepted that is not listed here."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Kafka(Section):
@@ -113,92 +109,6 @@ class Decode(Section):
     host: Pointer | None = Field(None, description="Pointer to the host or URL that the document came from.")
     metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
     value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
-
-
-class Fingerprint(Section):
-    """How a document becomes a fingerprint. All of it is stamped into the index."""
-
-    scheme: Literal["simhash", "minhash"] = Field(
-        "simhash",
-        description="SimHash: words, bits within index.distance_max; all settings below. MinHash: sets of shingles, a "
-        "least similarity; the settings of the section minhash.",
-    )
-    bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
-    features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")
-    shingle_words: int = Field(2, ge=2, le=10, description="Words in a shingle.")
-    weight: Literal["tf", "log-tf"] = Field(
-        "log-tf", description="Weight of a feature that occurs tf times: tf, or 1 + ln tf."
-    )
-    segmenter: Literal["rjieba", "jieba"] = Field(
-        "rjieba", description="What cuts Han text into words; both give the same."
-    )
-    character_shingle_size: int = Field(2, ge=1, le=8, description="Characters in a feature of scripts without spaces.")
-    features_min: int = Field(
-        20, ge=1, description="A document with fewer distinct features is matched only by equal normalised text."
-    )
-    recipe: Literal["default", "classic", "improved-1", "improved-2"] = Field(
-        "default",
-        description="A published way to weigh words; what it sets (docs/methods.md) gives way to what is set.",
-    )
-    idf: str | None = Field(
-        None,
-        min_length=1,
-        title='"jieba" or the path of a table',
-        description="Rare words count more: jieba's frozen table for Chinese, or one made by `streamer idf build`.",
-    )
-    topic_length: bool = Field(False, description="Words as long as topic words are count up to twice (1 + len).")
-    word_length: bool = Field(False, description="The longest words of a document count twice, the shortest once.")
-    part_of_speech: TagFactors | None = Field(None, description="Words count by their tag in jieba's dictionary.")
-    marker_factor: int = Field(
-        1, ge=1, le=100, description="Words in a sentence that sums up or turns the text count so many times."
-    )
-    markers: File | None = Field(None, description="File of words and phrases that mark such a sentence, one a line.")
-    title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
-    dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
-    stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
-    markup: Markup = Field("none", description="Both schemes: without tags, or by the main text alone (extra html).")
-    simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _recipe_fills_in(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and isinstance(given.get("recipe"), str):
-            return {**RECIPES.get(given["recipe"], {}), **given}
-        return given
-
-
-class Minhash(Section):
-    """The other scheme, chosen by `fingerprint.scheme`: signatures of shingles, found by bands of them."""
-
-    similarity_min: float = Field(
-        0.7,
-        ge=0.3,
-        le=1.0,
-        description="Documents at least this similar are near-duplicates: Jaccard similarity of their shingles, estimated. "
-        "The bands follow from it.",
-    )
-    shingles: Literal["characters", "words"] = Field(
-        "characters", description="What a document is a set of: runs of letters or runs of words (docs/minhash.md)."
-    )
-    shingle_words: int = Field(3, ge=1, le=10, description="Words in a shingle of words.")
-    shingle_characters_wide: int = Field(
-        5,
-        ge=1,
-        le=32,
-        description="Letters in a shingle that begins with an ideograph, kana, Hangul, or in another script without "
-        "spaces, such as Thai.",
-    )
-    shingle_characters_narrow: int = Field(
-        12,
-        ge=1,
-        le=32,
-        description="Letters in a shingle that begins with any other letter or digit: two or three words.",
-    )
-    bins: Literal[64, 128, 256] = Field(128, description="Values in a signature.")
-    bin_bits: Literal[4, 8] = Field(8, description="Bits of each value.")
-    features_min: int = Field(
-        8, ge=1, le=64, description="A document that fills fewer bins is matched only by equal normalised text."
-    )
 
 
 class Index(Section):

@@ -50,6 +50,7 @@ LAYERS = (
     ("text", "vocabulary"),
     ("transport", "key_table"),
     ("record", "reason", "config"),
+    ("method_settings",),
     ("setting_values", "setting_types", "recipes", "main_text"),
     ("errors",),
 )
