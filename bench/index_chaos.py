@@ -280,7 +280,7 @@ class Chaos:
         self.problems += problems_of(directory, scheme, acknowledged)
 
     def _compact(self, directory: Path, scheme: str, acknowledged: Acknowledged) -> None:
-        arguments = ["streamer", "--set", f"index.directory={directory}", "index", "compact"]
+        arguments = ["streamer", "--set", f"index.directory={directory}", "index", "compact", "--in-place"]
         self._tool("compaction", [*STEPS], arguments, 3)
         self.problems += problems_of(directory, scheme, acknowledged)
 

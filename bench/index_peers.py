@@ -64,7 +64,7 @@ def _datasketch(parameters: Parameters, entries: int) -> Decide:
     assert parameters.banding is not None
     bins, banding = parameters.banding.bins, parameters.banding
     values = np.random.default_rng(2).integers(0, 2**32, (entries + MEASURED_ROWS, bins), dtype=np.uint64)
-    made = [datasketch.MinHash(num_perm=bins, hashvalues=row) for row in values]
+    made = [datasketch.MinHash(num_perm=bins, hashvalues=row, scheme="legacy") for row in values]
     index = datasketch.MinHashLSH(num_perm=bins, params=(banding.bands, banding.rows))
 
     def decide(begin: int, end: int) -> None:

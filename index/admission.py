@@ -183,7 +183,7 @@ class Index:
             )
             batch.fill_rows(rows, piece, outcome)
         retention.note_ages(transaction, self._retention, of_sources, counters)
-        counters = retention.clean(transaction, search, counters, parameters.words)
+        counters = retention.clean(transaction, search, living, counters, parameters.words)
         batch.put_counters(transaction, counters)
         search.advance(transaction, counters.next_number, counters.next_amendment)
         sources.advance(transaction, ends, marks)

@@ -99,19 +99,23 @@ class Chunks:
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
         """MinHash: who shares a key with a row of page keys uint32 [n, k]: rows int64 [m] and numbers uint64 [m].
 
-        The keys are those of the first k tables.
-        At most HITS_MAX at a time, in order of row and number, each pair once among them.
+        The keys are those of the first k tables. At most HITS_MAX at a time, in order of row and number, each pair once
+        among them.
         """
         if not self._keys or not len(page_keys):
             return
         lowest = page_keys.astype(np.uint64) << np.uint64(32)
         spans = self._spans(np.arange(page_keys.shape[1]), lowest, lowest | np.uint64(2**32 - 1))
         self._fetch(transaction, spans)
+        # Table by table, and in each in the order of its entries.
+        order = (np.argsort(page_keys, axis=0) * page_keys.shape[1] + np.arange(page_keys.shape[1])).T.reshape(-1)
         turn, passed = 0, 0
-        while turn < page_keys.size:
-            rows, numbers, turn, passed = kernels.chunk_candidates(page_keys, spans, turn, passed, overlay.HITS_MAX)
-            order = np.lexsort((numbers, rows))
-            rows, numbers = rows[order], numbers[order]
+        while turn < len(order):
+            rows, numbers, turn, passed = kernels.chunk_candidates(
+                page_keys, spans, order, turn, passed, overlay.HITS_MAX
+            )
+            by_row = np.lexsort((numbers, rows))
+            rows, numbers = rows[by_row], numbers[by_row]
             again = (rows[1:] == rows[:-1]) & (numbers[1:] == numbers[:-1])
             first = np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~again])
             yield rows[first], numbers[first]

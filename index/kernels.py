@@ -360,19 +360,25 @@ def page_candidates(
 
 @compiled
 def chunk_candidates(
-    keys: npt.NDArray[np.uint32], spans: Spans, turn: int, passed: int, hits_max: int
+    keys: npt.NDArray[np.uint32],
+    spans: Spans,
+    order: npt.NDArray[np.int64],
+    turn: int,
+    passed: int,
+    hits_max: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int]:
     """MinHash: the numbers of the entries with one of the page keys of a row, as often as they have one.
 
-    turn    begin at this place of the n * tables keys, row by row
+    order   int64 [n * tables], the places in `keys` in the order to look them up, see `scan_chunks`
+    turn    begin at this place of `order`
     passed  so many entries of this key were given before
 
     Gives rows int64 and numbers uint64 of at most `hits_max`, and where to go on: turn and passed.
     """
     rows, numbers = np.empty(1024, np.int64), np.empty(1024, np.uint64)
     count, tables, asked = 0, keys.shape[1], np.empty(2, np.uint16)
-    while turn < keys.size:
-        row, table = turn // tables, turn % tables
+    while turn < len(order):
+        row, table = order[turn] // tables, order[turn] % tables
         asked[0], asked[1] = keys[row, table] >> 16, keys[row, table] & 0xFFFF
         before = 0
         for chunk in range(spans.begins[row, table], spans.ends[row, table]):

@@ -154,10 +154,8 @@ def note_ages(
             transaction.put(Table.AGES, AGE_KEY.pack(stream, partition, times.watermark_ms), behind)
 
 
-def clean(transaction: Transaction, search: Search, counters: Counters, words: int) -> Counters:
+def clean(transaction: Transaction, search: Search, living: Living, counters: Counters, words: int) -> Counters:
     """Let some batches leave the log that hold nothing that has not expired; the counters behind it."""
-    # What the batch under way retired itself is not to leave twice.
-    living = Living(transaction, words)
     if not living.some_have_expired:
         return counters
     cleaned_to, expired = LOG_KEY_BEGIN, []

@@ -304,9 +304,10 @@ def test_candidates_of_chunks_are_all_that_share_a_key(
     begins, ends = np.tile(edges[:-1], (7, 1)), np.tile(edges[1:], (7, 1))
     found: list[tuple[int, int]] = []
     turn, passed, calls = 0, 0, 0
+    order = np.random.default_rng(0).permutation(asked.size)
     while turn < asked.size:
         rows, of_rows, turn, passed = kernels.chunk_candidates(
-            asked, spans_of(chunks, begins, ends), turn, passed, hits_max
+            asked, spans_of(chunks, begins, ends), order, turn, passed, hits_max
         )
         assert len(rows) <= hits_max
         found += zip(rows.tolist(), of_rows.tolist(), strict=True)
