@@ -121,12 +121,12 @@ def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     uint8 [n, bins] -> uint8 [n, bins]. The orders are the same for all documents. A row without any value stays as it is.
     """
     filled = values.copy()
-    draws = _draws(values.shape[1])
+    order = draws(values.shape[1])
     rows, bins = np.nonzero(values == 0)
-    for draw in range(draws.shape[1]):
+    for draw in range(order.shape[1]):
         if len(rows) == 0:
             break
-        found = values[rows, draws[bins, draw]]
+        found = values[rows, order[bins, draw]]
         filled[rows, bins] = found
         still = found == 0
         rows, bins = rows[still], bins[still]
@@ -184,8 +184,8 @@ def _nonzero(words: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uin
 
 
 @cache
-def _draws(bins: int) -> npt.NDArray[np.int64]:
-    """Per bin the order in which the others are tried: int64 [bins, bins - 1], sorted by a hash of the pair."""
+def draws(bins: int) -> npt.NDArray[np.int64]:
+    """Per bin the order in which `densify` tries the others: int64 [bins, bins - 1], sorted by a hash of the pair."""
     pairs = np.arange(bins * bins, dtype=np.uint64) + np.uint64(1)
     hashes = pairs * np.uint64(0x9E3779B97F4A7C15)
     hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -10,7 +10,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from index.bands import Banding, band_keys, signature_distances
+from index import signature_kernels
+from index.bands import Banding, draws, signature_distances, unpack_bins
 from index.blocks import BLOCK_BITS
 from index.distance import hamming
 from index.packing import chunk_entry_bytes
@@ -68,7 +69,9 @@ class Shape:
         The first two columns of their entries: two blocks, or the hash of a band.
         """
         if self.banding is not None:
-            return band_keys(fingerprints, self.banding).astype(np.uint32)
+            banding = self.banding
+            values = unpack_bins(fingerprints, banding.bin_bits)
+            return signature_kernels.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
         values = _blocks(fingerprints).astype(np.uint32)
         return values << np.uint32(BLOCK_BITS) | np.roll(values, -1, axis=1)
 

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from index import log
-from index.bands import Banding, signature_distances
+from index import log, signature_kernels
+from index.bands import DISTANCE_UNITS, Banding
 from index.chunks import Chunks
 from index.distance import Matches, joined, nearest, no_matches
 from index.matching import first_of_equals
 from index.overlay import Overlay
 from index.schemes import Shape
 from index.store import Transaction
-
-CANDIDATES_MAX = 2**20
-"""Candidates listed at once: bounds a slice's arrays to about 50 MiB, however full the buckets are."""
 
 SIGNATURES_MAX = 2**17
 """Signatures of entries read at once: 16 MiB of them at 128 bytes."""
@@ -46,19 +43,10 @@ class Banded:
         return len(self.signatures)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the signatures, as `matching.Probes.pairs` gives them. Memory: n * n bytes."""
-        count, bands = self.hashes.shape
-        leaders = np.flatnonzero(first_of_equals(self.signatures) == np.arange(count))
-        keys = self.hashes.astype(np.uint64) | np.arange(bands, dtype=np.uint64) << np.uint64(32)
-        leader_keys = keys[leaders].reshape(-1)
-        order = np.argsort(leader_keys, kind="stable")
-        sorted_keys, sorted_rows = leader_keys[order], leaders[order // bands]
-        starts = np.searchsorted(sorted_keys, keys.reshape(-1), side="left")
-        sizes = np.searchsorted(sorted_keys, keys.reshape(-1), side="right") - starts
-        meets = np.zeros((count, count), np.bool_)
-        for wanting, candidates in _listed(starts, sizes):
-            meets[wanting // bands, sorted_rows[candidates]] = True
-        rows, earlier = np.nonzero(np.tril(meets, -1))
+        """Matches among the signatures, as `matching.Probes.pairs` gives them; those that share a band."""
+        count = len(self)
+        leading = first_of_equals(self.signatures) == np.arange(count)
+        rows, earlier = signature_kernels.sharing(self.hashes, leading)
         found = joined([no_matches(), *self._verified(self.signatures, rows, earlier)])
         return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
 
@@ -102,7 +90,9 @@ class Banded:
         """Of the pairs of signatures rows[i] and known[others[i]] those within distance_max; `numbers` are others."""
         for start in range(0, len(rows), COMPARED_MAX):
             of_rows, of_known = rows[start : start + COMPARED_MAX], others[start : start + COMPARED_MAX]
-            distances = signature_distances(self.signatures[of_rows], known[of_known], self.banding.bin_bits)
+            distances = signature_kernels.distances(
+                self.signatures, known, of_rows, of_known, self.banding.bin_bits, DISTANCE_UNITS
+            )
             near = distances <= self.distance_max
             yield Matches(of_rows[near], distances[near], of_known[near].astype(np.uint64))
 
@@ -111,17 +101,3 @@ def banded(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) 
     """Signatures uint64 [n, words] with what to look up of them."""
     assert shape.banding is not None
     return Banded(signatures, shape.page_keys(signatures), distance_max, shape.banding)
-
-
-def _listed(
-    starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Write out the ranges starts[i] ... starts[i] + sizes[i] - 1: (i, place) columns, CANDIDATES_MAX at most at a time."""
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    for start in range(0, total, CANDIDATES_MAX):
-        places = np.arange(start, min(start + CANDIDATES_MAX, total))
-        first, last = np.searchsorted(ends, places[[0, -1]], side="right").tolist()
-        edges = np.clip(np.append(ends[first:last], places[-1] + 1), start, None)
-        owners = np.repeat(np.arange(first, last + 1), np.diff(edges, prepend=start))
-        yield owners, places - (ends[owners] - sizes[owners]) + starts[owners]

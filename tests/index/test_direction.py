@@ -19,7 +19,7 @@ LAYERS = (
     ("chunks", "log", "sources", "stamping"),
     ("overlay", "store"),
     ("schemes",),
-    ("loading_kernels", "filing_kernels", "packing", "parameters"),
+    ("loading_kernels", "filing_kernels", "signature_kernels", "packing", "parameters"),
     ("decision", "kernels", "layout"),
     ("bands", "blocks", "distance"),
     ("entry", "errors", "finding", "machine_code"),
