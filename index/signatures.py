@@ -55,7 +55,7 @@ class Banded:
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
         """As `matching.Probes.nearest`, but only among those that share a band."""
         best, compared = no_matches(), np.zeros(len(self), np.int64)
-        for found, comparisons in self.matches(transaction, overlays, chunks):
+        for found, comparisons in self._portions(transaction, overlays, chunks, 1):
             best = nearest(joined([best, found]), 1)
             compared += comparisons
         return best, compared
@@ -64,11 +64,17 @@ class Banded:
         self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """As `matching.Probes.matches`, but only those that share a band."""
+        return self._portions(transaction, overlays, chunks, None)
+
+    def _portions(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks, limit: int | None
+    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
+        """Per row the `limit` nearest of each portion, as `distance.nearest` gives them."""
         for overlay in overlays:
             for rows, places in overlay.candidates(self.hashes):
                 found = joined([no_matches(), *self._verified(overlay.fingerprints, rows, places)])
                 numbers = overlay.numbers[found.numbers.astype(np.int64)]
-                yield self._portion(Matches(found.rows, found.distances, numbers), rows)
+                yield self._portion(Matches(found.rows, found.distances, numbers), rows, limit)
         for rows, of_rows in chunks.candidates(transaction, self.hashes):
             distinct, members = np.unique(of_rows, return_inverse=True)
             for start in range(0, len(distinct), SIGNATURES_MAX):
@@ -79,10 +85,12 @@ class Banded:
                 verified = self._verified(known, rows[here], members[here] - start)
                 found = joined([no_matches(), *verified])
                 numbers = some[found.numbers.astype(np.int64)]
-                yield self._portion(Matches(found.rows, found.distances, numbers), rows[here])
+                yield self._portion(Matches(found.rows, found.distances, numbers), rows[here], limit)
 
-    def _portion(self, found: Matches, compared_rows: npt.NDArray[np.int64]) -> tuple[Matches, npt.NDArray[np.int64]]:
-        return nearest(found, None), np.bincount(compared_rows, minlength=len(self))
+    def _portion(
+        self, found: Matches, compared_rows: npt.NDArray[np.int64], limit: int | None
+    ) -> tuple[Matches, npt.NDArray[np.int64]]:
+        return nearest(found, limit), np.bincount(compared_rows, minlength=len(self))
 
     def _verified(
         self, known: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
