@@ -31,6 +31,11 @@ def _simhash_settings(context: click.Context, more: Sequence[str] = ()) -> confi
             f"fingerprint.scheme = {settings.fingerprint.scheme!r}: this command knows distances of SimHash only; leave the "
             "setting out here (bench.accuracy measures both schemes)"
         )
+    if settings.fingerprint.second_look != "none":
+        raise SettingsError(
+            f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances alone; leave the "
+            "setting out here (bench.accuracy measures a second look)"
+        )
     return settings
 
 

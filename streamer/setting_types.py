@@ -4,7 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 from jsonpointer import JsonPointer, JsonPointerException
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """A group of settings: immutable, and no key is accepted that is not listed here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def _pointer(text: str) -> str:
