@@ -2,9 +2,9 @@
 
     python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--json]
 
-A set is a folder with `docs.jsonl.xz` (id, text, in stream order) and `pairs.tsv.gz` and `stream_truth.tsv.gz` (its
-documents' Jaccard similarities), or with documents labelled by edit operator (`base`, `op`, `label`), or with
-`pairs.jsonl.xz` (labelled pairs), or with `articles_N.jsonl.xz` and `articles_N.truth.tsv`.
+A set is a folder with `docs.jsonl.xz` (id, text, perhaps title and metadata, in stream order) and `pairs.tsv.gz` and
+`stream_truth.tsv.gz` (its documents' Jaccard similarities), or with documents labelled by edit operator (`base`,
+`op`, `label`), or with `pairs.jsonl.xz` (labelled pairs), or with `articles_N.jsonl.xz` and `articles_N.truth.tsv`.
 Documents pass through the product's own Fingerprinter and Index; `--index memory` puts brute force over all pairs in
 the index's place, which gives the same decisions and lets many settings share one fingerprinting.
 A setting is named as in `shingles2-log-tf-64-3-min8-unique`, `minhash-128x8-k5/12-0.7-min8-unique` or, for words,
@@ -41,6 +41,7 @@ from bench.scoring import (
     Pairs,
     Score,
     Setting,
+    counting,
     decide,
     hasher_for,
     jaccard,
@@ -52,7 +53,9 @@ from bench.scoring import (
     score_labels,
 )
 from index.admission import Index
+from index.bands import DISTANCE_UNITS
 from index.entry import Entries, Kind, Source, Verdict
+from index.looks import Look
 from streamer.fingerprint import Fingerprints
 
 BATCH_RECORDS = 1_000
@@ -81,23 +84,31 @@ class Result:
 class Texts:
     """The texts of a set, fingerprinted once per way to hash them; short ones anew for every `features_min`."""
 
-    def __init__(self, texts: Sequence[str], titles: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Sequence[str]] | None = None,
+    ) -> None:
         self.texts = texts
         self.titles = titles if titles is not None else [""] * len(texts)
-        self._known: dict[Hashing, tuple[Fingerprints, float]] = {}
+        self.metadata = metadata if metadata is not None else [()] * len(texts)
+        self._known: dict[tuple[Hashing, int], tuple[Fingerprints, float]] = {}
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    def fingerprint(self, chosen: Hashing) -> tuple[Fingerprints, float]:
-        """Fingerprints, and the seconds that they took."""
+    def fingerprint(self, chosen: Hashing, look: Look | None = None) -> tuple[Fingerprints, float]:
+        """Fingerprints with what a second look asks for, and the seconds that they took."""
         plain = chosen.model_copy(update={"features_min": 1})
-        if plain not in self._known:
-            hasher = hasher_for(plain)
+        # The kind of the second look is one of the settings; its thresholds change no fingerprint.
+        key = plain, 0 if look is None else look.bytes
+        if key not in self._known:
+            hasher = hasher_for(plain, look)
             begin = time.perf_counter()
-            prints = hasher.fingerprint(self.texts, self.titles)
-            self._known[plain] = prints, time.perf_counter() - begin
-        prints, seconds = self._known[plain]
+            prints = hasher.fingerprint(self.texts, self.titles, self.metadata)
+            self._known[key] = prints, time.perf_counter() - begin
+        prints, seconds = self._known[key]
         short = np.flatnonzero(prints.feature_counts < chosen.features_min)
         if len(short) == 0:
             return prints, seconds
@@ -105,7 +116,7 @@ class Texts:
         again = hasher_for(chosen).fingerprint([self.texts[row] for row in rows], [self.titles[row] for row in rows])
         kinds, reasons, fingerprints = prints.kinds.copy(), prints.reasons.copy(), prints.fingerprints.copy()
         kinds[short], reasons[short], fingerprints[short] = again.kinds, again.reasons, again.fingerprints
-        return Fingerprints(kinds, reasons, fingerprints, prints.feature_counts), seconds
+        return Fingerprints(kinds, reasons, fingerprints, prints.feature_counts, prints.looks), seconds
 
 
 class Stream:
@@ -114,7 +125,11 @@ class Stream:
     def __init__(self, folder: Path) -> None:
         self.rows = rows = list(read_lines(folder / "docs.jsonl.xz"))
         self.name = folder.name
-        self.texts = Texts([row["text"] for row in rows], [row.get("title") or "" for row in rows])
+        self.texts = Texts(
+            [row["text"] for row in rows],
+            [row.get("title") or "" for row in rows],
+            [row.get("metadata") or () for row in rows],
+        )
         numbers = {row["id"]: number for number, row in enumerate(rows)}
         floor, pair_rows = read_table(folder / "pairs.tsv.gz")
         self.floor = float(floor.rsplit(maxsplit=1)[-1])
@@ -132,7 +147,7 @@ class Stream:
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Stream the documents through one setting; `distance_max` is the largest of all that share its hashing."""
-        prints, seconds = self.texts.fingerprint(setting.hashing)
+        prints, seconds = self.texts.fingerprint(setting.hashing, setting.look)
         begin = time.perf_counter()
         if place == "disk":
             originals = admit_on_disk(prints, setting)
@@ -140,8 +155,8 @@ class Stream:
         else:
             if setting.hashing not in self._near:
                 self._near = {setting.hashing: near_pairs(prints, distance_max, setting.parameters.banding)}
-            near = self._near[setting.hashing]
-            originals = decide(near, len(prints), setting.distance_max, setting.insert)
+            near = counting(self._near[setting.hashing], prints, setting.distance_max, setting.look)
+            originals = decide(near, len(prints), DISTANCE_UNITS, setting.insert)
         found = self.judge(originals, prints.kinds == Kind.UNDECIDABLE, setting.insert)
         return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
 
@@ -181,8 +196,10 @@ class Labelled:
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Compare each pair by itself; neither the index nor the policy plays a part."""
         del place, distance_max
-        (left, one), (right, other) = (side.fingerprint(setting.hashing) for side in (self.lefts, self.rights))
-        flagged = same(left, right, setting.distance_max, setting.parameters.banding)
+        (left, one), (right, other) = (
+            side.fingerprint(setting.hashing, setting.look) for side in (self.lefts, self.rights)
+        )
+        flagged = same(left, right, setting.distance_max, setting.parameters.banding, setting.look)
         wanted = ("dup", "2", "3")
         recalls: dict[str, float] = {}
         for operator in sorted(set(self.operators)):
@@ -211,8 +228,9 @@ class AllPairs:
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
         """Flag every pair within the distance."""
         del place, distance_max
-        prints, seconds = self.texts.fingerprint(setting.hashing)
+        prints, seconds = self.texts.fingerprint(setting.hashing, setting.look)
         near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
+        near = counting(near, prints, setting.distance_max, setting.look)
         flagged = {frozenset(pair) for pair in zip(near.later.tolist(), near.earlier.tolist(), strict=True)}
         every = len(prints) * (len(prints) - 1) // 2
         right = len(flagged & self.truth)
@@ -243,6 +261,7 @@ def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int6
                     fingerprints=prints.fingerprints[begin:end],
                     times_ms=np.zeros(end - begin, np.int64),
                     ids=[str(row) for row in range(begin, end)],
+                    looks=None if prints.looks is None else prints.looks[begin:end],
                 ),
                 {source: end},
             )

@@ -33,7 +33,8 @@ def overrides(setting: Setting) -> tuple[str, ...]:
     if setting.minhash is not None:
         minhash = [f"minhash.{key}={value}" for key, value in setting.minhash.model_dump().items()]
         return (*fingerprint, *minhash, f"index.insert={setting.insert}")
-    return (*fingerprint, f"index.distance_max={setting.distance_max}", f"index.insert={setting.insert}")
+    second_look = [f"second_look.{key}={value}" for key, value in setting.second_look.model_dump().items()]
+    return (*fingerprint, *second_look, f"index.distance_max={setting.distance_max}", f"index.insert={setting.insert}")
 
 
 def filtered(stream: Stream, run: Run, setting: Setting, count: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import regex
 
 from index.bands import Banding, band_keys, distance_of, signature_distances
 from index.entry import Kind
+from index.looks import Look, MetadataLook
 from index.parameters import Parameters
 from streamer import config
 from streamer.fingerprint import Fingerprinter, Fingerprints
@@ -33,7 +34,7 @@ _NAME = re.compile(
     r"((?P<recipe>classic|improved-1|improved-2)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
     r"-(?P<bits>64|128)-(?P<distance>\d+)"
     r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-rjieba|-idf|-topic|-length|-simplify|-html"
-    r"|-pos([a-z]+[0-9.]+)+)*)"
+    r"|-pos([a-z]+[0-9.]+)+|-cosine[01]\.?\d*|-cells\d+|-metadata)*)"
 )
 _SWITCHES: dict[str, tuple[str, object]] = {
     "jieba": ("segmenter", "jieba"),
@@ -60,6 +61,7 @@ _TOKEN = regex.compile(
     regex.VERSION1,
 )
 _BLOCK_ROWS = 256
+_SECOND_LOOK = config.SecondLook()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,12 @@ class Setting:
     insert: Insert
     minhash: config.Minhash | None = None
     bands: int | None = None
+    second_look: config.SecondLook = _SECOND_LOOK
+
+    @property
+    def look(self) -> Look | None:
+        """The second look that decides which pairs count."""
+        return self.second_look.look(self.fingerprint.second_look)
 
     @property
     def hashing(self) -> Hashing:
@@ -82,7 +90,9 @@ class Setting:
         """What an index for it is built with."""
         sections: dict[str, config.Section] = {
             "fingerprint": self.fingerprint,
+            "second_look": self.second_look,
             "index": config.Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
+            "decode": config.Decode(metadata=["/metadata"]),
         }
         if self.minhash is not None:
             sections["minhash"] = self.minhash
@@ -108,13 +118,18 @@ class Setting:
         switched += [f"-{word}" for word, (key, value) in _SWITCHES.items() if getattr(chosen, key) == value]
         if chosen.part_of_speech is not None:
             switched.append("-pos" + chosen.part_of_speech.replace("=", "").replace(",", ""))
+        if chosen.second_look == "cosine":
+            switched.append(f"-cosine{self.second_look.cosine_min}-cells{self.second_look.cosine_cells}")
+        elif chosen.second_look == "metadata":
+            switched.append("-metadata")
         return f"{kind}-{chosen.weight}-{chosen.bits}-{self.distance_max}{''.join(switched)}-{self.insert}"
 
 
 def parse(name: str) -> Setting:
     """`words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order.
 
-    Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `unique` or
+    Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `cosine`
+    with the least cosine (cosine0.8) and `cells` with a number, `metadata` (distance_max then follows), `unique` or
     `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, for shingles of words `wWORDS` in place of
     `kWIDE/NARROW`, then any of `-minN -bBANDS -unique -all`; `minhash` alone is the scheme with its settings as shipped.
     What is not named stays as the product ships it; `default` is that altogether. Raises ValueError.
@@ -136,6 +151,7 @@ def parse(name: str) -> Setting:
         values["shingle_words"] = int(match["shingle_words"])
     values["bits"] = int(match["bits"])
     insert: Insert = shipped_index.insert
+    look_values = config.SecondLook().model_dump()
     for part in filter(None, match["rest"].split("-")):
         word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")
         if part in ("unique", "all"):
@@ -145,10 +161,19 @@ def parse(name: str) -> Setting:
             values[key] = value
         elif word in _NUMBERS:
             values[_NUMBERS[word]] = int(number)
+        elif part.startswith("cosine"):
+            values["second_look"], look_values["cosine_min"] = "cosine", float(part.removeprefix("cosine"))
+        elif word == "cells":
+            look_values["cosine_cells"] = int(number)
+        elif part == "metadata":
+            values["second_look"] = "metadata"
         else:
             pairs = re.findall(r"([a-z]+)([0-9.]+)", part.removeprefix("pos"))
             values["part_of_speech"] = ",".join(f"{tag}={factor}" for tag, factor in pairs)
-    return Setting(config.Fingerprint.model_validate(values), int(match["distance"]), insert)
+    fingerprint, second_look = config.Fingerprint.model_validate(values), config.SecondLook.model_validate(look_values)
+    look = second_look.look(fingerprint.second_look)
+    distance_max = look.reach if isinstance(look, MetadataLook) else int(match["distance"])
+    return Setting(fingerprint, distance_max, insert, second_look=second_look)
 
 
 def _parse_minhash(name: str) -> Setting:
@@ -179,9 +204,9 @@ def _parse_minhash(name: str) -> Setting:
     return Setting(config.Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen, bands)
 
 
-def hasher_for(chosen: Hashing) -> Scheme:
-    """What makes fingerprints by these settings."""
-    return MinHasher(chosen) if isinstance(chosen, config.Minhash) else Fingerprinter(chosen)
+def hasher_for(chosen: Hashing, look: Look | None = None) -> Scheme:
+    """What makes fingerprints by these settings, with what a second look asks for."""
+    return MinHasher(chosen) if isinstance(chosen, config.Minhash) else Fingerprinter(chosen, look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +224,20 @@ class Pairs:
 def distances(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Hamming distance row by row."""
     return np.asarray(np.bitwise_count(left ^ right).sum(axis=-1, dtype=np.int64))
+
+
+def counting(pairs: Pairs, prints: Fingerprints, distance_max: int, look: Look | None) -> Pairs:
+    """Those pairs within the distance that a second look lets count, at the distances that it tells; EXACT as before."""
+    near = pairs.values <= distance_max
+    later, earlier, values = pairs.later[near], pairs.earlier[near], pairs.values[near]
+    if look is not None:
+        assert prints.looks is not None
+        judged = look.judge(values.astype(np.int16), prints.looks[later], prints.looks[earlier])
+        exact = prints.kinds[later] == Kind.EXACT
+        counts, values = judged.counts | exact, np.where(exact, values, judged.distances).astype(np.float64)
+        later, earlier, values = later[counts], earlier[counts], values[counts]
+    order = np.lexsort((earlier, values, later))
+    return Pairs(later[order], earlier[order], values[order])
 
 
 def near_pairs(prints: Fingerprints, distance_max: int, banding: Banding | None = None) -> Pairs:
@@ -333,7 +372,11 @@ def score_labels(flagged: npt.NDArray[np.bool_], labels: Sequence[str], duplicat
 
 
 def same(
-    left: Fingerprints, right: Fingerprints, distance_max: int, banding: Banding | None = None
+    left: Fingerprints,
+    right: Fingerprints,
+    distance_max: int,
+    banding: Banding | None = None,
+    look: Look | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Row by row: would the index call the one a duplicate of the other, were it the only entry?"""
     apart = distances(left.fingerprints, right.fingerprints)
@@ -344,6 +387,8 @@ def same(
         shared = band_keys(left.fingerprints, banding) == band_keys(right.fingerprints, banding)
         near &= shared.any(axis=1)
     near &= apart <= distance_max
+    if look is not None and left.looks is not None and right.looks is not None:
+        near &= look.judge(apart.astype(np.int16), left.looks, right.looks).counts
     return np.asarray(near | exact)
 
 

@@ -128,7 +128,8 @@ class Index:
         A position that was decided before gets its verdict of then (`replayed`) and enters nothing. The others are
         decided in order, each seeing all entries and the documents before it in the batch: a NEAR document is a
         duplicate of the nearest entry within distance_max, of the earliest among equally near ones; an EXACT document
-        of the earliest equal EXACT one. With insert = "unique" only UNIQUE documents become entries. With "all"
+        of the earliest equal EXACT one. With a second look only those count that `looks` says, and how near it says they
+        are. With insert = "unique" only UNIQUE documents become entries. With "all"
         duplicates do too; a duplicate then names as its original the UNIQUE document at the root of its match, while
         `distances` holds the distance to the match itself; where the root is retired, the match is its own root.
 
@@ -138,7 +139,7 @@ class Index:
         `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A stream that
         was never begun becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
-        batch.require_sound(entries, self.parameters.words)
+        batch.require_sound(entries, self.parameters.words, self.parameters.look_bytes)
         pieces = batch.pieces_of(entries, np.arange(len(entries)), self.parameters)
         return self._store.write(
             lambda transaction: self._admitted(transaction, entries, pieces, ends, marks), self._search.committed
@@ -166,7 +167,7 @@ class Index:
         for piece in pieces:
             decided = batch.decide_piece(transaction, search, living, piece, parameters, counters.next_number)
             outcome, candidates[piece.rows] = decided.outcome, decided.compared
-            filings = batch.filings_of(outcome, piece.entries.kinds)
+            filings = batch.filings_of(piece.entries, outcome.entering, decided.equal)
             of_piece = batch.origins_of(transaction, piece.entries, places, outcome, counters.next_number)
             origins.update((int(piece.rows[row]), origin) for row, origin in of_piece.items())
             counters = batch.retire_stale(transaction, search, living, piece.entries, decided.stale, filings, counters)
@@ -254,6 +255,8 @@ class Index:
         self, fingerprints: npt.NDArray[np.uint64], distance_max: int | None = None, limit: int = 10
     ) -> list[list[Match]]:
         """For each fingerprint, uint64 [m, words], the nearest NEAR entries, nearest and earliest first; writes nothing.
+
+        They are compared by their fingerprints alone; a second look plays no part.
 
         distance_max  also beyond the index's own, which None means; SimHash: 0 to 7 bits, and nothing is missed; MinHash:
                       0 to 10,000, among those that share a band

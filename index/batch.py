@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from index import documents, journal, log, sources
 from index.decision import Found, Outcome, decide
-from index.distance import Matches, no_matches
+from index.distance import Matches, nearest, no_matches
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source, Verdict
 from index.layout import COUNTERS_KEY, LOG_KEY, Change, Counters, Filing, Table, pack_counters, unpack_counters
 from index.living import Living
 from index.log import Origin
-from index.lookup import nearest_living
+from index.lookup import nearest_counting, nearest_living
 from index.matching import first_of_equals
 from index.parameters import Parameters
 from index.retirement import Leaving, retire
@@ -32,7 +32,7 @@ class Piece:
     entries   these rows alone
     near      int64 [m], the NEAR rows
     wanted    the look-up of the NEAR rows; its row i is near[i]
-    pairs     matches of the rows among each other, as `Wanted.pairs` gives them
+    pairs     matches of the rows among each other, as `Wanted.pairs` gives them; with a second look those that count
     compared  int64 [n], comparisons made for them
     exact     int64 [e], the EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
@@ -62,7 +62,7 @@ class Places:
     rows: list[npt.NDArray[np.int64]]
 
 
-def require_sound(entries: Entries, words: int) -> None:
+def require_sound(entries: Entries, words: int, look_bytes: int) -> None:
     """Raise ValueError unless the columns keep what `Entries` promises."""
     count = len(entries)
     columns = (entries.source_numbers, entries.kinds, entries.reasons, entries.times_ms, entries.ids)
@@ -74,6 +74,9 @@ def require_sound(entries: Entries, words: int) -> None:
         raise ValueError("a row names a source that the batch does not list")
     if len(set(entries.sources)) != len(entries.sources):
         raise ValueError("the batch lists a source twice")
+    looks = np.empty((count, 0), np.uint8) if entries.looks is None else entries.looks
+    if looks.shape != (count, look_bytes) or looks.dtype != np.uint8:
+        raise ValueError(f"looks must be uint8 [{count}, {look_bytes}]")
     order = np.argsort(entries.source_numbers, kind="stable")
     numbers, offsets = entries.source_numbers[order], entries.offsets[order]
     if np.any((numbers[1:] == numbers[:-1]) & (offsets[1:] <= offsets[:-1])):
@@ -91,6 +94,7 @@ def take(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
         fingerprints=entries.fingerprints[rows],
         times_ms=entries.times_ms[rows],
         ids=[entries.ids[row] for row in rows.tolist()],
+        looks=None if entries.looks is None else entries.looks[rows],
     )
 
 
@@ -105,8 +109,15 @@ def pieces_of(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
 def _piece(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Piece:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    look_up = wanted(entries.fingerprints[near], parameters, parameters.distance_max)
-    pairs, near_compared = look_up.pairs(nearest_only=parameters.insert == "all")
+    look, looks = parameters.look, None if entries.looks is None else entries.looks[near]
+    if look is None or looks is None:
+        look_up = wanted(entries.fingerprints[near], parameters, parameters.distance_max)
+        pairs, near_compared = look_up.pairs(nearest_only=parameters.insert == "all")
+    else:
+        look_up = wanted(entries.fingerprints[near], parameters, parameters.distance_max, looks)
+        pairs, near_compared = look_up.pairs(nearest_only=False)
+        told, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
+        pairs = nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None)
     compared = np.zeros(len(rows), np.int64)
     compared[near] = near_compared
     firsts = np.zeros(len(rows), np.int64)
@@ -123,12 +134,14 @@ class Decided:
 
     outcome   row for row
     compared  int64 [n], the comparisons made for each
-    stale     retired entries that the tables still hold and that equal a NEAR row, by row
+    stale     retired entries that the tables still hold and whose fingerprints equal a NEAR row's, by row
+    equal     bool [n], NEAR rows with whose fingerprint there is an entry that is not retired
     """
 
     outcome: Outcome
     compared: npt.NDArray[np.int64]
     stale: Matches
+    equal: npt.NDArray[np.bool_]
 
 
 def decide_piece(
@@ -137,9 +150,16 @@ def decide_piece(
     """Decide the rows of a piece."""
     compared, stale = piece.compared.copy(), no_matches()
     distances = np.full(len(piece.rows), NO_DISTANCE, np.int16)
-    originals = np.full(len(piece.rows), NO_NUMBER, np.uint64)
+    originals, equal = np.full(len(piece.rows), NO_NUMBER, np.uint64), np.zeros(len(piece.rows), np.bool_)
     if len(piece.near):
-        answer = nearest_living(transaction, search, living, piece.wanted, parameters.words)
+        if parameters.look is None or piece.entries.looks is None:
+            answer = nearest_living(transaction, search, living, piece.wanted, parameters.words)
+        else:
+            looks = piece.entries.looks[piece.near]
+            answer = nearest_counting(
+                transaction, search, living, piece.wanted, parameters.words, parameters.look, looks
+            )
+        equal[piece.near] = answer.equal
         compared[piece.near] += answer.compared
         distances[piece.near[answer.best.rows]] = answer.best.distances
         originals[piece.near[answer.best.rows]] = answer.best.numbers
@@ -153,7 +173,7 @@ def decide_piece(
     if parameters.insert == "all" and matched.any():
         originals[matched] = documents.roots(transaction, living, originals[matched], parameters.words)
     found = Found(piece.entries.kinds, distances, originals, piece.pairs, piece.firsts)
-    return Decided(decide(found, parameters.insert, next_number), compared, stale)
+    return Decided(decide(found, parameters.insert, next_number), compared, stale, equal)
 
 
 def places_of(transaction: Transaction, entries: Entries) -> Places:
@@ -194,11 +214,18 @@ def fill_rows(rows: journal.Rows, piece: Piece, outcome: Outcome) -> None:
     rows["reason"][piece.rows] = piece.entries.reasons
 
 
-def filings_of(outcome: Outcome, kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Where rows are filed that were matched, uint8 [n]: an equal of an entry does not enter the blocks again."""
-    equal = (outcome.verdicts == Verdict.DUPLICATE) & (outcome.distances == 0)
-    entering = np.where((kinds == Kind.EXACT) | equal, Filing.ASIDE, Filing.BLOCKS)
-    return np.where(outcome.entering, entering, Filing.NOTHING).astype(np.uint8)
+def filings_of(
+    entries: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.uint8]:
+    """Where rows are filed, uint8 [n]: an equal of an entry does not enter the blocks again.
+
+    entering  bool [n], the rows that become entries and are searched
+    equal     bool [n], those with whose fingerprint there is an entry that is not retired
+    """
+    filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
+    near = np.flatnonzero(entering & (entries.kinds == Kind.NEAR) & ~equal)
+    filings[near[first_of_equals(entries.fingerprints[near]) == np.arange(len(near))]] = Filing.BLOCKS
+    return filings
 
 
 def origins_of(

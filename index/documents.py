@@ -18,7 +18,7 @@ EQUALS_AT_ONCE = 64
 
 
 class Document(NamedTuple):
-    """What the index remembers of one entry. `root` is its own number, or its original's."""
+    """What the index remembers of one entry. `root` is its own number, or its original's; `look` is for `looks` to read."""
 
     number: int
     root: int
@@ -27,6 +27,7 @@ class Document(NamedTuple):
     time_ms: int
     kind: Kind
     fingerprint: tuple[int, ...]
+    look: bytes = b""
 
 
 def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
@@ -44,13 +45,21 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
         rows["time_ms"].tolist(),
         rows["kind"].tolist(),
         batch.fingerprints[places].tolist(),
+        batch.lines.looks[places],
         strict=True,
     )
     return [
         Document(
-            number, root, id_, Position(Source(streams[stream], partition), offset), time_ms, Kind(kind), tuple(fp)
+            number,
+            root,
+            id_,
+            Position(Source(streams[stream], partition), offset),
+            time_ms,
+            Kind(kind),
+            tuple(fp),
+            look.tobytes(),
         )
-        for number, root, id_, stream, partition, offset, time_ms, kind, fp in columns
+        for number, root, id_, stream, partition, offset, time_ms, kind, fp, look in columns
     ]
 
 

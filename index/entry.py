@@ -77,6 +77,7 @@ class Entries:
     fingerprints    uint64 [n, words], words = bits / 64; rows that are UNDECIDABLE or DEAD_LETTER are not read
     times_ms        int64 [n], the record's own time in milliseconds since 1970
     ids             n document ids
+    looks           uint8 [n, look bytes], for the second look at matches; read of NEAR rows only; None: there is none
     """
 
     sources: tuple[Source, ...]
@@ -87,6 +88,7 @@ class Entries:
     fingerprints: npt.NDArray[np.uint64]
     times_ms: npt.NDArray[np.int64]
     ids: Sequence[str]
+    looks: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -98,7 +100,8 @@ class Decisions:
 
     verdicts            uint8 [n], values of `Verdict`
     reasons             uint8 [n], as journaled at the first decision
-    distances           int16 [n], Hamming distance to the match, NO_DISTANCE where there is none
+    distances           int16 [n], Hamming distance to the match, NO_DISTANCE where there is none; where the parameters are
+                        `by_similarity`, ten-thousandths of 1 - similarity
     originals           uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
     original_ids        id of the original for DUPLICATE rows, else None
     original_positions  position of the original for DUPLICATE rows, else None

@@ -1,7 +1,8 @@
 """The bytes on disk, format version 2. The only place that knows them; a change of any of them is a new version.
 
 One LMDB file with thirteen tables. `>` big-endian (keys, and what LMDB has to sort), `<` little-endian, fp = the
-fingerprint's words as <u64 (8 or 16 bytes, a MinHash signature 32 to 256), text = UTF-8 (a lone surrogate, which JSON
+fingerprint's words as <u64 (8 or 16 bytes, a MinHash signature 32 to 256), look = bytes that `looks` alone reads, all of
+one length in an index, none where there is no second look, text = UTF-8 (a lone surrogate, which JSON
 can hold, as WTF-8).
 
     meta       "stamp"                             -> JSON {"format": 2, "bits": .., "distance_max": .., ..}
@@ -17,9 +18,10 @@ can hold, as WTF-8).
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
     log        next document number >u64, journal rows >u64, both as they were before the batch
                                                    -> rows <u32, sources <u32, entered <u32, duplicates <u32,
-                                                      sources, rows, fps of the rows that entered, originals of the
-                                                      duplicates, ids text of the rows that entered, ids text of the
-                                                      duplicates' originals
+                                                      bytes of a look <u32,
+                                                      sources, rows, fps and looks of the rows that entered, originals
+                                                      of the duplicates, ids text of the rows that entered, ids text of
+                                                      the duplicates' originals
                                                       a source: stream <u32, partition <u32
                                                       a row: offset <u64, number <u64, time_ms <i64, source <u32,
                                                       end of its id in the ids <u32, distance <i16, verdict u8,

@@ -110,7 +110,8 @@ def write(
     for name in ("offset", "stream", "partition"):
         originals[name] = [getattr(origin, name) for origin in origins]
     original_ids = [origin.id for origin in origins]
-    value = pack_batch(sources, rows, entries.fingerprints[entered], ids, originals, original_ids)
+    looks = None if entries.looks is None else entries.looks[entered]
+    value = pack_batch(sources, rows, entries.fingerprints[entered], ids, originals, original_ids, looks)
     transaction.put(Table.LOG, key, value)
 
 
@@ -172,6 +173,18 @@ def fingerprints(
     there = np.zeros(len(numbers), np.bool_)
     for batch, documents, places in holding(transaction, numbers, words):
         found[places] = batch.fingerprints[documents]
+        there[places] = True
+    return found, there
+
+
+def looks(
+    transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int, look_bytes: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """As `fingerprints`, the looks uint8 [n, look_bytes]."""
+    found = np.zeros((len(numbers), look_bytes), np.uint8)
+    there = np.zeros(len(numbers), np.bool_)
+    for batch, documents, places in holding(transaction, numbers, words):
+        found[places] = batch.lines.looks[documents]
         there[places] = True
     return found, there
 

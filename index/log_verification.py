@@ -140,6 +140,8 @@ class LogCheck:
         for problem, wrong in wrongs.items():
             if wrong.any():
                 self._note(batch, np.flatnonzero(wrong), problem)
+        if len(batch.fingerprints) and batch.lines.looks.shape[1] != self._parameters.look_bytes:
+            self._finding.note([f"the looks of the batch {batch.key.hex()} are not as long as those of the index"])
         for number, (stream, partition) in enumerate(batch.sources.tolist()):
             offsets = rows["offset"][rows["source"] == number]
             if stream not in self._streams:

@@ -22,6 +22,7 @@ class Probes:
     fingerprints  uint64 [n, words]
     keys          uint32 [n, probes], `blocks.probe_keys`
     allowed       int8 [probes], `blocks.next_bits`
+    looks         uint8 [n, look bytes], of the second look that decides which matches count; None: all do
     """
 
     fingerprints: npt.NDArray[np.uint64]
@@ -29,6 +30,7 @@ class Probes:
     allowed: npt.NDArray[np.int8]
     distance_max: int
     shape: Shape
+    looks: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -36,12 +38,13 @@ class Probes:
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
         """Matches among the fingerprints: `numbers` are rows, each below the row it was found for.
 
-        Ordered by row, distance, number. Of equal fingerprints only the first is found: whatever matches a later one
-        matches the first at the same distance, and the first is the earlier. With `nearest_only` one match a row. Also
-        int64 [n]: the comparisons made for each row.
+        Ordered by row, distance, number. Of equal fingerprints, with equal looks, only the first is found: whatever
+        matches a later one matches the first just so, and the first is the earlier. With `nearest_only` one match a row.
+        Also int64 [n]: the comparisons made for each row.
         """
         rows = np.arange(len(self))
-        leaders = np.flatnonzero(first_of_equals(self.fingerprints) == rows)
+        alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
+        leaders = np.flatnonzero(first_of_equals(alike) == rows)
         overlay = Overlay(self.shape)
         overlay.add(self.fingerprints[leaders], leaders.astype(np.uint64))
         best, compared = self._nothing_yet()
@@ -90,10 +93,19 @@ class Probes:
         yield from chunks.hits(transaction, *asked, nearest_only=nearest_only)
 
 
-def probes_of(fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> Probes:
-    """Fingerprints uint64 [n, words] with what to look up of them."""
+def probes_of(
+    fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape, looks: npt.NDArray[np.uint8] | None = None
+) -> Probes:
+    """Fingerprints uint64 [n, words] with what to look up of them, and their looks."""
     allowed = next_bits(shape.tables, distance_max)
-    return Probes(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape)
+    return Probes(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape, looks)
+
+
+def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Both as words, uint64 [n, w]."""
+    padded = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
+    padded[:, : looks.shape[1]] = looks
+    return np.hstack([fingerprints, padded.view(np.uint64)])
 
 
 def first_of_equals(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

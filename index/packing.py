@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from index.layout import pack_text
 
-_BATCH = struct.Struct("<IIII")
+_BATCH = struct.Struct("<IIIII")
 _CHUNK = struct.Struct("<II")
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES = 16
@@ -38,6 +38,7 @@ class Lines(NamedTuple):
     sources         LOG_SOURCE [s]
     rows            LOG_ROW [n]
     fingerprints    <u8 [entered, words], of the rows that entered, in order
+    looks           u1 [entered, bytes of a look], of the same
     originals       LOG_ORIGINAL [duplicates], of the rows that are duplicates, in order
     ids             the ids of the rows that entered, one behind the other
     original_ids    those of the originals
@@ -46,6 +47,7 @@ class Lines(NamedTuple):
     sources: npt.NDArray[np.void]
     rows: npt.NDArray[np.void]
     fingerprints: npt.NDArray[np.uint64]
+    looks: npt.NDArray[np.uint8]
     originals: npt.NDArray[np.void]
     ids: memoryview
     original_ids: memoryview
@@ -58,18 +60,24 @@ def pack_batch(
     ids: Sequence[str],
     originals: npt.NDArray[np.void],
     original_ids: Sequence[str],
+    looks: npt.NDArray[np.uint8] | None = None,
 ) -> bytes:
-    """A value of `log`, as `Lines` names its parts. Every `id_end` is set here; `ids` has one for each row."""
+    """A value of `log`, as `Lines` names its parts; looks None: of no bytes.
+
+    Every `id_end` is set here; `ids` has one for each row.
+    """
+    if looks is None:
+        looks = np.empty((len(fingerprints), 0), np.uint8)
     packed_ids, rows["id_end"] = _pack_texts(ids)
     packed_original_ids, originals["id_end"] = _pack_texts(original_ids)
-    header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals))
-    columns = (sources, rows, fingerprints.astype("<u8", copy=False), originals)
+    header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1])
+    columns = (sources, rows, fingerprints.astype("<u8", copy=False), looks, originals)
     return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])
 
 
 def unpack_batch(value: memoryview, words: int) -> Lines:
     """The reverse of `pack_batch`."""
-    row_count, source_count, entered, duplicates = _BATCH.unpack_from(value)
+    row_count, source_count, entered, duplicates, look_bytes = _BATCH.unpack_from(value)
     at = _BATCH.size
     sources = np.frombuffer(value, LOG_SOURCE, source_count, at)
     at += sources.nbytes
@@ -77,10 +85,12 @@ def unpack_batch(value: memoryview, words: int) -> Lines:
     at += rows.nbytes
     fingerprints = np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
     at += fingerprints.nbytes
+    looks = np.frombuffer(value, np.uint8, entered * look_bytes, at).reshape(entered, look_bytes)
+    at += looks.nbytes
     originals = np.frombuffer(value, LOG_ORIGINAL, duplicates, at)
     at += originals.nbytes
     end = at + (int(rows["id_end"][-1]) if row_count else 0)
-    return Lines(sources, rows, fingerprints, originals, value[at:end], value[end:])
+    return Lines(sources, rows, fingerprints, looks, originals, value[at:end], value[end:])
 
 
 class Amendment(NamedTuple):

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 from index.bands import DISTANCE_UNITS, Banding
 from index.blocks import BLOCK_BITS
 from index.decision import Insert
 from index.errors import FormatUnknown, ParametersDiffer
 from index.layout import FORMAT_VERSION
+from index.looks import Look, MetadataLook, look_fields, look_of
 
 BITS = (64, 128)
 DISTANCE_MAX = 7
@@ -26,6 +27,7 @@ class Parameters:
     fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares it and
                   does not read it.
     banding       the scheme is MinHash, with signatures and bands of this shape; None: it is SimHash
+    look          what decides, of SimHash, which documents within distance_max count; None: all do
     """
 
     bits: int = 64
@@ -33,6 +35,7 @@ class Parameters:
     insert: Insert = "unique"
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     banding: Banding | None = None
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         possible = BITS if self.banding is None else (self.banding.bits,)
@@ -42,6 +45,10 @@ class Parameters:
             raise ValueError(f"distance_max must be 0 to {self.distance_limit}, not {self.distance_max}")
         if self.insert not in ("unique", "all"):
             raise ValueError(f"insert must be 'unique' or 'all', not {self.insert!r}")
+        if self.look is not None and self.banding is not None:
+            raise ValueError("there is no second look at MinHash signatures")
+        if isinstance(self.look, MetadataLook) and self.distance_max != self.look.reach:
+            raise ValueError(f"distance_max must be {self.look.reach}, as far as {self.look} reaches")
 
     @property
     def words(self) -> int:
@@ -52,6 +59,16 @@ class Parameters:
     def scheme(self) -> Literal["simhash", "minhash"]:
         """How fingerprints are compared."""
         return "simhash" if self.banding is None else "minhash"
+
+    @property
+    def by_similarity(self) -> bool:
+        """Whether verdicts tell ten-thousandths of 1 - similarity, and not bits."""
+        return self.banding is not None or (self.look is not None and self.look.by_similarity)
+
+    @property
+    def look_bytes(self) -> int:
+        """Bytes of an entry's look; 0: there is no second look."""
+        return 0 if self.look is None else self.look.bytes
 
     @property
     def distance_limit(self) -> int:
@@ -66,23 +83,37 @@ class Parameters:
 
 def stamp_of(parameters: Parameters) -> bytes:
     """The parameters as they stand in the index."""
-    stamp = {
-        "format": FORMAT_VERSION,
+    return json.dumps({"format": FORMAT_VERSION, **parameter_fields(parameters)}, sort_keys=True).encode()
+
+
+def parameter_fields(parameters: Parameters) -> dict[str, Any]:
+    """The parameters for JSON."""
+    fields: dict[str, Any] = {
         "bits": parameters.bits,
         "distance_max": parameters.distance_max,
         "insert": parameters.insert,
         "fingerprint": dict(parameters.fingerprint),
     }
     if parameters.banding is not None:
-        stamp["banding"] = asdict(parameters.banding)
-    return json.dumps(stamp, sort_keys=True).encode()
+        fields["banding"] = asdict(parameters.banding)
+    if parameters.look is not None:
+        fields["look"] = look_fields(parameters.look)
+    return fields
+
+
+def parameters_of(fields: Mapping[str, Any]) -> Parameters:
+    """The reverse of `parameter_fields`. Raises KeyError, TypeError, ValueError."""
+    rest = dict(fields)
+    banding, look = rest.pop("banding", None), rest.pop("look", None)
+    return Parameters(
+        **rest, banding=None if banding is None else Banding(**banding), look=None if look is None else look_of(look)
+    )
 
 
 def read_stamp(stamp: bytes, where: str) -> Parameters:
     """The reverse of `stamp_of`. Raises FormatUnknown; `where` names the index in the message."""
     try:
         fields = json.loads(stamp)
-        banding = fields.pop("banding", None)
         version = fields.pop("format")
     except (ValueError, KeyError, AttributeError, TypeError) as problem:
         raise FormatUnknown(f"The index in {where} has no readable stamp.") from problem
@@ -91,7 +122,15 @@ def read_stamp(stamp: bytes, where: str) -> Parameters:
             f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
             "Use the program that wrote it, or build the index anew in another directory."
         )
-    return Parameters(**fields, banding=None if banding is None else Banding(**banding))
+    return parameters_of(fields)
+
+
+def with_thresholds(parameters: Parameters, asked: Parameters) -> Parameters:
+    """The same parameters with the thresholds asked for, where these change nothing about what an entry is."""
+    one, other = parameters.look, asked.look
+    if type(one) is not type(other) or parameters.look_bytes != asked.look_bytes or parameters.bits != asked.bits:
+        return parameters
+    return replace(parameters, distance_max=asked.distance_max, look=other)
 
 
 def require_equal(stored: Parameters, asked: Parameters, where: str) -> None:
@@ -111,6 +150,8 @@ def _by_name(parameters: Parameters) -> dict[str, str]:
     own = {name: str(getattr(parameters, name)) for name in ("scheme", "bits", "distance_max", "insert")}
     if parameters.banding is not None:
         own |= {f"banding.{name}": str(value) for name, value in asdict(parameters.banding).items()}
+    if parameters.look is not None:
+        own |= {f"look.{name}": str(value) for name, value in look_fields(parameters.look).items()}
     return own | {f"fingerprint.{name}": value for name, value in parameters.fingerprint.items()}
 
 

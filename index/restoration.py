@@ -15,7 +15,6 @@ from index.layout import Counters, Filing
 from index.living import Living
 from index.log import Origin
 from index.lookup import nearest_living
-from index.matching import first_of_equals
 from index.parameters import Parameters
 from index.search import Search
 from index.store import Transaction
@@ -33,7 +32,7 @@ def require_restorable(
     entries: Entries, verdicts: npt.NDArray[np.uint8], originals: Sequence[Position | None], parameters: Parameters
 ) -> None:
     """Raise ValueError unless `restore` can take these."""
-    batch.require_sound(entries, parameters.words)
+    batch.require_sound(entries, parameters.words, parameters.look_bytes)
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
     if not np.isin(verdicts, (Verdict.UNIQUE, Verdict.DUPLICATE)).all():
@@ -105,15 +104,14 @@ def enter(
     if origins is None:
         origins = list(batch.origins_of(transaction, entries, places, outcome, counters.next_number).values())
     staying = outcome.entering if leaving is None else outcome.entering & ~leaving
-    filings = np.where(outcome.entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
     near = np.flatnonzero(staying & (entries.kinds == Kind.NEAR))
-    fingerprints = entries.fingerprints[near]
-    equal = nearest_living(transaction, search, living, equals_of(fingerprints, parameters), parameters.words)
-    first = first_of_equals(fingerprints) == np.arange(len(near))
-    # An equal of an entry does not enter the blocks again.
-    first[equal.best.rows] = False
-    filings[near[first]] = Filing.BLOCKS
-    stale = Matches(near[equal.stale.rows], equal.stale.distances, equal.stale.numbers)
+    look_up = equals_of(entries.fingerprints[near], parameters)
+    answer = nearest_living(transaction, search, living, look_up, parameters.words)
+    equal = np.zeros(len(entries), np.bool_)
+    equal[near] = answer.equal
+    filings = batch.filings_of(entries, staying, equal)
+    filings[outcome.entering & ~staying] = Filing.ASIDE
+    stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     counters = batch.retire_stale(transaction, search, living, entries, stale, filings, counters)
     return batch.write(transaction, search, entries, places, outcome, filings, origins, counters, journal_too=True)
 
@@ -156,4 +154,10 @@ def _distances(
         numbers, inverse = np.unique(roots[stored], return_inverse=True)
         originals[stored] = log.fingerprints(transaction, numbers, parameters.words)[0][inverse]
         distances[duplicates] = schemes.distances(entries.fingerprints[duplicates], originals[duplicates], parameters)
+        if parameters.look is not None and entries.looks is not None:
+            looks = entries.looks[original_rows]
+            looks[stored] = log.looks(transaction, numbers, parameters.words, parameters.look_bytes)[0][inverse]
+            judged = parameters.look.judge(distances[duplicates], entries.looks[duplicates], looks[duplicates])
+            near = entries.kinds[duplicates] == Kind.NEAR
+            distances[duplicates] = np.where(near, judged.distances, distances[duplicates])
     return distances

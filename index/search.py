@@ -35,11 +35,19 @@ class Wanted(Protocol):
         """As `matching.Probes.matches`."""
 
 
-def wanted(fingerprints: npt.NDArray[np.uint64], parameters: Parameters, distance_max: int) -> Wanted:
-    """How entries within `distance_max` of fingerprints uint64 [n, words] are found in an index of these parameters."""
+def wanted(
+    fingerprints: npt.NDArray[np.uint64],
+    parameters: Parameters,
+    distance_max: int,
+    looks: npt.NDArray[np.uint8] | None = None,
+) -> Wanted:
+    """How entries within `distance_max` of fingerprints uint64 [n, words] are found in an index of these parameters.
+
+    looks  uint8 [n, look bytes], where a second look decides which of them count
+    """
     shape = Shape.of(parameters)
     if shape.banding is None:
-        return matching.probes_of(fingerprints, distance_max, shape)
+        return matching.probes_of(fingerprints, distance_max, shape, looks)
     return signatures.banded(fingerprints, distance_max, shape)
 
 

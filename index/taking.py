@@ -56,8 +56,9 @@ class Taking:
         a record misses a part.
         """
         _require_whole(taken, self._index.parameters.insert)
-        entries = _entries_of(taken, self._index.parameters.words)
-        batch.require_sound(entries, self._index.parameters.words)
+        parameters = self._index.parameters
+        entries = _entries_of(taken, parameters.words, parameters.look_bytes)
+        batch.require_sound(entries, parameters.words, parameters.look_bytes)
         done, here = self._index.change(lambda transaction: self._added(transaction, taken, entries))
         self._learn(taken, here)
         return done
@@ -203,13 +204,19 @@ _KINDS = {Verdict.DUPLICATE: Kind.NEAR, Verdict.UNDECIDABLE: Kind.UNDECIDABLE, V
 """Of what entered nothing; nobody asks whether such a duplicate was an exact one."""
 
 
-def _entries_of(taken: Sequence[Record], words: int) -> Entries:
+def _entries_of(taken: Sequence[Record], words: int, look_bytes: int) -> Entries:
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in taken]
     found = [record.document for record in taken]
     nothing = (0,) * words
     kinds = [_KINDS[record.verdict] if record.document is None else record.document.kind for record in taken]
     fingerprints = np.array([nothing if each is None else each.fingerprint for each in found], np.uint64)
+    looks = np.zeros((len(taken), look_bytes), np.uint8)
+    for row, document in enumerate(found):
+        if document is not None:
+            if len(document.look) != look_bytes:
+                raise ValueError(f"offset {taken[row].offset}: a look has {look_bytes} bytes, not {len(document.look)}")
+            looks[row] = np.frombuffer(document.look, np.uint8)
     return Entries(
         sources=tuple(numbers),
         source_numbers=np.array(source_numbers, np.uint32),
@@ -219,4 +226,5 @@ def _entries_of(taken: Sequence[Record], words: int) -> Entries:
         fingerprints=fingerprints.reshape(-1, words),
         times_ms=np.array([0 if each is None else each.time_ms for each in found], np.int64),
         ids=["" if each is None else each.id for each in found],
+        looks=looks,
     )

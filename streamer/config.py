@@ -8,66 +8,21 @@ variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from streamer.errors import SettingsError
+from streamer.kafka_settings import Kafka, security_relations
+from streamer.look_settings import SecondLook as SecondLook
+from streamer.look_settings import look_relations, with_distance
 from streamer.method_settings import Fingerprint as Fingerprint
 from streamer.method_settings import Minhash as Minhash
-from streamer.setting_types import File, Milliseconds, Name, Pointer, Port, Section, Server, Topic
+from streamer.setting_types import File, Milliseconds, Pointer, Port, Section, Topic
 from streamer.setting_values import Relation, RelationsBroken, gather, nested, problem_lines
 
 HEADERS_BYTES_MAX = 64 * 2**10
 """Room that an output record needs beside its value: the key, the headers that it came with and those it gains."""
-
-
-class Kafka(Section):
-    """How the broker is reached."""
-
-    bootstrap_servers: list[Server] = Field(
-        ["127.0.0.1:9092"], min_length=1, description="Brokers to ask first, host:port."
-    )
-    group: str = Field(
-        "neardup", min_length=1, description="Consumer group; with the instance it names the transactions."
-    )
-    instance: Name = Field(
-        "0",
-        description="Name of this service within the group, stable over restarts; no two may run under one name.",
-    )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="Transport security, in Kafka's words."
-    )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="SASL mechanism."
-    )
-    sasl_username: str | None = Field(None, min_length=1, description="SASL user.")
-    sasl_password: SecretStr | None = Field(None, description="SASL password; never printed.")
-    ssl_cafile: File | None = Field(None, description="Certificates of the authorities to trust.")
-    ssl_certfile: File | None = Field(None, description="This client's certificate.")
-    ssl_keyfile: File | None = Field(None, description="This client's key.")
-    session_timeout_ms: Milliseconds = Field(
-        45_000, description="The group drops a worker that is silent for this long."
-    )
-    max_poll_interval_ms: Milliseconds = Field(
-        300_000, description="The group drops a worker that does not read for this long."
-    )
-    delivery_timeout_ms: Milliseconds = Field(30_000, description="A batch not delivered within this time is in doubt.")
-    transaction_timeout_ms: Milliseconds = Field(
-        90_000, description="The broker aborts a transaction that stays open for this long."
-    )
-    request_timeout_ms: Milliseconds = Field(
-        15_000, description="A request without an answer for this long has failed."
-    )
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
-        "lz4", description="Codec of the output records."
-    )
-    request_bytes_max: int = Field(
-        64 * 2**20,
-        ge=2**10,
-        description="Largest record that is sent, before compression. Nothing larger can be delivered, not even as a "
-        "dead letter: keep it above the largest record of the input topic.",
-    )
 
 
 class Topics(Section):
@@ -118,7 +73,11 @@ class Index(Section):
         Path("index-data"), description="Folder of the index; one index serves many workers of one host."
     )
     distance_max: int = Field(
-        4, ge=0, le=7, description="Documents this many bits apart or nearer are near-duplicates (SimHash)."
+        4,
+        ge=0,
+        le=7,
+        description="Documents this many bits apart or nearer are near-duplicates (SimHash). It "
+        'follows from second_look where fingerprint.second_look = "metadata".',
     )
     insert: Literal["unique", "all"] = Field("unique", description="Which documents later ones are compared with.")
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
@@ -175,10 +134,16 @@ class Settings(Section):
     decode: Decode = Decode()
     fingerprint: Fingerprint = Fingerprint()
     minhash: Minhash = Minhash()
+    second_look: SecondLook = SecondLook()
     index: Index = Index()
     recovery: Recovery = Recovery()
     workers: Workers = Workers()
     observe: Observe = Observe()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _distance_follows(cls, given: Any) -> Any:
+        return with_distance(given)
 
     @model_validator(mode="after")
     def _relations_hold(self) -> Self:
@@ -190,7 +155,13 @@ class Settings(Section):
 
 def relations(settings: Settings) -> list[Relation]:
     """Every rule that binds settings to each other, held or broken."""
-    return [*_timeout_relations(settings), *_security_relations(settings.kafka), *_size_relations(settings)]
+    look = settings.second_look.look(settings.fingerprint.second_look)
+    return [
+        *_timeout_relations(settings),
+        *security_relations(settings.kafka),
+        *_size_relations(settings),
+        *look_relations(look, settings.fingerprint.scheme, settings.decode.metadata, settings.index.distance_max),
+    ]
 
 
 def _timeout_relations(settings: Settings) -> list[Relation]:
@@ -221,26 +192,6 @@ def _timeout_relations(settings: Settings) -> list[Relation]:
         Relation(kafka.session_timeout_ms < kafka.max_poll_interval_ms, (session, poll), "must be less than"),
         Relation(
             workers.restart_backoff_ms <= workers.restart_backoff_max_ms, (backoff, backoff_max), "must not exceed"
-        ),
-    ]
-
-
-def _security_relations(kafka: Kafka) -> list[Relation]:
-    protocol = "kafka.security_protocol"
-    sasl, ssl = kafka.security_protocol.startswith("SASL"), kafka.security_protocol.endswith("SSL")
-    by_sasl = {key: getattr(kafka, key) for key in ("sasl_mechanism", "sasl_username", "sasl_password")}
-    by_ssl = {key: getattr(kafka, key) for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
-    need = "must be set, as required by" if sasl else "has no use and must not be set with"
-    return [
-        *(Relation((value is not None) == sasl, (f"kafka.{key}", protocol), need) for key, value in by_sasl.items()),
-        *(
-            Relation(ssl or value is None, (f"kafka.{key}", protocol), "has no use and must not be set with")
-            for key, value in by_ssl.items()
-        ),
-        Relation(
-            (kafka.ssl_certfile is None) == (kafka.ssl_keyfile is None),
-            ("kafka.ssl_certfile", "kafka.ssl_keyfile"),
-            "must be set together with",
         ),
     ]
 

@@ -15,11 +15,13 @@ import numpy.typing as npt
 import xxhash
 
 from index.entry import Kind
-from streamer import config
+from index.looks import CosineLook, Look, MetadataLook
+from streamer import config, sketches
 from streamer.features import Segmenter, Splitter, Words, segmenter, segmenter_with
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
 from streamer.simhash import count_distinct, log_weights, shingle, simhash, sorted_by
+from streamer.sketches import feature_vectors, set_signatures
 from streamer.text import Characters, fold, tables_hash
 from streamer.vocabulary import Numbered
 from streamer.weights import feature_weights, in_title, shingle_weights
@@ -41,26 +43,30 @@ class Fingerprints:
     reasons         uint8 [n], values of `Reason`: ORDINARY, SHORT_TEXT or NO_FEATURES
     fingerprints    uint64 [n, bits / 64]; EXACT rows hold a hash of the normalised text, UNDECIDABLE rows zeros
     feature_counts  int32 [n], distinct features
+    looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: there is none
     """
 
     kinds: npt.NDArray[np.uint8]
     reasons: npt.NDArray[np.uint8]
     fingerprints: npt.NDArray[np.uint64]
     feature_counts: npt.NDArray[np.int32]
+    looks: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)
 
 
 class Fingerprinter:
-    """Texts -> fingerprints, by one group of settings. What a text gets depends on nothing but it and its title."""
+    """Texts -> fingerprints, by one group of settings. What a text gets depends on it, its title and its metadata alone."""
 
-    def __init__(self, settings: config.Fingerprint) -> None:
+    def __init__(self, settings: config.Fingerprint, look: Look | None = None) -> None:
         """Load the segmenter and the character tables (together below 0.5 s with rjieba, 2 s with jieba), and others.
 
+        look  what the second look asks to be kept of a document; None: there is none
         Raises SettingsError if a file that the settings name cannot be used.
         """
         self._settings = settings
+        self._look = look
         self._lanes = settings.bits // 64
         self._normaliser = Normaliser(settings)
         extra: tuple[Sequence[DictionaryWord], str] = ((), "")
@@ -73,22 +79,35 @@ class Fingerprinter:
         )
         self._hashes = WordHashes(self._lanes, self._factors.of_word if self._factors.weighs else None)
 
-    def fingerprint(self, texts: Sequence[str], titles: Sequence[str] | None = None) -> Fingerprints:
+    def fingerprint(
+        self,
+        texts: Sequence[str],
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Sequence[str]] | None = None,
+    ) -> Fingerprints:
         """Fingerprint every text, row for row with its title (None: no text has one; it only ever adds weight).
 
+        `metadata` are keywords and the like of each, a set, normalised as texts are (None: no text has any); they make no
+        difference but to the looks.
         A text without features is UNDECIDABLE; one with fewer than `features_min` distinct features is EXACT: its
         fingerprint is the XXH3 hash of its normalised text in UTF-8, of as many bits. What weighs nothing is no feature.
         """
         if self._settings.title_factor == 1:
             titles = None
         parts = [
-            self._slice(texts[begin:end], None if titles is None else titles[begin:end]) for begin, end in slices(texts)
+            self._slice(
+                texts[begin:end],
+                None if titles is None else titles[begin:end],
+                None if metadata is None else metadata[begin:end],
+            )
+            for begin, end in slices(texts)
         ]
         return Fingerprints(
             np.concatenate([part.kinds for part in parts]),
             np.concatenate([part.reasons for part in parts]),
             np.concatenate([part.fingerprints for part in parts]),
             np.concatenate([part.feature_counts for part in parts]),
+            None if self._look is None else np.concatenate([part.looks for part in parts if part.looks is not None]),
         )
 
     def words(self, texts: Sequence[str]) -> Words:
@@ -116,21 +135,25 @@ class Fingerprinter:
             "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
             **self._normaliser.stamp(),
             **self._factors.stamp(),
+            **({} if self._look is None else {"second_look": f"{self._look.kind}, format {sketches.FORMAT_VERSION}"}),
         }
 
-    def _slice(self, texts: Sequence[str], titles: Sequence[str] | None) -> Fingerprints:
+    def _slice(
+        self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
+    ) -> Fingerprints:
         characters = self._normaliser.characters(texts)
         hashes, bounds, weights = self._features(characters)
         distinct = count_distinct(hashes, bounds, weights)
         logarithms = log_weights(distinct.counts) if self._settings.weight == "log-tf" else None
         if weights is None and titles is None:
             if logarithms is None:
-                fingerprints = simhash(hashes, np.ones(len(hashes), np.int64), bounds)
+                weighted = hashes, np.ones(len(hashes), np.int64), bounds
             else:
                 # Equal weights are to be neighbours, in whichever order; few words occur more often than 16 bits can say.
                 order = sorted_by([distinct.counts.astype(np.uint16), distinct.texts.astype(np.uint16)])
-                fingerprints = simhash(distinct.hashes[order], logarithms[order], distinct.bounds)
-            return self._classify(characters, np.diff(distinct.bounds), fingerprints)
+                weighted = distinct.hashes[order], logarithms[order], distinct.bounds
+            looks = self._looks(*weighted, metadata)
+            return self._classify(characters, np.diff(distinct.bounds), simhash(*weighted), looks)
         if weights is None and logarithms is not None:
             totals = logarithms
         else:
@@ -141,7 +164,29 @@ class Fingerprinter:
             named = in_title(distinct.hashes[:, 0], distinct.texts, title_hashes[:, 0], numbers)
             totals = np.where(named, totals * self._settings.title_factor, totals)
         weighty = np.bincount(distinct.texts[totals > 0], minlength=len(texts))
-        return self._classify(characters, weighty, simhash(distinct.hashes, totals, distinct.bounds))
+        weighted = distinct.hashes, totals, distinct.bounds
+        return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
+
+    def _looks(
+        self,
+        hashes: npt.NDArray[np.uint64],
+        weights: npt.NDArray[np.int64],
+        bounds: npt.NDArray[np.int64],
+        metadata: Sequence[Sequence[str]] | None,
+    ) -> npt.NDArray[np.uint8] | None:
+        """What the second look asks for, of texts with these weighted features and this metadata."""
+        if isinstance(self._look, CosineLook):
+            return feature_vectors(hashes[:, 0], weights, bounds, self._look.cells).view(np.uint8)
+        if not isinstance(self._look, MetadataLook):
+            return None
+        given: Sequence[Sequence[str]] = [()] * (len(bounds) - 1) if metadata is None else metadata
+        folded = fold([member for members in given for member in members])
+        members = [folded.text(row) for row in range(len(folded.bounds) - 1)]
+        # What normalisation leaves nothing of is no member.
+        until = np.concatenate([[0], np.cumsum([bool(member) for member in members], dtype=np.int64)])
+        ends = np.concatenate([[0], np.cumsum([len(members) for members in given], dtype=np.int64)])
+        hashed = hash_words([member for member in members if member], lanes=1)
+        return set_signatures(hashed[:, 0], until[ends], self._look.functions)
 
     def _features(
         self, characters: Characters
@@ -173,6 +218,7 @@ class Fingerprinter:
         characters: Characters,
         feature_counts: npt.NDArray[np.int64],
         fingerprints: npt.NDArray[np.uint64],
+        looks: npt.NDArray[np.uint8] | None,
     ) -> Fingerprints:
         kinds = np.full(len(feature_counts), Kind.NEAR, np.uint8)
         reasons = np.full(len(feature_counts), Reason.ORDINARY, np.uint8)
@@ -184,7 +230,9 @@ class Fingerprinter:
         reasons[empty] = Reason.NO_FEATURES
         for row in np.flatnonzero(short & ~empty).tolist():
             fingerprints[row] = hash_text(characters.text(row), self._lanes)
-        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32))
+        if looks is not None:
+            looks[short] = 0
+        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks)
 
 
 class WordHashes:

@@ -263,12 +263,10 @@ def import_command(settings: config.Settings, file: Path, as_json: bool) -> None
 def _imported(settings: config.Settings, file: Path, *, by_settings: bool = False) -> tuple[int, int]:
     """How many positions were entered, and how many were known.
 
-    by_settings  a new index gets the distance_max of the settings, all else of which must be what was exported
+    by_settings  a new index gets the thresholds of the settings, all else of which must be what was exported
     """
-    from dataclasses import replace
-
     from index.admission import Index
-    from index.parameters import require_equal
+    from index.parameters import require_equal, with_thresholds
     from streamer import index_export, index_tables
     from streamer.line_reader import lines
     from streamer.scheme import parameters_for, scheme_for
@@ -276,8 +274,9 @@ def _imported(settings: config.Settings, file: Path, *, by_settings: bool = Fals
     found = lines(file)
     parameters, streams, total = index_export.read_header(found, str(file))
     if by_settings:
-        parameters = replace(parameters, distance_max=settings.index.distance_max)
-        require_equal(parameters, parameters_for(settings, scheme_for(settings).stamp()), str(file))
+        asked = parameters_for(settings, scheme_for(settings).stamp())
+        parameters = with_thresholds(parameters, asked)
+        require_equal(parameters, asked, str(file))
     with (
         Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max) as index,
         index_tables.progress_bar("importing", total) as progress,
@@ -293,7 +292,7 @@ def _imported(settings: config.Settings, file: Path, *, by_settings: bool = Fals
     "--export",
     "export_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Enter an export; only distance_max may differ.",
+    help="Enter an export; only distance_max and thresholds of a second look may differ.",
 )
 @click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
 @_as_json

@@ -4,8 +4,8 @@
     then        one line a position, in the order of deciding: {"stream": place in `streams`, "partition": .., "offset": ..,
                 "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
                 are any; a duplicate has "origin", what its original was: [id, place in `streams`, partition, offset]; a
-                document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal), and
-                "forgotten" where it is no longer searched
+                document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal), "look"
+                (hexadecimal) where there is a second look, and "forgotten" where it is no longer searched
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
 A file whose name ends in .zst is compressed. The last line, and as many before it as the first one promises, prove that
@@ -21,7 +21,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,11 +29,10 @@ import zstandard
 
 from index import sources
 from index.admission import Index
-from index.bands import Banding
 from index.documents import Document
 from index.entry import Applied, Kind, Position, Source, Verdict
 from index.loading import Loading
-from index.parameters import Parameters
+from index.parameters import Parameters, parameter_fields, parameters_of
 from index.store import Transaction
 from index.taking import Taking
 from index.transfer import Original, Record, count, portions, records
@@ -82,24 +80,9 @@ def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tup
                 "with the program that wrote it, or rebuild the index from files or topics."
             )
         streams = [(stream, stream_name) for stream, stream_name in header["streams"]]
-        return _parameters(header["parameters"]), streams, header["positions"]
+        return parameters_of(header["parameters"]), streams, header["positions"]
     except (ValueError, KeyError, TypeError) as problem:
         raise InputUnreadable(f"{name}: is no export of an index: its first line is not that of one.") from problem
-
-
-def _parameters_as_json(parameters: Parameters) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "bits": parameters.bits,
-        "distance_max": parameters.distance_max,
-        "insert": parameters.insert,
-        "fingerprint": dict(parameters.fingerprint),
-    }
-    return fields if parameters.banding is None else fields | {"banding": asdict(parameters.banding)}
-
-
-def _parameters(fields: dict[str, Any]) -> Parameters:
-    banding = fields.pop("banding", None)
-    return Parameters(**fields, banding=None if banding is None else Banding(**banding))
 
 
 def take_in(
@@ -182,6 +165,7 @@ class _Reading:
                 fields["time_ms"],
                 Kind[fields["kind"].upper()],
                 tuple(words),
+                bytes.fromhex(fields.get("look", "")),
             )
         return Record(
             source,
@@ -200,7 +184,7 @@ class _Reading:
 def _header(transaction: Transaction, parameters: Parameters, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "neardup_index_export": EXPORT_VERSION,
-        "parameters": _parameters_as_json(parameters),
+        "parameters": parameter_fields(parameters),
         "streams": list(names.items()),
         "positions": count(transaction, parameters.words),
     }
@@ -228,6 +212,8 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
             "kind": document.kind.name.lower(),
             "fingerprint": "".join(f"{word:016x}" for word in reversed(document.fingerprint)),
         }
+        if document.look:
+            fields["look"] = document.look.hex()
     if record.forgotten:
         fields["forgotten"] = True
     if not record.settled:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from index.admission import Index
+from index.batch import take
 from index.entry import Applied, Entries, Kind, Position, Source, Verdict
 from streamer.broker_changelog import read_changelog
 from streamer.config import Settings
@@ -22,7 +23,6 @@ from streamer.errors import InputChanged, SettingsError
 from streamer.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.pipeline import prepare
 from streamer.record import Destination, Record
-from streamer.recovery import rows_of
 from streamer.route import parse_original_position
 from streamer.scheme import Scheme, scheme_for
 from streamer.wiring import open_index
@@ -157,6 +157,6 @@ def _entered(parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advanc
         for record, keep in zip(found, decided, strict=True)
         if keep
     ]
-    entries = rows_of(entries, decided)
+    entries = take(entries, np.flatnonzero(decided))
     ends = {record.source: record.offset + 1 for record in found} if advance else {}
     return parts.index.restore(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known

@@ -23,7 +23,8 @@ from index.finding import Finding
 from index.fullness import Fullness
 from index.layout import Table
 from index.living import Living
-from index.parameters import Parameters, require_equal
+from index.looks import look_fields
+from index.parameters import Parameters, require_equal, with_thresholds
 from index.store import Transaction
 from index.verification import verify
 from streamer.config import Settings
@@ -129,6 +130,7 @@ def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
         "distance_max": parameters.distance_max,
         "insert": parameters.insert,
         "fingerprint": dict(parameters.fingerprint),
+        **({} if parameters.look is None else {"look": look_fields(parameters.look)}),
     }
 
 
@@ -142,7 +144,7 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
     asked = parameters_for(settings, fingerprinter.stamp())
     if asked.scheme == stored.scheme:
         # How the service decides does not change what the nearest documents are.
-        asked = replace(asked, distance_max=stored.distance_max, insert=stored.insert)
+        asked = replace(with_thresholds(asked, stored), insert=stored.insert)
     require_equal(stored, asked, str(settings.index.directory))
     found = fingerprinter.fingerprint([text])
     return Sought(Kind(int(found.kinds[0])), found.fingerprints)

@@ -11,7 +11,7 @@ import orjson
 from rich.console import Console
 
 from streamer import config
-from streamer.errors import InputUnreadable
+from streamer.errors import InputUnreadable, SettingsError
 from streamer.recipes import RECIPES
 
 REPORT_COLUMNS = 160
@@ -27,6 +27,16 @@ FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_ty
 def _settings(context: click.Context, more: Sequence[str] = ()) -> config.Settings:
     file, overrides = context.obj
     return config.load(file, [*overrides, *more])
+
+
+def _settings_by_distance(context: click.Context, more: Sequence[str] = ()) -> config.Settings:
+    settings = _settings(context, more)
+    if settings.fingerprint.second_look != "none":
+        raise SettingsError(
+            f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances and similarities "
+            "alone; leave the setting out here (bench.accuracy measures a second look)"
+        )
+    return settings
 
 
 @click.group()
@@ -87,8 +97,8 @@ def evaluate(
     from streamer.evaluation_sets import read_set
     from streamer.scheme import parameters_for, scheme_for
 
-    variants = [("in force", _settings(context))]
-    variants += [(text, _settings(context, text.split())) for text in tries]
+    variants = [("in force", _settings_by_distance(context))]
+    variants += [(text, _settings_by_distance(context, text.split())) for text in tries]
     found = []
     for folder in folders:
         each = read_set(folder)
@@ -167,7 +177,7 @@ def calibrate(
 
     if not files and pairs_file is None:
         raise click.UsageError("Name FILES with documents, or --pairs, or both.")
-    settings = _settings(context)
+    settings = _settings_by_distance(context)
     normaliser = Normaliser(settings.fingerprint)
     found = [
         (document.title, document.text)

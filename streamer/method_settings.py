@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from streamer.look_settings import LookKind
 from streamer.recipes import RECIPES
 from streamer.setting_types import File, Markup, Section, TagFactors
 
@@ -52,6 +53,9 @@ class Fingerprint(Section):
     stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
     markup: Markup = Field("none", description="Both schemes: without tags, or by the main text alone (extra html).")
     simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
+    second_look: LookKind = Field(
+        "none", description="What else decides on a match: cosine of feature weights, metadata."
+    )
 
     @model_validator(mode="before")
     @classmethod

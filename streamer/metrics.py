@@ -113,7 +113,7 @@ DISTANCE = Definition(
 SIMILARITY = Definition(
     "neardup_similarity",
     "histogram",
-    "With MinHash, estimated similarity of one duplicate to its original.",
+    "With MinHash, or a second look at metadata, similarity of one duplicate to its original.",
     buckets=(0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1),
 )
 LAG_RECORDS = Definition(
@@ -312,7 +312,7 @@ class Metrics:
         step_seconds  per step of `STEPS` the seconds it took
         outcomes      per (verdict, reason), as labels, the records that got it
         distances     int16 [any], of duplicates to their originals; negative ones (NO_DISTANCE) are left out
-        similarities  float64 [any], the same with MinHash
+        similarities  float64 [any], the same where verdicts tell these
         candidates    int64 [any], per document decided now the entries it was compared with
         replayed      records whose verdict came from the journal
         """

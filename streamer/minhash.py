@@ -44,8 +44,13 @@ class MinHasher:
         self._word_shingles = WordShingles(settings.shingle_words) if settings.shingles == "words" else None
         self.fingerprint([])
 
-    def fingerprint(self, texts: Sequence[str], _titles: Sequence[str] | None = None) -> Fingerprints:
-        """The signature of every text, row for row, packed as `index.bands.pack_bins` does. Titles play no part.
+    def fingerprint(
+        self,
+        texts: Sequence[str],
+        _titles: Sequence[str] | None = None,
+        _metadata: Sequence[Sequence[str]] | None = None,
+    ) -> Fingerprints:
+        """The signature of every text, row for row, packed as `index.bands.pack_bins` does. Nothing else plays a part.
 
         A text's feature count is the number of its filled bins: its distinct shingles, as long as they are few. A text
         without letters and digits is UNDECIDABLE; one with fewer than `features_min` filled bins is EXACT: its

@@ -20,6 +20,7 @@ class Prints:
     kinds: npt.NDArray[np.uint8]
     reasons: npt.NDArray[np.uint8]
     fingerprints: npt.NDArray[np.uint64]
+    looks: npt.NDArray[np.uint8] | None
 
 
 def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Prints:
@@ -27,7 +28,9 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
     decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
     readable = [document for document in documents if isinstance(document, Document)]
     found: Fingerprints = fingerprinter.fingerprint(
-        [document.text for document in readable], [document.title for document in readable]
+        [document.text for document in readable],
+        [document.title for document in readable],
+        [document.metadata for document in readable],
     )
     count = len(documents)
     kinds = np.full(count, Kind.DEAD_LETTER, dtype=np.uint8)
@@ -38,7 +41,11 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
     kinds[decoded] = found.kinds
     reasons[decoded] = found.reasons
     fingerprints[decoded] = found.fingerprints
-    return Prints(kinds, reasons, fingerprints)
+    looks = None
+    if found.looks is not None:
+        looks = np.zeros((count, found.looks.shape[1]), dtype=np.uint8)
+        looks[decoded] = found.looks
+    return Prints(kinds, reasons, fingerprints, looks)
 
 
 def entries_of(records: Sequence[Record], documents: Sequence[Document | DeadLetter], prints: Prints) -> Entries:
@@ -60,6 +67,7 @@ def entries_of(records: Sequence[Record], documents: Sequence[Document | DeadLet
             dtype=np.int64,
         ),
         ids=[document.id or record.position for record, document in zip(records, documents, strict=True)],
+        looks=prints.looks,
     )
 
 

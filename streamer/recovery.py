@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from index.admission import Index
-from index.entry import Applied, Entries, Kind, Position, Source, Verdict
+from index.batch import take
+from index.entry import Applied, Kind, Position, Source, Verdict
 from streamer.config import Recovery
 from streamer.document import Decoder
 from streamer.errors import RecoveryRefused
@@ -204,7 +205,7 @@ class Recoverer:
             return
         entries = prepare(self._decoder, self._fingerprinter, records)
         decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
-        entries = rows_of(entries, decided)
+        entries = take(entries, np.flatnonzero(decided))
         originals: list[Position | None] = [
             parse_original_position(record.headers) if verdict is Verdict.DUPLICATE else None
             for record, keep in zip(records, decided, strict=True)
@@ -213,17 +214,3 @@ class Recoverer:
         verdicts = np.full(len(entries), verdict, dtype=np.uint8)
         self._index.restore(entries, verdicts, originals)
         self._progress(len(entries))
-
-
-def rows_of(entries: Entries, keep: np.ndarray) -> Entries:
-    """The rows where `keep` (bool [n]) is true."""
-    return Entries(
-        sources=entries.sources,
-        source_numbers=entries.source_numbers[keep],
-        offsets=entries.offsets[keep],
-        kinds=entries.kinds[keep],
-        reasons=entries.reasons[keep],
-        fingerprints=entries.fingerprints[keep],
-        times_ms=entries.times_ms[keep],
-        ids=[identity for identity, kept in zip(entries.ids, keep, strict=True) if kept],
-    )

@@ -51,7 +51,7 @@ def explain(
 
     fingerprints_hex  lower-case hexadecimal; shown for unique and duplicate rows only
     stream_names      stream -> name for people, for the originals' positions; an unknown stream stands for itself
-    by_similarity     the scheme is MinHash: duplicates show a similarity, not a distance in bits
+    by_similarity     duplicates show a similarity, not a distance in bits: see `Parameters.by_similarity`
 
     Where a replayed verdict differs from what today's decoding would give, the journal's verdict and reason stand.
     """
@@ -139,8 +139,9 @@ def parse_original_position(headers: Headers) -> Position | None:
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
-    `original` is the original's id; id, original and distance are null where there is none. With MinHash there is no
-    distance; a duplicate's line then has one key more, `similarity`. What is no UTF-8 in a file's name is shown as \xNN.
+    `original` is the original's id; id, original and distance are null where there is none. Where duplicates are told
+    by similarity there is no distance; a duplicate's line then has one key more, `similarity`. What is no UTF-8 in a
+    file's name is shown as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     line = {

@@ -14,8 +14,13 @@ from streamer.normalisation import Normaliser
 class Scheme(Protocol):
     """Texts -> fingerprints, whatever kind these are."""
 
-    def fingerprint(self, texts: Sequence[str], titles: Sequence[str] | None = None) -> Fingerprints:
-        """The fingerprint of every text, row for row; it depends on nothing but that text and its title."""
+    def fingerprint(
+        self,
+        texts: Sequence[str],
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Sequence[str]] | None = None,
+    ) -> Fingerprints:
+        """The fingerprint of every text, row for row; it depends on nothing but that text, its title and metadata."""
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints."""
@@ -25,7 +30,7 @@ def scheme_for(settings: config.Settings) -> Scheme:
     """What makes the fingerprints that the settings ask for; loads its tables."""
     if settings.fingerprint.scheme == "minhash":
         return MinHasher(settings.minhash, Normaliser(settings.fingerprint))
-    return Fingerprinter(settings.fingerprint)
+    return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look))
 
 
 def parameters_for(settings: config.Settings, stamp: dict[str, str]) -> Parameters:
@@ -34,4 +39,5 @@ def parameters_for(settings: config.Settings, stamp: dict[str, str]) -> Paramete
     if settings.fingerprint.scheme == "minhash":
         banding = banding_for(minhash.bins, minhash.bin_bits, minhash.similarity_min)
         return Parameters(banding.bits, distance_of(minhash.similarity_min), index.insert, stamp, banding)
-    return Parameters(settings.fingerprint.bits, index.distance_max, index.insert, stamp)
+    look = settings.second_look.look(settings.fingerprint.second_look)
+    return Parameters(settings.fingerprint.bits, index.distance_max, index.insert, stamp, look=look)

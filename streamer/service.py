@@ -76,8 +76,8 @@ class BatchReport:
     """What happened to one delivered batch, for metrics, progress bars and tables.
 
     outcomes      documents by (verdict label, reason label)
-    distances     int16, of the duplicates; empty with MinHash
-    similarities  float64, of the duplicates; empty with SimHash
+    distances     int16, of the duplicates; empty where they are told by similarity
+    similarities  float64, of the duplicates; empty where they are told by distance
     candidates    int64, entries compared with each newly decided document
     replayed      documents whose verdict came from the journal
     """
@@ -133,7 +133,7 @@ class Service:
         """`connector_name` and `task_id` stand on dead letters, as Kafka Connect's would."""
         self._transport = transport
         self._index = index
-        self._by_similarity = index.parameters.scheme == "minhash"
+        self._by_similarity = index.parameters.by_similarity
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._recoverer = recoverer
@@ -241,7 +241,7 @@ class Service:
 
 
 def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
-    """Count a delivered batch. `by_similarity`: the scheme is MinHash."""
+    """Count a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
     distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
     pairs, counts = np.unique(np.stack([decisions.verdicts, decisions.reasons], axis=1), axis=0, return_counts=True)
     return BatchReport(

@@ -45,6 +45,9 @@ _RELATIONS = """
   `kafka.security_protocol` is a SASL one, and the `kafka.ssl_` files only where it is an SSL one, certificate and key
   together
 - `fingerprint.markers` is set only with a `fingerprint.marker_factor` over 1
+- `fingerprint.second_look` is set only with `fingerprint.scheme = "simhash"`; `"metadata"` needs `decode.metadata`
+- with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /
+  (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
 ## Presets

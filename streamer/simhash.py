@@ -58,9 +58,9 @@ def shingle(
     for step in range(size):
         present = starts + step < ends
         if present.all():
-            chain = _mix(chain + hashes[starts + step])
+            chain = mix(chain + hashes[starts + step])
         else:
-            chain[present] = _mix(chain[present] + hashes[starts[present] + step])
+            chain[present] = mix(chain[present] + hashes[starts[present] + step])
     return chain, shingle_bounds
 
 
@@ -152,7 +152,8 @@ def bit_sums(
     return 2 * sums - totals[:, None]
 
 
-def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """SplitMix64's finaliser of each number plus 0x9E3779B97F4A7C15, one to one: uint64 [any]."""
     mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -19,6 +19,7 @@ from bench.scoring import (
     Pairs,
     Score,
     Setting,
+    counting,
     decide,
     jaccard,
     near_pairs,
@@ -30,6 +31,7 @@ from bench.scoring import (
 )
 from index.bands import Banding
 from index.entry import Kind
+from index.looks import CosineLook, MetadataLook
 from streamer import config
 from streamer.fingerprint import Fingerprints
 from streamer.minhash import MinHasher
@@ -49,6 +51,9 @@ def pairs_of(rows: Sequence[tuple[int, int, float]]) -> Pairs:
         np.array([row[1] for row in ordered], np.int64),
         np.array([row[2] for row in ordered], np.float64),
     )
+
+
+LOOKS = ("cosine0.3", "metadata")
 
 
 # --- names of settings -----------------------------------------------------------------------------------------------
@@ -77,11 +82,23 @@ def test_a_full_name_says_everything() -> None:
         "improved-1-128-4-all",
         "improved-2-64-3-min8",
         "shingles3-tf-64-5-idf-topic-length-markers3-title2-posn2vn1.5-simplify-html-jieba-chars3",
+        "shingles2-log-tf-64-7-cosine0.85-cells128-all",
+        "words-tf-128-7-cosine1",
+        "shingles2-log-tf-64-5-metadata",
     ],
 )
 def test_a_setting_is_found_again_by_the_name_it_prints(name: str) -> None:
     setting = parse(name)
     assert parse(setting.name) == setting
+
+
+def test_a_name_says_which_second_look_is_taken_and_how_far_metadata_reach() -> None:
+    setting = parse("shingles2-log-tf-64-7-cosine0.85-cells128")
+    assert (setting.look, setting.distance_max) == (CosineLook(128, 0.85), 7)
+    assert setting.parameters.look == setting.look
+    setting = parse("shingles2-log-tf-64-1-metadata")
+    assert (setting.look, setting.distance_max) == (MetadataLook(100, 0.9, 0.25), 5)
+    assert setting.parameters.distance_max == 5
 
 
 def test_a_recipe_is_what_it_sets() -> None:
@@ -131,6 +148,7 @@ def test_a_full_minhash_name_says_everything() -> None:
         "words-tf-65-3",
         "bigrams-tf-64-3",
         "words-tf-64-3-maybe",
+        "words-tf-64-3-cosine2",
     ],
 )
 def test_a_name_of_no_setting_is_refused(name: str) -> None:
@@ -162,6 +180,31 @@ def test_brute_force_decides_as_the_index_on_disk_does(
     setting = Setting(config.Fingerprint.model_validate({"bits": bits}), distance_max, insert)
     by_force = decide(near_pairs(prints, 7), len(prints), distance_max, insert)
     assert by_force.tolist() == accuracy.admit_on_disk(prints, setting).tolist()
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+@settings(max_examples=10, deadline=None)
+@given(st.data(), st.sampled_from(["unique", "all"]))
+def test_brute_force_with_a_second_look_decides_as_the_index_on_disk_does(
+    kind: str, data: st.DataObject, insert: Insert
+) -> None:
+    plain, named = data.draw(clustered(1)), parse(f"shingles2-log-tf-64-5-{kind}")
+    assert named.look is not None
+    generator = np.random.default_rng(len(plain))
+    few = generator.integers(0, 256, (3, named.look.bytes), np.uint8)
+    prints = replace(plain, looks=few[generator.integers(0, 3, len(plain))])
+    setting = replace(named, insert=insert)
+    near = counting(near_pairs(prints, 7), prints, setting.distance_max, setting.look)
+    assert decide(near, len(prints), 10_000, insert).tolist() == accuracy.admit_on_disk(prints, setting).tolist()
+    last, first = (
+        Fingerprints(
+            prints.kinds[rows], prints.reasons[rows], prints.fingerprints[rows], prints.feature_counts[rows], looks
+        )
+        for rows in ([len(prints) - 1], [0])
+        for looks in [prints.looks[rows] if prints.looks is not None else None]
+    )
+    pair = (near.later == len(prints) - 1) & (near.earlier == 0)
+    assert len(prints) == 1 or same(first, last, setting.distance_max, None, setting.look).any() == pair.any()
 
 
 @pytest.mark.parametrize("insert", ["unique", "all"])

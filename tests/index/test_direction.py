@@ -20,7 +20,7 @@ LAYERS = (
     ("overlay", "store"),
     ("schemes",),
     ("loading_kernels", "filing_kernels", "signature_kernels", "packing", "parameters"),
-    ("decision", "kernels", "layout"),
+    ("decision", "kernels", "layout", "looks"),
     ("bands", "blocks", "distance"),
     ("entry", "errors", "finding", "machine_code"),
 )
@@ -46,6 +46,6 @@ def test_imports_in_the_index_point_downwards_only() -> None:
 
 
 def test_what_decides_knows_no_store() -> None:
-    pure = {"decision", "blocks", "distance", "bands"}
+    pure = {"decision", "blocks", "distance", "bands", "looks"}
     for module in pure:
         assert not imported(DIRECTORY / f"{module}.py") & {"store", "layout", "documents", "journal", "sources"}

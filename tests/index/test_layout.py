@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import lmdb
@@ -11,6 +12,7 @@ from index.admission import Index
 from index.entry import Kind, Source
 from index.errors import FormatUnknown
 from index.layout import Table
+from index.looks import CosineLook
 from index.merging import Merging
 from index.packing import Amendment
 from index.parameters import Parameters
@@ -32,7 +34,7 @@ EXPECTED_64 = {
     "log": [
         (
             "0000000000000000" "0000000000000000",
-            "06000000" "01000000" "05000000" "02000000" "00000000" "02010000"
+            "06000000" "01000000" "05000000" "02000000" "00000000" "00000000" "02010000"
             "0201000000000000" "0000000000000000" "0700000000000000" "00000000" "01000000" "ffff" "00000002"
             "0301000000000000" "0000000000000000" "0000000000000000" "00000000" "0a000000" "0100" "01000002"
             "0401000000000000" "0200000000000000" "feffffffffffffff" "00000000" "0c000000" "ffff" "00020101"
@@ -46,7 +48,7 @@ EXPECTED_64 = {
         ),
         (
             "0000000000000005" "0000000000000006",
-            "02000000" "01000000" "02000000" "00000000" "00000000" "02010000"
+            "02000000" "01000000" "02000000" "00000000" "00000000" "00000000" "02010000"
             "0601000000000000" "0500000000000000" "0000000000000000" "00000000" "01000000" "ffff" "00000002"
             "0701000000000000" "0600000000000000" "0000000000000000" "00000000" "02000000" "ffff" "00000002"
             "ff00000000000000" "00000000ff000000" + b"cd".hex(),
@@ -134,6 +136,17 @@ def test_what_expired_and_what_was_forgotten_stands_there_until_it_has_left_the_
                              "0700000000000000" "0e00000000000000" "00" "00"),
     ]  # fmt: skip
     assert held["retired"] == [("000000000000004f", "")]
+
+
+def test_the_looks_of_what_entered_stand_behind_the_fingerprints(tmp_path: Path) -> None:
+    rows = [Row(0, 7, look=b"\xe8\x18\x05"), Row(1, 7, look=b"\xe8\x18\x05"), Row(2, 7, look=b"\x11\x00\x00")]
+    with Index.open(tmp_path, Parameters(look=CosineLook(3, 0.9)), map_bytes_max=2**24) as index:
+        index.admit(entries_of(rows), {})
+    ((_, value),) = raw(tmp_path)["log"]
+    assert value.startswith("030000000100000002000000010000000300000000000000")
+    assert "0700000000000000" * 2 + "e81805110000" in value
+    stamp = json.loads(bytes.fromhex(dict(raw(tmp_path)["meta"])[b"stamp".hex()]))
+    assert stamp["look"] == {"kind": "cosine", "cells": 3, "cosine_min": 0.9}
 
 
 def test_an_amendment_comes_back_as_it_was_packed() -> None:

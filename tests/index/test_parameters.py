@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 
 from index.admission import Index
+from index.bands import banding_for
 from index.errors import FormatUnknown, ParametersDiffer
-from index.parameters import Parameters, read_stamp, stamp_of
+from index.looks import CosineLook, MetadataLook
+from index.parameters import Parameters, read_stamp, stamp_of, with_thresholds
 
 MAP_BYTES_MAX = 2**24
 STORED = Parameters(64, 3, "unique", {"features": "words", "weight": "tf"})
@@ -45,6 +47,35 @@ def test_any_difference_is_refused_and_the_index_stays_usable(asked: Parameters,
 
 def test_the_stamp_comes_back_as_it_was_written() -> None:
     assert read_stamp(stamp_of(STORED), "here") == STORED
+
+
+@pytest.mark.parametrize("look", [CosineLook(256, 0.85), MetadataLook(100, 0.9, 0.25)])
+def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | MetadataLook, tmp_path: Path) -> None:
+    with_look = Parameters(64, 5, "unique", look=look)
+    assert read_stamp(stamp_of(with_look), "here") == with_look
+    Index.open(tmp_path, with_look, map_bytes_max=MAP_BYTES_MAX).close()
+    with pytest.raises(ParametersDiffer, match=rf"look.kind: stored {look.kind}, asked \(not set\)"):
+        Index.open(tmp_path, Parameters(64, 5, "unique"), map_bytes_max=MAP_BYTES_MAX)
+    other = CosineLook(256, 0.8) if isinstance(look, CosineLook) else MetadataLook(100, 0.9, 0.248)
+    with pytest.raises(ParametersDiffer, match=r"_min: stored 0.\d+, asked 0.\d+\n"):
+        Index.open(tmp_path, Parameters(64, 5, "unique", look=other), map_bytes_max=MAP_BYTES_MAX)
+
+
+def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:
+    stored = Parameters(64, 7, "unique", STORED.fingerprint, look=CosineLook(256, 0.85))
+    asked = Parameters(64, 4, "all", look=CosineLook(256, 0.5))
+    assert with_thresholds(stored, asked) == Parameters(64, 4, "unique", STORED.fingerprint, look=CosineLook(256, 0.5))
+    one, other = MetadataLook(100, 0.9, 0.25), MetadataLook(100, 0.9, 0.3)
+    assert with_thresholds(Parameters(64, 5, look=one), Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
+    for unlike in (CosineLook(128, 0.85), MetadataLook(256, 0.9, 0.3), None):
+        assert with_thresholds(stored, Parameters(64, 3, look=unlike)) == stored
+
+
+def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
+    with pytest.raises(ValueError, match="distance_max must be 5, as far as"):
+        Parameters(64, 4, look=MetadataLook(100, 0.9, 0.25))
+    with pytest.raises(ValueError, match="no second look at MinHash"):
+        Parameters(1024, 3_000, banding=banding_for(128, 8, 0.7), look=CosineLook(256, 0.8))
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, "2", None])

@@ -4,6 +4,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.entry import Kind
+from index.looks import CosineLook, MetadataLook, cosine
 from streamer import config, fingerprint
 from streamer.features import Splitter, segmenter, words
 from streamer.fingerprint import Fingerprinter, Fingerprints, WordHashes, hash_text, hash_words, hexadecimal
@@ -265,23 +267,29 @@ def test_both_segmenters_give_the_same_fingerprints() -> None:
 def assert_equal(left: Fingerprints, right: Fingerprints) -> None:
     for name in Fingerprints.__slots__:
         one, other = getattr(left, name), getattr(right, name)
-        assert one.dtype == other.dtype
-        assert (one == other).all(), name
+        assert (one is None) == (other is None)
+        if one is not None:
+            assert one.dtype == other.dtype
+            assert (one == other).all(), name
 
 
 def test_columns_have_the_promised_types_for_any_number_of_texts() -> None:
     for bits in (64, 128):
-        fingerprinter = Fingerprinter(fingerprint_settings(bits=bits))
-        for texts in ([], [""], ["长江", ""]):
-            prints = fingerprinter.fingerprint(texts)
-            assert len(prints) == len(texts)
-            assert prints.fingerprints.shape == (len(texts), bits // 64)
-            assert [getattr(prints, name).dtype for name in Fingerprints.__slots__] == [
-                np.uint8,
-                np.uint8,
-                np.uint64,
-                np.int32,
-            ]
+        for look in (CosineLook(16, 0.8), MetadataLook(16, 0.9, 0.25)):
+            fingerprinter = Fingerprinter(fingerprint_settings(bits=bits), look)
+            for texts in ([], [""], ["长江", ""]):
+                prints = fingerprinter.fingerprint(texts)
+                assert len(prints) == len(texts)
+                assert prints.fingerprints.shape == (len(texts), bits // 64)
+                assert prints.looks is not None
+                assert prints.looks.shape == (len(texts), 16)
+                assert [getattr(prints, name).dtype for name in Fingerprints.__slots__] == [
+                    np.uint8,
+                    np.uint8,
+                    np.uint64,
+                    np.int32,
+                    np.uint8,
+                ]
 
 
 @pytest.mark.parametrize(("bits", "hashed"), [(64, xxhash.xxh3_64_intdigest), (128, xxhash.xxh3_128_intdigest)])
@@ -315,6 +323,83 @@ def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.Monk
     monkeypatch.setattr(fingerprint, "_SLICE_TEXTS", 1)
     assert len(list(fingerprint.slices(texts))) == len(texts)
     assert_equal(Fingerprinter(fingerprint_settings(weight="log-tf")).fingerprint(texts), whole)
+
+
+# --- the second look -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("look", [CosineLook(64, 0.8), MetadataLook(20, 0.9, 0.25)])
+@pytest.mark.parametrize(
+    "changes", [{}, {"weight": "log-tf"}, {"word_length": True, "title_factor": 3, "features": "words"}]
+)
+def test_a_second_look_changes_no_fingerprint_and_depends_on_its_own_document_alone(
+    look: CosineLook | MetadataLook, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [*TEXTS.values()]
+    titles, metadata = [text[:9] for text in texts], [tuple(text[:12].split()) for text in texts]
+    chosen = fingerprint_settings(**changes)
+    without = Fingerprinter(chosen).fingerprint(texts, titles, metadata)
+    assert without.looks is None
+    whole = Fingerprinter(chosen, look).fingerprint(texts, titles, metadata)
+    assert_equal(replace(whole, looks=None), without)
+    monkeypatch.setattr(fingerprint, "_SLICE_TEXTS", 1)
+    assert_equal(Fingerprinter(chosen, look).fingerprint(texts, titles, metadata), whole)
+
+
+def test_the_cosine_of_looks_is_that_of_the_weighted_features() -> None:
+    """By plain counting: with log-tf a word that occurs t times weighs 1 + ln t."""
+    generator = np.random.default_rng(8)
+    chosen = fingerprint_settings(features="words", weight="log-tf")
+    for _ in range(10):
+        counts = [Counter(generator.zipf(1.5, 300).clip(max=400).tolist()) for _ in range(2)]
+        texts = [" ".join(f"w{word} " * times for word, times in each.items()) for each in counts]
+        one, other = ({word: 1 + math.log(times) for word, times in each.items()} for each in counts)
+        product = sum(weight * other.get(word, 0) for word, weight in one.items())
+        exact = product / math.sqrt(sum(w * w for w in one.values()) * sum(w * w for w in other.values()))
+        looks = Fingerprinter(chosen, CosineLook(256, 0.8)).fingerprint(texts).looks
+        assert looks is not None
+        assert cosine(looks[:1].view(np.int8), looks[1:].view(np.int8))[0] == pytest.approx(exact, abs=0.15)
+
+
+def test_a_heavier_feature_counts_more_in_the_cosine() -> None:
+    chosen = fingerprint_settings(features="words", title_factor=50)
+    texts = ["alpha one two three", "alpha four five six"]
+    alike = []
+    for titles in (["", ""], ["alpha", "alpha"]):
+        looks = Fingerprinter(chosen, CosineLook(256, 0.8)).fingerprint(texts, titles).looks
+        assert looks is not None
+        alike.append(cosine(looks[:1].view(np.int8), looks[1:].view(np.int8))[0])
+    assert alike[0] < 0.5
+    assert alike[1] > 0.99
+
+
+def test_metadata_is_a_set_in_normal_form_and_texts_that_are_short_have_no_look() -> None:
+    texts = ["a b c d e f"] * 5 + ["a b"]
+    metadata = [["Ｋafka", "长江"], ["长江", "kafka", "KAFKA"], ["kafka"], ["", "\u200b", " "], [], ["kafka"]]
+    looks = (
+        Fingerprinter(fingerprint_settings(features_min=3), MetadataLook(64, 0.9, 0.25))
+        .fingerprint(texts, None, metadata)
+        .looks
+    )
+    assert looks is not None
+    assert (looks[0] == looks[1]).all()
+    assert 10 < (looks[0] == looks[2]).sum() < 54
+    assert not looks[3:].any()
+
+
+def test_the_looks_of_known_documents_are_pinned() -> None:
+    texts, metadata = [TEXTS["chinese"], TEXTS["english"]], [["River", "长江"], []]
+    pinned = []
+    for look in (CosineLook(16, 0.8), MetadataLook(16, 0.9, 0.25)):
+        looks = Fingerprinter(fingerprint_settings(), look).fingerprint(texts, None, metadata).looks
+        assert looks is not None
+        pinned += [row.tobytes().hex() for row in looks]
+    assert pinned == [
+        "55d62a81d600002a2a00002a2ad600d6",
+        "2a00557f002ad60000000000d6810000",
+        "1c498237334a5cb8ad79b8e185e24b6c",
+        "00000000000000000000000000000000",
+    ]
 
 
 @given(st.lists(st.text("ab", max_size=9), max_size=12))

@@ -17,6 +17,7 @@ from index import fullness
 from index.copies import FORMER_FILE
 from index.errors import IndexProblem
 from index.layout import Table
+from index.looks import CosineLook
 from index.packing import pack_chunk
 from index.parameters import Parameters
 from index.retention import Retention
@@ -309,6 +310,27 @@ def test_an_index_rebuilt_from_an_export_matches_within_another_distance(index: 
     }  # fmt: skip
     assert parameters_of(tmp_path / "new").distance_max == 2
     assert contents_of(tmp_path / "new") == contents_of(index)
+
+
+def test_an_index_with_a_second_look_is_asked_rebuilt_and_judged_anew(corpus: Path, tmp_path: Path) -> None:
+    first, export = tmp_path / "first", tmp_path / "export.jsonl"
+    look = ("--set", "fingerprint.second_look=cosine")
+    told(*look, "filter", corpus, "--out", tmp_path / "out", "--index", first)
+    statistics = told(*look, "index", "--directory", first, "stats")
+    assert statistics["parameters"]["look"] == {"kind": "cosine", "cells": 128, "cosine_min": 0.85}
+    assert told(*look, "index", "--directory", first, "verify")["sound"]
+    told("index", "--directory", first, "export", export)
+    stricter = (*look, "--set", "second_look.cosine_min=0.95")
+    told(*stricter, "index", "--directory", first, "rebuild", tmp_path / "new", "--export", export)
+    assert parameters_of(tmp_path / "new").look == CosineLook(128, 0.95)
+    assert contents_of(tmp_path / "new") == contents_of(first)
+    (text,) = told(*look, "index", "--directory", tmp_path / "new", "query", "--text", TEXT)["answers"]
+    assert text["matches"]
+    assert "distance" in text["matches"][0]
+    wider = (*look, "--set", "second_look.cosine_cells=512")
+    done = run(*wider, "index", "--directory", first, "rebuild", tmp_path / "other", "--export", export)
+    assert done.code == 78
+    assert "look.cells: stored 128, asked 512" in done.err
 
 
 def test_an_export_is_not_taken_over_by_an_index_of_other_settings(index: Path, corpus: Path, tmp_path: Path) -> None:

@@ -18,9 +18,11 @@ from index.retention import Retention
 from streamer.errors import InputUnreadable
 from streamer.index_export import export, read_header, take_in
 from streamer.line_reader import lines
+from tests.support.answers import answers_of
 from tests.support.entries import ONE, Row, ends_of, entries_of
 from tests.support.index_process import PARAMETERS
 from tests.support.indexes import MAP_BYTES_MAX, SMALL, everything, filled, looked_at, mixed_rows, opened, wrong
+from tests.support.looks import LOOKS, looked_at_rows, parameters_with
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,6 +71,34 @@ def test_an_exported_index_comes_back_equal_and_a_second_time_changes_nothing(
         again = file.with_name("again.jsonl")
         exported(second, again)
         assert list(lines(again)) == list(lines(file))
+
+
+@pytest.mark.parametrize("kind", LOOKS)
+def test_an_exported_index_with_a_second_look_decides_as_before(kind: str, tmp_path: Path) -> None:
+    look = LOOKS[kind]
+    parameters, rows = parameters_with(look, "unique"), looked_at_rows(3, 120, look)
+    following = [row._replace(offset=row.offset + 1_000) for row in looked_at_rows(4, 60, look)]
+    following += [row._replace(offset=row.offset + 2_000) for row in rows]
+    filled(tmp_path / "first", rows, parameters)
+    exported(tmp_path / "first", tmp_path / "export.jsonl")
+    assert imported(tmp_path / "export.jsonl", tmp_path / "second") == (120, 0)
+    answers = []
+    for name in ("first", "second"):
+        with opened(tmp_path / name, parameters) as index:
+            before = everything(index)
+            answers.append((before, answers_of(index.admit(entries_of(following), ends_of(following)))))
+        assert wrong(tmp_path / name) == {}
+    assert answers[0] == answers[1]
+
+
+def test_a_line_whose_look_is_not_as_long_as_the_others_is_refused(tmp_path: Path) -> None:
+    look = LOOKS["cosine"]
+    filled(tmp_path / "first", looked_at_rows(3, 10, look), parameters_with(look, "unique"))
+    exported(tmp_path / "first", tmp_path / "export.jsonl")
+    text = (tmp_path / "export.jsonl").read_text()
+    (tmp_path / "export.jsonl").write_text(text.replace('"look":"', '"look":"ff', 1))
+    with pytest.raises(InputUnreadable, match="a look has 12 bytes, not 13"):
+        imported(tmp_path / "export.jsonl", tmp_path / "second")
 
 
 @pytest.mark.parametrize("banded", [False, True])

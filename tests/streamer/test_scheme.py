@@ -81,3 +81,60 @@ def test_files_are_filtered_by_minhash_and_an_index_of_the_other_scheme_is_refus
     other = chosen(f"index.directory={tmp_path / 'index'}")
     with pytest.raises(ParametersDiffer, match="scheme: stored minhash, asked simhash"):
         open_index(other, scheme_for(other))
+
+
+# --- the second look -------------------------------------------------------------------------------------------------
+
+TEXT = "长江是中华民族的母亲河，也是中华民族发展的重要支撑。长江流域的生态保护工作取得了很大进展。"
+
+
+def filtered_lines(directory: Path, settings: Settings, lines: list[dict[str, object]]) -> list[Any]:
+    documents = directory / "lines.jsonl"
+    documents.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    filter_files(settings, [documents], directory / "out", Console(quiet=True))
+    return [orjson.loads(line) for line in (directory / "out" / "verdicts.jsonl").read_bytes().splitlines()]
+
+
+def test_files_are_filtered_with_metadata_and_show_the_combined_similarity(tmp_path: Path) -> None:
+    settings = chosen(
+        "fingerprint.second_look=metadata",
+        "fingerprint.features_min=1",
+        "decode.metadata=/tags,/topic",
+        f"index.directory={tmp_path / 'index'}",
+    )
+    tags: list[dict[str, object]] = [
+        {"tags": ["River", "生态"], "topic": "长江"},
+        {"tags": ["river ", "长江", "生态"]},
+        {"tags": ["sports"]},
+        {},
+    ]
+    lines = [{"id": f"{number}", "text": TEXT, **each} for number, each in enumerate(tags)]
+    verdicts = filtered_lines(tmp_path, settings, lines)
+    assert [line["verdict"] for line in verdicts] == ["unique"] + ["duplicate"] * 3
+    # The same set, however it is written; another set; and none.
+    assert [line.get("similarity") for line in verdicts] == [None, 1.0, 0.9, 0.9]
+    assert all(line["distance"] is None for line in verdicts)
+    other = chosen(f"index.directory={tmp_path / 'index'}", "index.distance_max=5")
+    with pytest.raises(ParametersDiffer, match=r"look.kind: stored metadata, asked \(not set\)"):
+        open_index(other, scheme_for(other))
+
+
+def test_files_are_filtered_with_a_cosine_and_show_distances(tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(40)]
+    lines: list[dict[str, object]] = [
+        {"id": "first", "text": " ".join(words)},
+        {"id": "same", "text": " ".join(words)},
+        {"id": "near", "text": " ".join(words[:39])},
+        {"id": "far", "text": " ".join(words[:36])},
+    ]
+    asked = ("fingerprint.second_look=cosine", "index.distance_max=7", "fingerprint.features=words", "index.insert=all")
+    # Of 40 words 39: 4 bits and a cosine of .987; of 40 words 36: 7 bits and .949, farther from all others.
+    for cosine_min, expected in (("0.9", "first same near far"), ("0.97", "first same near")):
+        directory = tmp_path / cosine_min
+        directory.mkdir()
+        settings = chosen(*asked, f"second_look.cosine_min={cosine_min}", f"index.directory={directory / 'index'}")
+        verdicts = filtered_lines(directory, settings, lines)
+        found = ["first", *(line["id"] for line in verdicts if line["verdict"] == "duplicate")]
+        assert found == expected.split()
+        assert all("similarity" not in line for line in verdicts)
+        assert [line["distance"] for line in verdicts[:2]] == [None, 0]

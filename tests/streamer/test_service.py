@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from index.store import CommitHooks
-from streamer.config import Batching, Fingerprint, Index, Recovery, Settings
+from streamer.config import Batching, Decode, Fingerprint, Index, Recovery, Settings
 from streamer.errors import RecoveryRefused
 from streamer.service import State
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport
@@ -222,6 +222,59 @@ def test_minhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: C
 @pytest.mark.parametrize("insert", ["unique", "all"])
 def test_a_minhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
     chosen = minhash_settings(index=Index(insert=insert))  # type: ignore[arg-type]
+    whole = peaceful(tmp_path / "whole", chosen)
+    world = World(tmp_path / "lost", chosen)
+    world.fill(stream()[:9])
+    world.run()
+    shutil.rmtree(tmp_path / "lost")
+    world.fill(stream()[9:])
+    world.run()
+    assert sum(world.restored) > 0
+    assert world.outputs() == whole.outputs()
+
+
+# --- a second look ---------------------------------------------------------------------------------------------------
+
+
+def looking_settings(kind: str, **sections: object) -> Settings:
+    return settings(
+        fingerprint=Fingerprint(features_min=1, second_look=kind),  # type: ignore[arg-type]
+        decode=Decode(metadata=["/id"]),
+        **sections,
+    )
+
+
+def test_a_second_look_at_metadata_tells_similarities(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, looking_settings("metadata"))
+    similarities = np.concatenate([report.similarities for report in world.reports])
+    # The copies are equal but for a mark; no two documents share their metadata, their ids, but for chance.
+    assert len(similarities) == 6
+    assert ((similarities >= 0.9) & (similarities < 0.91)).all()
+    assert not any(len(report.distances) for report in world.reports)
+    shown = [dict(headers) for place, headers in world.outputs().values() if place == "documents-duplicate"]
+    assert sorted(float(headers["neardup.similarity"] or b"") for headers in shown) == sorted(similarities.tolist())
+    assert {headers["neardup.distance"] for headers in shown} == {None}
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("kind", ["cosine", "metadata"])
+def test_with_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, point: CrashPoint) -> None:
+    expected = peaceful(tmp_path / "peace", looking_settings(kind)).outputs()
+    world = World(tmp_path / "crash", looking_settings(kind))
+    items: list[bytes | Crash] = list(stream())
+    items.insert(5, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+@pytest.mark.parametrize("kind", ["cosine", "metadata"])
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_an_index_with_a_second_look_that_was_lost_is_restored_from_the_outputs(
+    tmp_path: Path, insert: str, kind: str
+) -> None:
+    chosen = looking_settings(kind, index=Index(insert=insert))  # type: ignore[arg-type]
     whole = peaceful(tmp_path / "whole", chosen)
     world = World(tmp_path / "lost", chosen)
     world.fill(stream()[:9])

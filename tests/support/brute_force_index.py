@@ -1,5 +1,6 @@
 """The index by brute force: the same rule as `Index.admit`, written as plainly as it can be. It compares all pairs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ class Known(NamedTuple):
     id: str
     position: Position
     time_ms: int = 0
+    look: bytes = b""
 
 
 class Answer(NamedTuple):
@@ -31,6 +33,8 @@ class BruteForceIndex:
     insert: str
     entries_max: int | None = None
     age_max_ms: int | None = None
+    second_look: Callable[[int, bytes, bytes], int | None] | None = None
+    """From the distance of two documents and their looks: what the match is told as; None where it does not count."""
     known: list[Known] = field(default_factory=list)
     journal: dict[Position, Answer] = field(default_factory=dict)
     applied: dict[Source, int] = field(default_factory=dict)
@@ -101,14 +105,18 @@ class BruteForceIndex:
         of_kind = [known for known in self.known if known.kind is kind and known.number not in self.retired]
         apart = [(self.distance(known.fingerprint, fingerprint), known.number) for known in of_kind]
         matches = [(distance, number) for distance, number in apart if distance <= radius]
+        look = b"" if entries.looks is None else entries.looks[row].tobytes()
+        if self.second_look is not None and kind is Kind.NEAR:
+            judged = [(self.second_look(each, self.known[number].look, look), number) for each, number in matches]
+            matches = [(told, number) for told, number in judged if told is not None]
         number = len(self.known)
         if not matches:
-            self.known.append(Known(number, number, kind, fingerprint, entries.ids[row], position))
+            self.known.append(Known(number, number, kind, fingerprint, entries.ids[row], position, look=look))
             return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
         distance, match = min(matches)
         original = self.known[self.known[match].root]
         if original.number in self.retired:
             original = self.known[match]
         if self.insert == "all":
-            self.known.append(Known(number, original.number, kind, fingerprint, entries.ids[row], position))
+            self.known.append(Known(number, original.number, kind, fingerprint, entries.ids[row], position, look=look))
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)

@@ -21,6 +21,7 @@ class Row(NamedTuple):
     reason: int = 0
     time_ms: int = 0
     id: str = ""
+    look: bytes = b""
 
 
 def entries_of(rows: Sequence[Row], bits: int = 64) -> Entries:
@@ -34,7 +35,15 @@ def entries_of(rows: Sequence[Row], bits: int = 64) -> Entries:
         fingerprints=fingerprints_of([row.fingerprint for row in rows], bits),
         times_ms=np.array([row.time_ms for row in rows], np.int64),
         ids=[row.id or f"{row.source.stream}/{row.source.partition}/{row.offset}" for row in rows],
+        looks=looks_of([row.look for row in rows]),
     )
+
+
+def looks_of(looks: Sequence[bytes]) -> np.ndarray | None:
+    """Of one length; None where none has any."""
+    if not any(looks):
+        return None
+    return np.frombuffer(b"".join(looks), np.uint8).reshape(len(looks), -1)
 
 
 def fingerprints_of(fingerprints: Iterable[int], bits: int) -> np.ndarray:
