@@ -8,8 +8,8 @@ A set is a folder with `docs.jsonl.xz` (id, text, perhaps title and metadata, in
 Documents pass through the product's own Fingerprinter and Index; `--index memory` puts brute force over all pairs in
 the index's place, which gives the same decisions and lets many settings share one fingerprinting.
 A setting is named as in `shingles2-log-tf-64-3-min8-unique`, `minhash-128x8-k5/12-0.7-min8-unique` or, for words,
-`minhash-128x8-w3-0.7`; `default` is what the product ships. Brute force finds the pairs of MinHash that share no band,
-too: the difference is what bands miss.
+`minhash-128x8-w3-0.7`; `minhash` and `simhash` are the schemes as shipped, `default` the one of them that the product
+ships. Brute force finds the pairs of MinHash that share no band, too: the difference is what bands miss.
 """
 
 import gzip

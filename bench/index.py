@@ -48,8 +48,8 @@ WARM_UP_BATCHES = 5
 CENTRES = 1_000
 BINS, BIN_BITS = 128, 8
 CHOSEN = {
-    "simhash64": ["fingerprint.bits=64"],
-    "simhash128": ["fingerprint.bits=128"],
+    "simhash64": ["fingerprint.scheme=simhash", "fingerprint.bits=64"],
+    "simhash128": ["fingerprint.scheme=simhash", "fingerprint.bits=128"],
     "minhash": ["fingerprint.scheme=minhash"],
 }
 

@@ -23,18 +23,26 @@ from bench.chaos import wait_until_ready
 from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, document_lines, fill, stop
 from bench.scoring import Setting, parse
 from deploy.local_kafka import LocalKafka
+from streamer.setting_types import Section
 
 RUN_TIMEOUT_SECONDS = 600
 
 
 def overrides(setting: Setting) -> tuple[str, ...]:
-    """A setting of the accuracy bench as the service's own settings."""
-    fingerprint = [f"fingerprint.{key}={value}" for key, value in setting.fingerprint.model_dump().items()]
+    """A setting of the accuracy bench as the service's own settings; an empty text stands for one that is unset."""
+    sections: dict[str, Section] = {"fingerprint": setting.fingerprint}
     if setting.minhash is not None:
-        minhash = [f"minhash.{key}={value}" for key, value in setting.minhash.model_dump().items()]
-        return (*fingerprint, *minhash, f"index.insert={setting.insert}")
-    second_look = [f"second_look.{key}={value}" for key, value in setting.second_look.model_dump().items()]
-    return (*fingerprint, *second_look, f"index.distance_max={setting.distance_max}", f"index.insert={setting.insert}")
+        sections["minhash"] = setting.minhash
+    else:
+        sections["second_look"] = setting.second_look
+    chosen = [
+        f"{section}.{key}={'' if value is None else value}"
+        for section, values in sections.items()
+        for key, value in values.model_dump().items()
+    ]
+    if setting.minhash is None:
+        chosen.append(f"index.distance_max={setting.distance_max}")
+    return (*chosen, f"index.insert={setting.insert}")
 
 
 def filtered(stream: Stream, run: Run, setting: Setting, count: int) -> dict[str, Any]:

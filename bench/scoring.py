@@ -132,10 +132,13 @@ def parse(name: str) -> Setting:
     with the least cosine (cosine0.8) and `cells` with a number, `metadata` (distance_max then follows), `unique` or
     `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, for shingles of words `wWORDS` in place of
     `kWIDE/NARROW`, then any of `-minN -bBANDS -unique -all`; `minhash` alone is the scheme with its settings as shipped.
-    What is not named stays as the product ships it; `default` is that altogether. Raises ValueError.
+    So is `simhash` alone; `default` is the one of the two that the product ships. What is not named stays as shipped.
+    Raises ValueError.
     """
-    shipped, shipped_index = config.Fingerprint(), config.Index()
+    shipped, shipped_index = config.Fingerprint(scheme="simhash"), config.Index()
     if name == "default":
+        name = config.Fingerprint().scheme
+    if name == "simhash":
         return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
     if name.startswith("minhash"):
         return _parse_minhash(name)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from index.bands import DISTANCE_UNITS, Banding
+from index.bands import DISTANCE_UNITS, Banding, similarity_of
 from index.blocks import BLOCK_BITS
 from index.decision import Insert
 from index.errors import FormatUnknown, ParametersDiffer
@@ -126,17 +126,21 @@ def read_stamp(stamp: bytes, where: str) -> Parameters:
 
 
 def with_thresholds(parameters: Parameters, asked: Parameters) -> Parameters:
-    """The same parameters with the thresholds asked for, where these change nothing about what an entry is."""
+    """The same parameters with the thresholds asked for, and bands that fit them, where an entry stays what it is."""
     one, other = parameters.look, asked.look
-    if type(one) is not type(other) or parameters.look_bytes != asked.look_bytes or parameters.bits != asked.bits:
+    if (parameters.scheme, parameters.bits) != (asked.scheme, asked.bits):
         return parameters
-    return replace(parameters, distance_max=asked.distance_max, look=other)
+    if type(one) is not type(other) or parameters.look_bytes != asked.look_bytes:
+        return parameters
+    return replace(parameters, distance_max=asked.distance_max, look=other, banding=asked.banding)
 
 
 def require_equal(stored: Parameters, asked: Parameters, where: str) -> None:
-    """Raise ParametersDiffer, naming every setting that differs, unless both are the same."""
+    """Raise ParametersDiffer unless both are the same: it names every setting that differs, or the scheme alone."""
     of_stored, of_asked = _by_name(stored), _by_name(asked)
     names = sorted(name for name in of_stored.keys() | of_asked.keys() if of_stored.get(name) != of_asked.get(name))
+    if "scheme" in names:
+        names = ["scheme"]
     if names:
         lines = [f"  {name}: stored {_shown(of_stored, name)}, asked {_shown(of_asked, name)}" for name in names]
         raise ParametersDiffer(
@@ -147,8 +151,11 @@ def require_equal(stored: Parameters, asked: Parameters, where: str) -> None:
 
 
 def _by_name(parameters: Parameters) -> dict[str, str]:
-    own = {name: str(getattr(parameters, name)) for name in ("scheme", "bits", "distance_max", "insert")}
-    if parameters.banding is not None:
+    own = {name: str(getattr(parameters, name)) for name in ("scheme", "bits", "insert")}
+    if parameters.banding is None:
+        own["distance_max"] = str(parameters.distance_max)
+    else:
+        own["similarity_min"] = f"{similarity_of(parameters.distance_max):g}"
         own |= {f"banding.{name}": str(value) for name, value in asdict(parameters.banding).items()}
     if parameters.look is not None:
         own |= {f"look.{name}": str(value) for name, value in look_fields(parameters.look).items()}

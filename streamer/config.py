@@ -76,7 +76,7 @@ class Index(Section):
         4,
         ge=0,
         le=7,
-        description="Documents this many bits apart or nearer are near-duplicates (SimHash). It "
+        description="SimHash: documents this many bits apart or nearer are near-duplicates. It "
         'follows from second_look where fingerprint.second_look = "metadata".',
     )
     insert: Literal["unique", "all"] = Field("unique", description="Which documents later ones are compared with.")

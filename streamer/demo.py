@@ -27,8 +27,8 @@ from streamer.errors import InputChanged, InputUnreadable
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 DIFFERENCES_SHOWN = 8
 
-SCHEMES = {"simhash": "SimHash", "minhash": "MinHash"}
-"""The schemes in the order in which they are shown, and what people call them."""
+SCHEMES = {"minhash": "MinHash", "simhash": "SimHash"}
+"""The schemes in the order in which they are shown, the shipped one first, and what people call them."""
 
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 _VERDICTS = {
@@ -41,11 +41,11 @@ _VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A near-duplicate, the original it was found to be a copy of, and where their words differ."""
+    """A near-duplicate by MinHash, the original it was found to be a copy of, and where their words differ."""
 
     id: str
     original: str
-    distance: int
+    similarity: float
     edit: str | None
     pieces: tuple[Piece, ...]
     changes_hidden: int
@@ -99,8 +99,8 @@ def run_demo(directory: Path, console: Console, settings: Settings) -> int:
         )
     console.print()
     console.print(score_table({scheme: score(out) for scheme, out in outs.items()}))
-    console.print(f"\nThree of the pairs that {SCHEMES['simhash']} found:")
-    for example in examples(outs["simhash"], documents_file):
+    console.print(f"\nThree of the pairs that {SCHEMES['minhash']} found:")
+    for example in examples(outs["minhash"], documents_file):
         console.print(render(example), soft_wrap=True)
     _show_differences(console, directory, outs, documents_file, settings)
     return 0
@@ -108,7 +108,7 @@ def run_demo(directory: Path, console: Console, settings: Settings) -> int:
 
 def of_scheme(settings: Settings, scheme: str, directory: Path) -> Settings:
     """The settings with which the demo filters by one scheme; its index is its own."""
-    name = "index" if scheme == "simhash" else f"index-{scheme}"
+    name = "index" if scheme == "minhash" else f"index-{scheme}"
     return settings.model_copy(
         update={
             "decode": Decode(),
@@ -120,7 +120,7 @@ def of_scheme(settings: Settings, scheme: str, directory: Path) -> Settings:
 
 def out_of(scheme: str, directory: Path) -> Path:
     """The folder of the outputs of one scheme."""
-    return directory / ("out" if scheme == "simhash" else f"out-{scheme}")
+    return directory / ("out" if scheme == "minhash" else f"out-{scheme}")
 
 
 def write_documents(file: Path) -> int:
@@ -146,7 +146,7 @@ def write_documents(file: Path) -> int:
 
 
 def examples(out: Path, documents_file: Path, count: int = 3) -> list[Example]:
-    """`count` near-duplicates from the verdicts in `out`: differing ones first, of other edits and languages each."""
+    """`count` near-duplicates from MinHash's verdicts in `out`: differing ones first, of other edits and languages each."""
     left = [verdict for verdict in verdicts(out) if verdict["verdict"] == "duplicate"]
     chosen: list[dict[str, Any]] = []
     while left and len(chosen) < count:
@@ -160,10 +160,9 @@ def examples(out: Path, documents_file: Path, count: int = 3) -> list[Example]:
 def render(example: Example) -> Text:
     """The pair in two or three lines; changes are marked [-removed-]{+added+}, in colour where there is some."""
     edit = f" ({EDITS[example.edit]})" if example.edit else ""
-    apart = "1 bit" if example.distance == 1 else f"{example.distance} bits"
     text = Text.assemble(
         (example.id, "bold"),
-        f" is a near-duplicate of {example.original}, {apart} apart{edit}\n  ",
+        f" is a near-duplicate of {example.original}, {example.similarity:.2f} similar{edit}\n  ",
     )
     if not any(piece.kind in {"removed", "added"} for piece in example.pieces):
         return text.append("the words are the same")
@@ -241,7 +240,7 @@ def documents_of(documents_file: Path, ids: set[str]) -> dict[str, tuple[str, st
 def _introduction(settings: Settings) -> str:
     if settings.fingerprint.scheme == "minhash":
         return (
-            "MinHash over character shingles: a near-duplicate is estimated to be at least "
+            "MinHash over runs of letters: a near-duplicate is estimated to be at least "
             f"{settings.minhash.similarity_min:g} similar"
         )
     apart = f"{settings.index.distance_max} of {settings.fingerprint.bits} bits"
@@ -262,7 +261,7 @@ def _show_differences(
     both = {scheme: list(verdicts(out)) for scheme, out in outs.items()}
     flagged = [verdict for found in both.values() for verdict in found if verdict["verdict"] == "duplicate"]
     known = documents_of(documents_file, {verdict[end] for verdict in flagged for end in ("id", "original")})
-    found = differences(both["simhash"], both["minhash"], known, settings)
+    found = differences(both["minhash"], both["simhash"], known, settings)
     file = directory / "differences.jsonl"
     file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in found))
     if not found:
@@ -293,7 +292,7 @@ def _dullness(verdict: dict[str, Any], chosen: Sequence[dict[str, Any]]) -> tupl
     edits = {other.edit for other in others if other}
     languages = {other.article[:2] for other in others if other}
     return (
-        verdict["distance"] == 0,
+        verdict["similarity"] == 1,
         made_from is None or made_from.edit in edits,
         made_from is None or made_from.article[:2] in languages,
         # A long text moved is hard to see in one line.
@@ -306,4 +305,4 @@ def _example(verdict: dict[str, Any], known: Mapping[str, tuple[str, str]]) -> E
     pieces, hidden = compare(known[verdict["original"]][1], known[verdict["id"]][1])
     made_from = truth(verdict["id"])
     edit = made_from.edit if made_from else None
-    return Example(verdict["id"], verdict["original"], verdict["distance"], edit, tuple(pieces), hidden)
+    return Example(verdict["id"], verdict["original"], verdict["similarity"], edit, tuple(pieces), hidden)

@@ -20,59 +20,59 @@ class Difference:
     """A document that one scheme calls a near-duplicate and the other one does not.
 
     original            what the one that calls it so takes for its original
-    simhash, minhash    whether each calls it a near-duplicate
-    distance            bits between the two documents; None: they are too short to be compared by bits
-    similarity          of the two, estimated; None likewise
+    minhash, simhash    whether each calls it a near-duplicate
+    similarity          of the two documents, estimated; None: they are too short to be compared by it
+    distance            bits between the two; None likewise
     truth               COPY or OTHER; the document's id names the edit
     """
 
     id: str
     original: str
-    simhash: bool
     minhash: bool
-    distance: int | None
+    simhash: bool
     similarity: float | None
+    distance: int | None
     truth: str
 
     def said(self) -> tuple[str, str]:
-        """What SimHash and what MinHash say of the pair, in words."""
+        """What MinHash and what SimHash say of the pair, in words."""
         apart = "too short" if self.distance is None else "1 bit" if self.distance == 1 else f"{self.distance} bits"
         alike = "too short" if self.similarity is None else f"{self.similarity:.2f}"
-        return f"{_WORDS[self.simhash]}, {apart}", f"{_WORDS[self.minhash]}, {alike}"
+        return f"{_WORDS[self.minhash]}, {alike}", f"{_WORDS[self.simhash]}, {apart}"
 
 
 _WORDS = {True: "duplicate", False: "unique"}
 
 
 def differences(
-    simhash: Sequence[Mapping[str, Any]],
     minhash: Sequence[Mapping[str, Any]],
+    simhash: Sequence[Mapping[str, Any]],
     known: Mapping[str, tuple[str, str]],
     settings: Settings,
 ) -> list[Difference]:
     """Every document of which only one scheme's verdict is `duplicate`, in order.
 
-    simhash, minhash  verdict lines of the same documents
+    minhash, simhash  verdict lines of the same documents
     known             title and text of every document named in a pair that differs, by id
     """
     differing = [
         (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
-        for one, other in zip(simhash, minhash, strict=True)
+        for one, other in zip(minhash, simhash, strict=True)
         if (one["verdict"] == "duplicate") != (other["verdict"] == "duplicate")
     ]
     pairs = [(found["id"], found["original"]) for _, found in differing]
     left, right = [known[identity] for identity, _ in pairs], [known[original] for _, original in pairs]
-    bits, units = (_distances(left, right, settings, scheme) for scheme in ("simhash", "minhash"))
+    units, bits = (_distances(left, right, settings, scheme) for scheme in ("minhash", "simhash"))
     return [
         Difference(
             *pair,
-            simhash=by_simhash,
-            minhash=not by_simhash,
-            distance=apart,
+            minhash=by_minhash,
+            simhash=not by_minhash,
             similarity=None if of_units is None else similarity_of(of_units),
+            distance=apart,
             truth=_told(*pair),
         )
-        for pair, (by_simhash, _), apart, of_units in zip(pairs, differing, bits, units, strict=True)
+        for pair, (by_minhash, _), of_units, apart in zip(pairs, differing, units, bits, strict=True)
     ]
 
 
@@ -85,7 +85,7 @@ def shown_first(found: Sequence[Difference], count: int) -> list[Difference]:
     ranks = []
     for place, each in sorted(enumerate(found), key=lambda item: truth(item[1].original) != (item[1].original, None)):
         made_from = truth(each.id)
-        kind = (each.truth, each.simhash, made_from and made_from.edit, each.id[:2])
+        kind = (each.truth, each.minhash, made_from and made_from.edit, each.id[:2])
         seen[kind] += 1
         ranks.append((each.truth == COPY, seen[kind], place))
     return [found[place] for *_, place in sorted(ranks)[:count]]

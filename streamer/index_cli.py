@@ -66,7 +66,9 @@ def stats(settings: config.Settings, with_kafka: bool, as_json: bool) -> None:
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A file with a text, UTF-8.")
 @click.option("--id", "id_", help="Id of a document in the index. All documents are looked through.")
 @click.option("--fingerprint", help="A fingerprint in hexadecimal.")
-@click.option("--distance", type=click.IntRange(0, 7), help="Look this far; the index's distance_max if not given.")
+@click.option(
+    "--distance", type=click.IntRange(0, 7), help="SimHash: look this far; as far as matches count, if not given."
+)
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show at most so many.")
 @_as_json
 @click.pass_obj
@@ -292,7 +294,7 @@ def _imported(settings: config.Settings, file: Path, *, by_settings: bool = Fals
     "--export",
     "export_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Enter an export; only distance_max and thresholds of a second look may differ.",
+    help="Enter an export; only similarity_min, distance_max and thresholds of a second look may differ.",
 )
 @click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
 @_as_json

@@ -50,10 +50,11 @@ def _sizes(found: Mapping[str, Any]) -> Table:
     rows.add_column(style="dim")
     parameters = found["parameters"]
     rows.add_row("index", "", found["directory"])
-    near = (
-        f"{parameters['scheme']}, {parameters['bits']} bits, matched within a distance of {parameters['distance_max']}"
-    )
-    rows.add_row("entries", f"{found['entries']:,}", near)
+    if parameters["scheme"] == "minhash":
+        matched = f"matched from a similarity of {parameters['similarity_min']:g}"
+    else:
+        matched = f"matched within a distance of {parameters['distance_max']}"
+    rows.add_row("entries", f"{found['entries']:,}", f"{parameters['scheme']}, {parameters['bits']:,} bits, {matched}")
     rows.add_row("exact entries", f"{found['exact_entries']:,}", "short texts, matched by equality")
     merging = found["merging"]
     rows.add_row("in memory", f"{merging['overlay_entries']:,}", "the newest entries, in no chunk yet")
@@ -113,7 +114,7 @@ def answer_table(found: Mapping[str, Any]) -> RenderableType:
     rows = _plain(measure, "id", "position", "time", right=(measure,))
     for match in found["matches"]:
         rows.add_row(str(match[measure]), match["id"], match["position"], match["time"] or "-")
-    return Group(title, rows if found["matches"] else Text("nothing within the distance", style="dim"))
+    return Group(title, rows if found["matches"] else Text("nothing like it", style="dim"))
 
 
 def findings_table(found: Mapping[str, Any]) -> RenderableType:

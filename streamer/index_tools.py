@@ -123,11 +123,12 @@ def _histogram(found: Fullness) -> dict[str, Any]:
 
 
 def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
-    """The parameters for machines."""
+    """The parameters for machines: with a distance, or with a similarity where that is the measure."""
+    by_similarity = {"similarity_min": similarity_of(parameters.distance_max)}
     return {
         "scheme": parameters.scheme,
         "bits": parameters.bits,
-        "distance_max": parameters.distance_max,
+        **(by_similarity if parameters.scheme == "minhash" else {"distance_max": parameters.distance_max}),
         "insert": parameters.insert,
         "fingerprint": dict(parameters.fingerprint),
         **({} if parameters.look is None else {"look": look_fields(parameters.look)}),

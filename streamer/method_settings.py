@@ -13,10 +13,10 @@ from streamer.setting_types import File, Markup, Section, TagFactors
 class Fingerprint(Section):
     """How a document becomes a fingerprint. All of it is stamped into the index."""
 
-    scheme: Literal["simhash", "minhash"] = Field(
-        "simhash",
-        description="SimHash: words, bits within index.distance_max; all settings below. MinHash: sets of shingles, a "
-        "least similarity; the settings of the section minhash.",
+    scheme: Literal["minhash", "simhash"] = Field(
+        "minhash",
+        description="MinHash: sets of shingles, a least similarity; the settings of the section minhash. SimHash: "
+        "words, bits within index.distance_max; all settings below.",
     )
     bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
     features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")
@@ -66,7 +66,7 @@ class Fingerprint(Section):
 
 
 class Minhash(Section):
-    """The other scheme, chosen by `fingerprint.scheme`: signatures of shingles, found by bands of them."""
+    """How `fingerprint.scheme = "minhash"` does it: signatures of shingles, found by bands of them."""
 
     similarity_min: float = Field(
         0.7,

@@ -107,7 +107,7 @@ CANDIDATES = Definition(
 DISTANCE = Definition(
     "neardup_distance",
     "histogram",
-    "Hamming distance, in bits, of one duplicate to its original.",
+    "With SimHash, Hamming distance, in bits, of one duplicate to its original.",
     buckets=(0, 1, 2, 3, 4, 5, 6, 7),
 )
 SIMILARITY = Definition(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 RECIPES: Mapping[str, Mapping[str, object]] = {
-    # What the product ships: every setting as its own default says.
+    # SimHash as it is shipped: every setting as its own default says.
     "default": {},
     # Charikar 2002 over the words of a text, each counted as often as it occurs.
     "classic": {"features": "words", "weight": "tf"},

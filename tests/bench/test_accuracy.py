@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench import accuracy, peers
+from bench import accuracy, kafka_accuracy, peers
 from bench.scoring import (
     Insert,
     Pairs,
@@ -36,6 +36,7 @@ from streamer import config
 from streamer.fingerprint import Fingerprints
 from streamer.minhash import MinHasher
 from streamer.recipes import RECIPES
+from streamer.scheme import parameters_for
 from tests.support.written_set import written_set
 
 
@@ -60,7 +61,12 @@ LOOKS = ("cosine0.3", "metadata")
 
 
 def test_the_default_is_what_the_product_ships() -> None:
-    assert parse("default") == Setting(config.Fingerprint(), config.Index().distance_max, config.Index().insert)
+    shipped = config.Settings()
+    assert parse("default").parameters.scheme == shipped.fingerprint.scheme == "minhash"
+    assert parse("default") == parse("minhash")
+    assert parse("default").minhash == shipped.minhash
+    assert parse("default").insert == shipped.index.insert
+    assert parse("simhash") == Setting(config.Fingerprint(scheme="simhash"), shipped.index.distance_max, "unique")
 
 
 def test_a_full_name_says_everything() -> None:
@@ -78,6 +84,7 @@ def test_a_full_name_says_everything() -> None:
         "words-logtf-128-0-min4",
         "shingles2-log-tf-64-7-all",
         "default",
+        "simhash",
         "classic-64-3",
         "improved-1-128-4-all",
         "improved-2-64-3-min8",
@@ -103,7 +110,7 @@ def test_a_name_says_which_second_look_is_taken_and_how_far_metadata_reach() -> 
 
 def test_a_recipe_is_what_it_sets() -> None:
     for recipe in ("classic", "improved-1", "improved-2"):
-        spelt_out = config.Fingerprint.model_validate(dict(RECIPES[recipe]))
+        spelt_out = config.Fingerprint.model_validate({"scheme": "simhash", **RECIPES[recipe]})
         assert parse(f"{recipe}-64-3").fingerprint == spelt_out
 
 
@@ -177,7 +184,7 @@ def test_brute_force_decides_as_the_index_on_disk_does(
     data: st.DataObject, bits: int, distance_max: int, insert: Insert
 ) -> None:
     prints = data.draw(clustered(bits // 64))
-    setting = Setting(config.Fingerprint.model_validate({"bits": bits}), distance_max, insert)
+    setting = Setting(config.Fingerprint.model_validate({"scheme": "simhash", "bits": bits}), distance_max, insert)
     by_force = decide(near_pairs(prints, 7), len(prints), distance_max, insert)
     assert by_force.tolist() == accuracy.admit_on_disk(prints, setting).tolist()
 
@@ -322,11 +329,23 @@ def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, pl
 def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
     for place in ("disk", "memory"):
         arguments = [str(written_set(tmp_path / place)), "--index", place, "--json", "--setting", "minhash"]
-        done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "default"], catch_exceptions=False)
+        done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "simhash"], catch_exceptions=False)
         assert done.exit_code == 0
-        by_minhash, _ = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
+        by_minhash, by_simhash = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
         assert by_minhash["setting"] == "minhash-128x8-k5/12-0.7-min8-unique"
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
+        assert by_simhash["setting"] == "shingles2-log-tf-64-4-min20-chars2-rjieba-unique"
+
+
+@pytest.mark.parametrize(
+    "name", ["default", "minhash-64x4-w2-0.8-min20-all", "simhash", "improved-2-128-3-all", "words-tf-64-7-idf"]
+)
+def test_a_setting_is_run_by_the_service_as_it_is_by_the_bench(name: str) -> None:
+    setting = parse(name)
+    loaded = config.load(None, kafka_accuracy.overrides(setting), {})
+    assert loaded.fingerprint == setting.fingerprint
+    assert loaded.minhash == (setting.minhash or config.Minhash())
+    assert parameters_for(loaded, {"bench": setting.name}) == setting.parameters
 
 
 def peers_over(folder: Path, *arguments: str) -> list[dict[str, Any]]:

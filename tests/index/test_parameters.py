@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from index.admission import Index
-from index.bands import banding_for
+from index.bands import Banding, banding_for
 from index.errors import FormatUnknown, ParametersDiffer
 from index.looks import CosineLook, MetadataLook
 from index.parameters import Parameters, read_stamp, stamp_of, with_thresholds
@@ -26,6 +27,25 @@ def test_the_message_names_every_setting_that_differs_and_what_to_do(tmp_path: P
         "  insert: stored unique, asked all\n"
         "Use the stored settings, or begin a new index in another directory (index.directory)."
     )
+
+
+def test_the_message_names_similarities_of_minhash_and_the_scheme_alone_where_that_differs(tmp_path: Path) -> None:
+    stored = Parameters(512, 3_000, "unique", {"scheme": "minhash"}, Banding(64, 8, 11, 4))
+    Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
+    nearer = replace(stored, distance_max=2_000, banding=Banding(64, 8, 9, 5))
+    told = []
+    for asked in (nearer, STORED):
+        with pytest.raises(ParametersDiffer) as raised:
+            Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
+        told.append(str(raised.value).splitlines()[1:-1])
+    assert told == [
+        [
+            "  banding.bands: stored 11, asked 9",
+            "  banding.rows: stored 4, asked 5",
+            "  similarity_min: stored 0.7, asked 0.8",
+        ],
+        ["  scheme: stored minhash, asked simhash"],
+    ]
 
 
 @pytest.mark.parametrize(

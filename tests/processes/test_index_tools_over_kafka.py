@@ -59,7 +59,7 @@ def test_an_index_is_looked_at_rebuilt_from_the_topics_and_switched_to(run: Run,
     stats = served(run, tmp_path / "log", DOCUMENTS)
     assert {source["name"] for source in stats["sources"]} == {run.input_topic}
     assert sum(source["committed"] for source in stats["sources"]) >= DOCUMENTS
-    changed = ("fingerprint.bits=128", "index.distance_max=7")
+    changed = ("fingerprint.scheme=simhash", "fingerprint.bits=128", "index.distance_max=7")
     killed = subprocess.run(
         [
             sys.executable, "-m", "tests.support.doomed_command", "after", "6", *run.arguments()[3:-1],

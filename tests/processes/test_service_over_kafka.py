@@ -196,13 +196,12 @@ def test_a_topic_that_is_missing_stops_the_service_with_a_message_and_its_exit_c
 def test_other_settings_than_the_index_was_built_with_stop_the_service(
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
-    run = make_run(kafka.bootstrap_servers, tmp_path, "fingerprint.bits=64")
+    run = make_run(kafka.bootstrap_servers, tmp_path)
     first = start(run)
     wait_until(run.ready)
     assert stop(first.process) == 0
-    other = Run(run.name, run.bootstrap_servers, run.input_topic, tmp_path, free_port(), ("fingerprint.bits=128",))
+    other = Run(run.name, run.bootstrap_servers, run.input_topic, tmp_path, free_port(), ("minhash.bins=64",))
     second = start(other)
     assert second.process.wait(30) == os.EX_CONFIG
     log = second.log.read_text()
-    assert "bits" in log
-    assert "128" in log
+    assert "fingerprint.bins: stored 128, asked 64" in log

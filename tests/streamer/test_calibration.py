@@ -204,7 +204,12 @@ def test_the_recommendation_says_what_it_stands_on_and_what_it_costs(
     news: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration, "INDEX_DOCUMENTS", 2_000)
-    tried = list(trials([chosen(), chosen("fingerprint.scheme=minhash")], make_sample(news[:60], NORMALISER)))
+    tried = list(
+        trials(
+            [chosen("fingerprint.scheme=simhash"), chosen("fingerprint.scheme=minhash")],
+            make_sample(news[:60], NORMALISER),
+        )
+    )
     for number, taken in enumerate((tried[0], tried[-1])):
         told = "\n".join(recommendation(tried, taken, 60, None, 100.0))
         assert "nobody labelled any" in told

@@ -121,11 +121,9 @@ def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path)
     (tmp_path / "one.jsonl").write_bytes(document("one", "Some words to be filtered."))
     arguments = ("filter", "one.jsonl", "--index", "index")
     assert streamer(*arguments, "--out", "out", cwd=tmp_path).returncode == 0
-    other = streamer("--set", "fingerprint.bits=128", *arguments, "--out", "other", cwd=tmp_path)
+    other = streamer("--set", "minhash.similarity_min=0.8", *arguments, "--out", "other", cwd=tmp_path)
     assert other.returncode == os.EX_CONFIG
-    assert "bits" in other.stderr
-    assert "64" in other.stderr
-    assert "128" in other.stderr
+    assert "similarity_min: stored 0.7, asked 0.8" in other.stderr
 
 
 def test_a_mistaken_setting_is_one_line_with_what_would_be_right(tmp_path: Path) -> None:
@@ -176,11 +174,12 @@ def test_a_set_is_evaluated_and_drawn(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(60))
     rows = [{"a": long, "b": long.upper(), "label": 3}, {"a": long, "b": long[::-1], "label": 0.5}]
     (folder / "pairs.jsonl.xz").write_bytes(lzma.compress("\n".join(map(json.dumps, rows)).encode()))
-    arguments = ("evaluate", "pairs", "--try", "fingerprint.recipe=classic index.distance_max=0", "--picture", "p.html")
+    tried = "fingerprint.scheme=simhash fingerprint.recipe=classic index.distance_max=0"
+    arguments = ("evaluate", "pairs", "--try", tried, "--picture", "p.html")
     done = streamer(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
-    assert [each["setting"] for each in figures] == ["in force", "fingerprint.recipe=classic index.distance_max=0"]
+    assert [each["setting"] for each in figures] == ["in force", tried]
     assert [(each["true_duplicates"], each["true_uniques"]) for each in figures] == [(1, 1)] * 2
     assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 2
     shown = streamer(*arguments, cwd=tmp_path)
@@ -194,7 +193,7 @@ def test_settings_of_both_schemes_stand_side_by_side(tmp_path: Path) -> None:
     rows = [{"a": long, "b": long.upper(), "label": True}, {"a": long, "b": long[::-1], "label": False}]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     done = streamer(
-        "evaluate", "pairs.jsonl", "--try", "fingerprint.scheme=minhash", "--picture", "p.html", cwd=tmp_path
+        "evaluate", "pairs.jsonl", "--try", "fingerprint.scheme=simhash", "--picture", "p.html", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert "distance ≤ 4 of 64" in done.stdout
@@ -221,17 +220,27 @@ def test_a_scheme_and_a_threshold_are_recommended_from_labelled_pairs(news: Path
     assert streamer("calibrate", cwd=tmp_path).returncode == 2
 
 
-def test_the_other_scheme_filters_resumes_and_names_similarities(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scheme", "other"), [("minhash", "simhash"), ("simhash", "minhash")])
+def test_either_scheme_filters_resumes_and_names_its_own_measure(scheme: str, other: str, tmp_path: Path) -> None:
     lines = list(documents(120))
     (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-    arguments = ("--set", "fingerprint.scheme=minhash", "filter", "news.jsonl", "--out", "out", "--index", "index")
+    filtering = ("filter", "news.jsonl", "--out", "out", "--index", "index")
+    arguments = ("--set", f"fingerprint.scheme={scheme}", *filtering)
     first = streamer(*arguments, "--json", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     totals = json.loads(first.stdout)
     assert totals["documents"] == len(lines)
     assert totals["duplicate"] > 0
     verdicts = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
-    assert all(0.7 <= each["similarity"] <= 1 for each in verdicts if each["verdict"] == "duplicate")
+    duplicates = [each for each in verdicts if each["verdict"] == "duplicate"]
+    if scheme == "minhash":
+        assert all(0.7 <= each["similarity"] <= 1 for each in duplicates)
+        assert all(each["distance"] is None for each in duplicates)
+    else:
+        assert all(0 <= each["distance"] <= 4 for each in duplicates)
+        assert not any("similarity" in each for each in duplicates)
     assert "already decided" in streamer(*arguments, cwd=tmp_path).stdout
-    refused = streamer("filter", "news.jsonl", "--out", "other", "--index", "index", cwd=tmp_path)
+    refused = streamer("--set", f"fingerprint.scheme={other}", *filtering[:3], "other", *filtering[4:], cwd=tmp_path)
     assert refused.returncode == os.EX_CONFIG
+    assert f"scheme: stored {scheme}, asked {other}" in refused.stderr
+    assert "bits" not in refused.stderr

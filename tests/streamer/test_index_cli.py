@@ -28,6 +28,7 @@ from streamer.demo import documents
 from streamer.errors import StreamerError
 from streamer.fingerprint import Fingerprinter, from_hexadecimal, hexadecimal
 from streamer.index_tools import time_text
+from streamer.scheme import parameters_for
 from streamer.wiring import exit_code_of
 from tests.support.entries import Row
 from tests.support.indexes import SMALL, everything, filled, looked_at, mixed_rows, opened, wrong
@@ -37,6 +38,7 @@ WAIT_SECONDS = 60
 TEXT = " ".join(f"word{number}" for number in range(60))
 OTHER = " ".join(f"another{number}" for number in range(60))
 SHORT = "only four short words"
+SIMHASH = ("--set", "fingerprint.scheme=simhash", "--set", "index.distance_max=7")
 
 
 class Done(NamedTuple):
@@ -80,11 +82,16 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path, corpus: Path) -> Path:
-    done = run(
-        "--set", "index.distance_max=7", "filter", corpus, "--out", tmp_path / "out", "--index", tmp_path / "index"
-    )
+    done = run("filter", corpus, "--out", tmp_path / "out", "--index", tmp_path / "index")
     assert done.code == 0, done.err
     return tmp_path / "index"
+
+
+@pytest.fixture
+def simhash_index(tmp_path: Path, corpus: Path) -> Path:
+    done = run(*SIMHASH, "filter", corpus, "--out", tmp_path / "by simhash", "--index", tmp_path / "simhash-index")
+    assert done.code == 0, done.err
+    return tmp_path / "simhash-index"
 
 
 def contents_of(directory: Path) -> tuple[object, ...]:
@@ -95,23 +102,36 @@ def contents_of(directory: Path) -> tuple[object, ...]:
 def test_stats_say_how_large_the_index_is_and_how_far_it_came(index: Path, corpus: Path) -> None:
     found = told("index", "--directory", index, "stats")
     assert (found["entries"], found["exact_entries"], found["forgotten"], found["journal_rows"]) == (2, 1, 0, 7)
-    assert found["parameters"]["distance_max"] == 7
+    assert (found["parameters"]["scheme"], found["parameters"]["similarity_min"]) == ("minhash", 0.7)
+    assert "distance_max" not in found["parameters"]
     assert 0 < sum(found["table_bytes"].values()) <= found["used_bytes"]
     assert found["bytes_per_entry"]["log"] == found["table_bytes"]["log"] / 3
     assert found["merging"] == {
         "overlay_entries": 2, "frozen_entries": 0, "removals": 0, "progress": 1.0, "chunks": 0,
     }  # fmt: skip
     assert found["expired_below"] == 0
+    assert found["buckets"]["histogram"][1:] == [{"from": 1, "to": 1, "buckets": 2 * 17}]
+    assert (found["buckets"]["largest"], found["buckets"]["mean"]) == (1, 1)
+    (source,) = found["sources"]
+    assert (source["name"], source["partition"], source["applied"]) == (str(corpus), 0, 7)
+    assert found["readers"] == []
+    assert "minhash, 1,024 bits, matched from a similarity of 0.7" in " ".join(
+        run("index", "--directory", index, "stats").out.split()
+    )
+
+
+def test_stats_of_simhash_tell_its_distance_and_how_many_buckets_are_empty(simhash_index: Path) -> None:
+    found = told("index", "--directory", simhash_index, "stats")
+    assert found["parameters"]["distance_max"] == 7
+    assert "similarity_min" not in found["parameters"]
     assert found["buckets"]["histogram"] == [
         {"from": 0, "to": 0, "buckets": 262_136},
         {"from": 1, "to": 1, "buckets": 8},
     ]
     assert (found["buckets"]["count"], found["buckets"]["looked_at"]) == (262_144, 262_144)
     assert (found["buckets"]["largest"], found["buckets"]["mean"]) == (1, 8 / 262_144)
-    (source,) = found["sources"]
-    assert (source["name"], source["partition"], source["applied"]) == (str(corpus), 0, 7)
-    assert found["readers"] == []
-    shown = run("index", "--directory", index, "stats").out.splitlines()
+    shown = run("index", "--directory", simhash_index, "stats").out.splitlines()
+    assert "simhash, 64 bits, matched within a distance of 7" in " ".join(" ".join(shown).split())
     columns = [line.index("262,136") for line in shown if "262,136" in line]
     assert columns == [line.index("      8") for line in shown if line.startswith(" " * 18 + "1")]
 
@@ -153,15 +173,8 @@ def test_a_query_by_text_file_id_or_fingerprint_finds_the_same(index: Path, tmp_
     assert match["id"] == "a"
     assert match["position"].endswith("corpus.jsonl/0/0")
     assert told("index", "--directory", index, "query", "--fingerprint", found["fingerprint"]) == by_text
-    assert (
-        told("index", "--directory", index, "query", "--text", TEXT, "--distance", 0)["answers"][0]["matches"][0]["id"]
-        == "a"
-    )
-    if match["distance"]:
-        nearer = told(
-            "index", "--directory", index, "query", "--text", TEXT + " end", "--distance", match["distance"] - 1
-        )
-        assert nearer["answers"][0]["matches"] == []
+    assert 0.9 < match["similarity"] < 1
+    assert "nothing like it" in run("index", "--directory", index, "query", "--text", TEXT[::-1]).out
     (of_id,) = told("index", "--directory", index, "query", "--id", "b")["answers"]
     assert of_id["document"]["id"] == "b"
     assert [each["id"] for each in of_id["matches"]] == ["b"]
@@ -171,15 +184,31 @@ def test_a_query_by_text_file_id_or_fingerprint_finds_the_same(index: Path, tmp_
     assert (nothing["kind"], nothing["fingerprint"], nothing["matches"]) == ("undecidable", None, [])
 
 
+def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> None:
+    query = (*SIMHASH, "index", "--directory", simhash_index, "query", "--text")
+    (match,) = told(*query, TEXT + " end")["answers"][0]["matches"]
+    assert match["id"] == "a"
+    assert match["distance"] > 0
+    assert told(*query, TEXT, "--distance", 0)["answers"][0]["matches"][0]["id"] == "a"
+    (nearer,) = told(*query, TEXT + " end", "--distance", match["distance"] - 1)["answers"]
+    assert nearer["matches"] == []
+    assert told("index", "--directory", simhash_index, "query", "--fingerprint", nearer["fingerprint"])["answers"] == [
+        {**nearer, "matches": [match]}
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
         (["query"], 2, "give one of"),
         (["query", "--text", "a", "--id", "b"], 2, "give one of"),
-        (["query", "--fingerprint", "12"], 2, "16 hexadecimal digits"),
-        (["query", "--fingerprint", "x" * 16], 2, "non-hexadecimal"),
+        (["query", "--fingerprint", "12"], 2, "256 hexadecimal digits"),
+        (["query", "--fingerprint", "x" * 256], 2, "non-hexadecimal"),
+        (["query", "--text", "a", "--distance", "3"], 2, "compared by similarity"),
         (["query", "--id", "nobody"], 1, "no document has the id nobody"),
-        (["--set", "fingerprint.shingle_words=3", "query", "--text", "a"], 78, "fingerprint.shingle_words: stored 2, asked 3"),
+        (["--set", "minhash.features_min=3", "query", "--text", "a"], 78, "fingerprint.features_min: stored 8, asked 3"),
+        (["--set", "minhash.bins=64", "query", "--text", "a"], 78, "fingerprint.bins: stored 128, asked 64"),
+        (["--set", "fingerprint.scheme=simhash", "query", "--text", "a"], 78, "scheme: stored minhash, asked simhash"),
         (["forget", "nobody"], 1, "has the id nobody"),
         (["compact"], 2, "either DIRECTORY or --in-place"),
         (["rebuild", "somewhere"], 2, "give one of FILES, --topics, --export"),
@@ -270,9 +299,8 @@ def test_a_forgotten_document_is_logged_and_its_copies_are_unique_again(index: P
     for directory in (index, backup, tmp_path / "imported"):
         assert told("index", "--directory", directory, "verify")["sound"] is True
         totals = told(
-            "--set", "index.distance_max=7", "filter", tmp_path / "again.jsonl",
-            "--out", tmp_path / f"out {directory.name}", "--index", directory,
-        )  # fmt: skip
+            "filter", tmp_path / "again.jsonl", "--out", tmp_path / f"out {directory.name}", "--index", directory
+        )
         assert (totals["unique"], totals["duplicate"]) == (1, 0)
 
 
@@ -280,7 +308,7 @@ def test_an_index_rebuilt_from_files_with_other_settings_is_switched_to(
     index: Path, corpus: Path, tmp_path: Path
 ) -> None:
     new = tmp_path / "new"
-    changed = ("--set", "fingerprint.bits=128", "index", "--directory", index)
+    changed = ("--set", "minhash.bins=64", "index", "--directory", index)
     assert told(*changed, "rebuild", new, corpus)["records"] == 7
     assert told(*changed, "rebuild", new, corpus) == {"directory": str(new), "records": 7, "already_known": 7}
     assert run(*changed, "rebuild", index, corpus).code == 2
@@ -292,19 +320,35 @@ def test_an_index_rebuilt_from_files_with_other_settings_is_switched_to(
     assert done["switched"]["former"] == str(index / FORMER_FILE)
     assert contents_of(index) == expected
     with looked_at(index) as switched:
-        assert switched.parameters.bits == 128
+        assert switched.parameters.bits == 64 * 8
         assert switched.stream_names() == streams
     # The filter goes on behind what it has delivered, with the new settings.
     with corpus.open("ab") as more:
         more.write(orjson.dumps({"id": "late", "text": TEXT}) + b"\n")
-    totals = told("--set", "fingerprint.bits=128", "filter", corpus, "--out", tmp_path / "out", "--index", index)
+    totals = told("--set", "minhash.bins=64", "filter", corpus, "--out", tmp_path / "out", "--index", index)
     assert (totals["documents"], totals["duplicate"]) == (1, 1)
 
 
-def test_an_index_rebuilt_from_an_export_matches_within_another_distance(index: Path, tmp_path: Path) -> None:
-    export = tmp_path / "export.jsonl.zst"
+def test_an_index_rebuilt_from_an_export_matches_from_another_similarity(index: Path, tmp_path: Path) -> None:
+    """Its signatures are the same; its bands are those of the new similarity, and find what is as similar as that."""
+    export, new = tmp_path / "export.jsonl.zst", tmp_path / "new"
     told("index", "--directory", index, "export", export)
-    arguments = ("--set", "index.distance_max=2", "index", "--directory", index, "rebuild", tmp_path / "new")
+    chosen = ("--set", "minhash.similarity_min=0.9")
+    assert told(*chosen, "index", "--directory", index, "rebuild", new, "--export", export)["records"] == 7
+    assert parameters_of(new) == parameters_for(load(None, chosen[1:], {}), dict(parameters_of(index).fingerprint))
+    assert told("index", "--directory", new, "stats")["parameters"]["similarity_min"] == 0.9
+    assert told("index", "--directory", new, "verify")["sound"] is True
+    assert contents_of(new) == contents_of(index)
+    queries = [told("index", "--directory", each, "query", "--text", TEXT + " end") for each in (index, new)]
+    assert queries[0] == queries[1]
+    assert queries[0]["answers"][0]["matches"][0]["id"] == "a"
+
+
+def test_an_index_rebuilt_from_an_export_matches_within_another_distance(simhash_index: Path, tmp_path: Path) -> None:
+    export, index = tmp_path / "export.jsonl.zst", simhash_index
+    told("index", "--directory", index, "export", export)
+    nearer = (*SIMHASH, "--set", "index.distance_max=2")
+    arguments = (*nearer, "index", "--directory", index, "rebuild", tmp_path / "new")
     assert told(*arguments, "--export", export) == {
         "directory": str(tmp_path / "new"), "records": 7, "already_known": 0,
     }  # fmt: skip
@@ -314,7 +358,7 @@ def test_an_index_rebuilt_from_an_export_matches_within_another_distance(index: 
 
 def test_an_index_with_a_second_look_is_asked_rebuilt_and_judged_anew(corpus: Path, tmp_path: Path) -> None:
     first, export = tmp_path / "first", tmp_path / "export.jsonl"
-    look = ("--set", "fingerprint.second_look=cosine")
+    look = ("--set", "fingerprint.scheme=simhash", "--set", "fingerprint.second_look=cosine")
     told(*look, "filter", corpus, "--out", tmp_path / "out", "--index", first)
     statistics = told(*look, "index", "--directory", first, "stats")
     assert statistics["parameters"]["look"] == {"kind": "cosine", "cells": 128, "cosine_min": 0.85}
@@ -336,17 +380,17 @@ def test_an_index_with_a_second_look_is_asked_rebuilt_and_judged_anew(corpus: Pa
 def test_an_export_is_not_taken_over_by_an_index_of_other_settings(index: Path, corpus: Path, tmp_path: Path) -> None:
     export = tmp_path / "export.jsonl"
     told("index", "--directory", index, "export", export)
-    changed = ("--set", "fingerprint.features_min=3", "index", "--directory", index)
+    changed = ("--set", "minhash.features_min=3", "index", "--directory", index)
     done = run(*changed, "rebuild", tmp_path / "new", "--export", export)
     assert done.code == 78
-    assert "fingerprint.features_min: stored 20, asked 3" in done.err
+    assert "fingerprint.features_min: stored 8, asked 3" in done.err
     assert not (tmp_path / "new").exists()
-    nearer = ("--set", "index.distance_max=3", "index", "--directory", tmp_path / "none")
+    nearer = ("--set", "minhash.similarity_min=0.8", "index", "--directory", tmp_path / "none")
     told(*nearer, "rebuild", tmp_path / "other", corpus)
     before = contents_of(tmp_path / "other")
     done = run("index", "--directory", tmp_path / "other", "import", export)
     assert done.code == 78
-    assert "distance_max: stored 3, asked 7" in done.err
+    assert "similarity_min: stored 0.8, asked 0.7" in done.err
     assert contents_of(tmp_path / "other") == before
 
 
@@ -428,8 +472,8 @@ def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: P
     lines = [line for line in documents(120) if line.startswith(b"{") and b'"text"' in line]
     (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     first = json.loads(lines[0])["id"]
-    chosen = ("--set", "fingerprint.scheme=minhash", "--set", f"index.directory={tmp_path / 'index'}")
-    other = ("--set", "fingerprint.scheme=minhash", "--set", f"index.directory={tmp_path / 'other'}")
+    chosen = ("--set", f"index.directory={tmp_path / 'index'}")
+    other = ("--set", f"index.directory={tmp_path / 'other'}")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "streamer", *arguments]

@@ -14,7 +14,7 @@ METADATA = ("fingerprint.second_look=metadata", "decode.metadata=/tags")
 
 
 def chosen(*overrides: str) -> Settings:
-    return load(None, overrides, {})
+    return load(None, ["fingerprint.scheme=simhash", *overrides], {})
 
 
 def test_there_is_no_second_look_unless_it_is_asked_for() -> None:
@@ -44,7 +44,7 @@ def test_with_metadata_the_distance_follows(similarity_min: str, distance_max: i
 
 def test_the_distance_follows_in_settings_made_of_sections_too() -> None:
     made = Settings(
-        fingerprint=Fingerprint(second_look="metadata"),
+        fingerprint=Fingerprint(scheme="simhash", second_look="metadata"),
         second_look=SecondLook(similarity_min=0.3),
         decode=Decode(metadata=["/tags"]),
         index=Index(insert="all"),
@@ -82,6 +82,6 @@ def test_settings_that_follow_can_be_written_down_and_read_again(tmp_path: Path)
     settings = chosen(*METADATA)
     written = tmp_path / "settings.toml"
     written.write_text(
-        '[fingerprint]\nsecond_look = "metadata"\n[decode]\nmetadata = ["/tags"]\n[index]\ndistance_max = 5\n'
+        '[fingerprint]\nscheme = "simhash"\nsecond_look = "metadata"\n[decode]\nmetadata = ["/tags"]\n[index]\ndistance_max = 5\n'
     )
     assert load(written, (), {}) == settings

@@ -22,9 +22,10 @@ def chosen(*overrides: str) -> Settings:
     return load(None, overrides, {})
 
 
-def test_the_scheme_is_chosen_by_name_and_simhash_is_the_default() -> None:
-    assert isinstance(scheme_for(chosen()), Fingerprinter)
+def test_the_scheme_is_chosen_by_name_and_minhash_is_the_default() -> None:
+    assert isinstance(scheme_for(chosen()), MinHasher)
     assert isinstance(scheme_for(chosen("fingerprint.scheme=minhash")), MinHasher)
+    assert isinstance(scheme_for(chosen("fingerprint.scheme=simhash")), Fingerprinter)
 
 
 @pytest.mark.parametrize(
@@ -38,16 +39,20 @@ def test_the_scheme_is_chosen_by_name_and_simhash_is_the_default() -> None:
 def test_the_index_is_told_the_shape_that_the_settings_ask_for(
     overrides: tuple[str, ...], banding: Banding, distance_max: int
 ) -> None:
-    settings = chosen("fingerprint.scheme=minhash", "index.insert=all", *overrides)
+    settings = chosen("index.insert=all", *overrides)
     parameters = parameters_for(settings, {"a": "stamp"})
     assert (parameters.banding, parameters.bits, parameters.distance_max) == (banding, banding.bits, distance_max)
     assert (parameters.insert, parameters.fingerprint) == ("all", {"a": "stamp"})
 
 
 def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
-    plain = parameters_for(chosen(), {})
-    assert parameters_for(chosen("minhash.similarity_min=0.9", "minhash.bins=64"), {}) == plain
-    assert plain.banding is None
+    simhash = "fingerprint.scheme=simhash"
+    plain = parameters_for(chosen(simhash), {})
+    assert parameters_for(chosen(simhash, "minhash.similarity_min=0.9", "minhash.bins=64"), {}) == plain
+    assert (plain.banding, plain.bits, plain.distance_max) == (None, 64, 4)
+    shipped = parameters_for(chosen(), {})
+    assert parameters_for(chosen("index.distance_max=7", "fingerprint.bits=128"), {}) == shipped
+    assert shipped.scheme == "minhash"
 
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
@@ -71,14 +76,14 @@ def filtered(directory: Path, settings: Settings) -> list[Any]:
 
 
 def test_files_are_filtered_by_minhash_and_an_index_of_the_other_scheme_is_refused(tmp_path: Path) -> None:
-    settings = chosen("fingerprint.scheme=minhash", f"index.directory={tmp_path / 'index'}")
+    settings = chosen(f"index.directory={tmp_path / 'index'}")
     verdicts = filtered(tmp_path, settings)
     assert [line["verdict"] for line in verdicts] == ["unique"] * 4 + ["duplicate"] * 4
     assert [line["original"] for line in verdicts[4:]] == ["0", "1", "2", "3"]
     assert [line.get("similarity") for line in verdicts] == [None] * 4 + [1.0] * 4
     assert all(line["distance"] is None for line in verdicts)
     assert filtered(tmp_path, settings) == verdicts
-    other = chosen(f"index.directory={tmp_path / 'index'}")
+    other = chosen("fingerprint.scheme=simhash", f"index.directory={tmp_path / 'index'}")
     with pytest.raises(ParametersDiffer, match="scheme: stored minhash, asked simhash"):
         open_index(other, scheme_for(other))
 
@@ -97,6 +102,7 @@ def filtered_lines(directory: Path, settings: Settings, lines: list[dict[str, ob
 
 def test_files_are_filtered_with_metadata_and_show_the_combined_similarity(tmp_path: Path) -> None:
     settings = chosen(
+        "fingerprint.scheme=simhash",
         "fingerprint.second_look=metadata",
         "fingerprint.features_min=1",
         "decode.metadata=/tags,/topic",
@@ -114,7 +120,7 @@ def test_files_are_filtered_with_metadata_and_show_the_combined_similarity(tmp_p
     # The same set, however it is written; another set; and none.
     assert [line.get("similarity") for line in verdicts] == [None, 1.0, 0.9, 0.9]
     assert all(line["distance"] is None for line in verdicts)
-    other = chosen(f"index.directory={tmp_path / 'index'}", "index.distance_max=5")
+    other = chosen("fingerprint.scheme=simhash", f"index.directory={tmp_path / 'index'}", "index.distance_max=5")
     with pytest.raises(ParametersDiffer, match=r"look.kind: stored metadata, asked \(not set\)"):
         open_index(other, scheme_for(other))
 
@@ -127,7 +133,13 @@ def test_files_are_filtered_with_a_cosine_and_show_distances(tmp_path: Path) -> 
         {"id": "near", "text": " ".join(words[:39])},
         {"id": "far", "text": " ".join(words[:36])},
     ]
-    asked = ("fingerprint.second_look=cosine", "index.distance_max=7", "fingerprint.features=words", "index.insert=all")
+    asked = (
+        "fingerprint.scheme=simhash",
+        "fingerprint.second_look=cosine",
+        "index.distance_max=7",
+        "fingerprint.features=words",
+        "index.insert=all",
+    )
     # Of 40 words 39: 4 bits and a cosine of .987; of 40 words 36: 7 bits and .949, farther from all others.
     for cosine_min, expected in (("0.9", "first same near far"), ("0.97", "first same near")):
         directory = tmp_path / cosine_min

@@ -32,9 +32,7 @@ def stream() -> list[bytes]:
 
 
 def settings(records_max: int = 3, **sections: object) -> Settings:
-    # The sentences are short, and their copies have a mark more.
-    chosen = {"batch": Batching(records_max=records_max), "fingerprint": Fingerprint(features_min=1)} | sections
-    return Settings.model_validate(chosen)
+    return Settings.model_validate({"batch": Batching(records_max=records_max)} | sections)
 
 
 def peaceful(directory: Path, chosen: Settings) -> World:
@@ -186,31 +184,42 @@ def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path
     assert len(world.outputs()) == len(stream())
 
 
-def minhash_settings(**sections: object) -> Settings:
-    return settings(fingerprint=Fingerprint(scheme="minhash"), **sections)
+def simhash_settings(**sections: object) -> Settings:
+    # The sentences are short, and their copies have a mark more.
+    return settings(fingerprint=Fingerprint(scheme="simhash", features_min=1), **sections)
 
 
-def test_minhash_walks_the_same_path_and_shows_similarities(tmp_path: Path) -> None:
-    world = peaceful(tmp_path, minhash_settings())
+def test_duplicates_show_their_similarity(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    similarities = np.concatenate([report.similarities for report in world.reports])
+    assert similarities.tolist() == [1.0] * 6
+    assert not any(len(report.distances) for report in world.reports)
+    shown = [dict(headers) for destination, headers in world.outputs().values() if destination == "documents-duplicate"]
+    assert {headers["neardup.similarity"] for headers in shown} == {b"1.0"}
+    assert {headers["neardup.distance"] for headers in shown} == {None}
+
+
+def test_simhash_walks_the_same_path_and_shows_distances(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, simhash_settings())
     outputs = world.outputs()
     assert Counter(destination for destination, _ in outputs.values()) == {
         "documents-unique": 7,
         "documents-duplicate": 6,
         "documents-dead-letter": 1,
     }
-    similarities = np.concatenate([report.similarities for report in world.reports])
-    assert similarities.tolist() == [1.0] * 6
-    assert not any(len(report.distances) for report in world.reports)
+    distances = np.concatenate([report.distances for report in world.reports])
+    assert distances.tolist() == [0] * 6
+    assert not any(len(report.similarities) for report in world.reports)
     shown = [dict(headers) for destination, headers in outputs.values() if destination == "documents-duplicate"]
-    assert {headers["neardup.similarity"] for headers in shown} == {b"1.0"}
-    assert {headers["neardup.distance"] for headers in shown} == {None}
+    assert {headers["neardup.distance"] for headers in shown} == {b"0"}
+    assert {headers["neardup.similarity"] for headers in shown} == {None}
 
 
 @pytest.mark.parametrize("point", list(CrashPoint))
 @pytest.mark.parametrize("offset", [0, 5, 13])
-def test_minhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
-    expected = peaceful(tmp_path / "peace", minhash_settings()).outputs()
-    world = World(tmp_path / "crash", minhash_settings())
+def test_simhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = peaceful(tmp_path / "peace", simhash_settings()).outputs()
+    world = World(tmp_path / "crash", simhash_settings())
     items: list[bytes | Crash] = list(stream())
     items.insert(offset, Crash(point))
     world.fill(items)
@@ -220,8 +229,8 @@ def test_minhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: C
 
 
 @pytest.mark.parametrize("insert", ["unique", "all"])
-def test_a_minhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
-    chosen = minhash_settings(index=Index(insert=insert))  # type: ignore[arg-type]
+def test_a_simhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
+    chosen = simhash_settings(index=Index(insert=insert))  # type: ignore[arg-type]
     whole = peaceful(tmp_path / "whole", chosen)
     world = World(tmp_path / "lost", chosen)
     world.fill(stream()[:9])
@@ -238,7 +247,7 @@ def test_a_minhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Pa
 
 def looking_settings(kind: str, **sections: object) -> Settings:
     return settings(
-        fingerprint=Fingerprint(features_min=1, second_look=kind),  # type: ignore[arg-type]
+        fingerprint=Fingerprint(scheme="simhash", features_min=1, second_look=kind),  # type: ignore[arg-type]
         decode=Decode(metadata=["/id"]),
         **sections,
     )
