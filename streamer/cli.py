@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import orjson
+import structlog
 from rich.console import Console
 
 from index.errors import IndexProblem
@@ -35,6 +36,14 @@ def _settings(context: click.Context, *more: str) -> config.Settings:
     return config.load(file, [*overrides, *more])
 
 
+def _warn_of_what_has_no_use(settings: config.Settings) -> None:
+    keys = config.without_use(settings)
+    if keys:
+        structlog.get_logger(__name__).warning(
+            "settings without use", scheme=settings.fingerprint.scheme, settings=", ".join(keys)
+        )
+
+
 @cli.command()
 @click.pass_context
 def run(context: click.Context) -> None:
@@ -45,6 +54,7 @@ def run(context: click.Context) -> None:
 
     settings = _settings(context)
     configure_logging(settings.observe.log_level, settings.observe.log_format)
+    _warn_of_what_has_no_use(settings)
     sys.exit(Supervisor(settings).run())
 
 
@@ -64,6 +74,7 @@ def filter_command(
 
     settings = _settings(context, *([f"index.directory={directory}"] if directory else []))
     configure_logging("warning", settings.observe.log_format)
+    _warn_of_what_has_no_use(settings)
     totals, finished = filter_files(settings, files, out, Console(stderr=True))
     if as_json:
         click.echo(orjson.dumps(totals.as_json(out), option=orjson.OPT_INDENT_2))
@@ -144,8 +155,11 @@ def config_show(context: click.Context) -> None:
 @click.pass_context
 def config_check(context: click.Context) -> None:
     """Check the settings; exit code 78 if they do not hold together."""
-    _settings(context)
+    settings = _settings(context)
     click.echo("the settings hold together")
+    keys = config.without_use(settings)
+    if keys:
+        click.echo(f'of no use with fingerprint.scheme = "{settings.fingerprint.scheme}": {", ".join(keys)}')
 
 
 for command in (index_group, idf, evaluate, calibrate):

@@ -239,6 +239,20 @@ def _size_relations(settings: Settings) -> list[Relation]:
     ]
 
 
+def without_use(settings: Settings) -> list[str]:
+    """Keys of settings that are not as shipped though the scheme in force makes no use of them; of a recipe its name."""
+    chosen = settings.fingerprint
+    if chosen.scheme == "simhash":
+        return [f"minhash.{key}" for key, value in settings.minhash if value != getattr(Minhash(), key)]
+    usual = Fingerprint(recipe=chosen.recipe).model_copy(update={"recipe": "default"})
+    keys = [
+        f"fingerprint.{key}"
+        for key, value in chosen
+        if value != getattr(usual, key) and key not in {"scheme", "markup", "simplify"}
+    ]
+    return keys if settings.index.distance_max == Index().distance_max else [*keys, "index.distance_max"]
+
+
 def load(
     file: Path | None = None, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Settings:

@@ -50,6 +50,9 @@ _RELATIONS = """
   (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
+What the other scheme alone makes use of - the section `minhash` with SimHash; `index.distance_max` and, of the section
+`fingerprint`, all but `markup` and `simplify` with MinHash - may be set, and is warned of.
+
 ## Presets
 
 | Setting | `plain` | `scrapy-cluster` | `nutch` |

@@ -133,6 +133,24 @@ def test_a_mistaken_setting_is_one_line_with_what_would_be_right(tmp_path: Path)
     assert "index.distance_max" in done.stderr
 
 
+def test_settings_of_the_other_scheme_are_warned_of_and_harm_nothing(news: Path, tmp_path: Path) -> None:
+    idle = ("--set", "index.distance_max=7")
+    checked = streamer(*idle, "config", "check", cwd=tmp_path)
+    assert checked.returncode == 0
+    assert checked.stdout.endswith('of no use with fingerprint.scheme = "minhash": index.distance_max\n')
+    assert streamer("config", "check", cwd=tmp_path).stdout == "the settings hold together\n"
+    filtering = ("filter", "news.jsonl", "--out", "out", "--index", "index")
+    warned = streamer(*idle, "--set", "observe.log_format=json", *filtering, cwd=tmp_path)
+    assert warned.returncode == 0, warned.stderr
+    line = json.loads(warned.stderr.splitlines()[0])
+    assert (line["event"], line["scheme"], line["settings"]) == (
+        "settings without use",
+        "minhash",
+        "index.distance_max",
+    )
+    assert "without use" not in streamer(*filtering, cwd=tmp_path).stderr
+
+
 def test_settings_in_force_are_shown_with_secrets_masked(tmp_path: Path) -> None:
     secret = ("kafka.security_protocol=SASL_SSL", "kafka.sasl_mechanism=PLAIN", "kafka.sasl_username=reader")
     chosen = [part for setting in (*secret, "kafka.sasl_password=open-sesame") for part in ("--set", setting)]

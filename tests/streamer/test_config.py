@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from streamer.config import Kafka, Settings, Topics, load, relations
+from streamer.config import Kafka, Settings, Topics, load, relations, without_use
 from streamer.errors import SettingsError
 from streamer.setting_reference import as_toml, reference
 from streamer.setting_values import fields, variable
@@ -322,6 +322,28 @@ def test_settings_made_in_code_are_held_to_the_same_rules() -> None:
         Settings(topics=Topics(input="a", unique="a"))
     with pytest.raises(ValidationError, match=r"less than kafka\.transaction_timeout_ms"):
         Settings(kafka=Kafka(transaction_timeout_ms=1))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        ([], []),
+        (["fingerprint.markup=html", "fingerprint.simplify=true", "minhash.bins=64", "index.insert=all"], []),
+        (["index.distance_max=7", "fingerprint.bits=128"], ["fingerprint.bits", "index.distance_max"]),
+        (["fingerprint.recipe=improved-2", "fingerprint.weight=tf"], ["fingerprint.recipe"]),
+        (["fingerprint.recipe=improved-2", "fingerprint.title_factor=1"], ["fingerprint.recipe", "fingerprint.title_factor"]),
+        (["fingerprint.scheme=simhash", "index.distance_max=7", "fingerprint.recipe=classic"], []),
+        (["fingerprint.scheme=simhash", "minhash.similarity_min=0.8"], ["minhash.similarity_min"]),
+    ],
+)  # fmt: skip
+def test_what_the_scheme_makes_no_use_of_is_named(overrides: list[str], keys: list[str]) -> None:
+    assert sorted(without_use(load(None, overrides, {}))) == keys
+
+
+def test_what_is_as_shipped_is_not_named_however_it_was_set(tmp_path: Path) -> None:
+    file = tmp_path / "printed.toml"
+    file.write_text(as_toml(Settings()))
+    assert without_use(load(file, (), {})) == []
 
 
 def test_settings_are_frozen() -> None:
