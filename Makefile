@@ -26,7 +26,7 @@ $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 
 $(INSTALLED_DEV): $(INSTALLED)
 	@echo "installing what tests and checks need into .venv ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 setup: $(INSTALLED) ## make the environment (.venv) and install the filter into it
