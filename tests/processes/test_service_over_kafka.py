@@ -7,6 +7,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -54,8 +55,12 @@ def wait_until(condition: Callable[[], bool], timeout_seconds: float = 40) -> No
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    children = psutil.Process(process.pid).children()
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    workers = []
+    for child in psutil.Process(process.pid).children():
+        # One that has just died is none any more, and has no command line to ask for.
+        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
+            workers += [child] if "spawn_main" in " ".join(child.cmdline()) else []
+    return workers
 
 
 class Started:
