@@ -15,7 +15,7 @@ from index import contents, log, merging
 from index.entry import NO_NUMBER, Kind
 from index.layout import AMENDMENT_KEY, Change, Filing, Merge, Table
 from index.living import Living
-from index.merging import words_of
+from index.merging import are_below, words_of
 from index.packing import Amendment, unpack_amendment, unpack_chunk
 from index.parameters import Parameters
 from index.schemes import Shape
@@ -241,15 +241,6 @@ def aside_lot(table: int, fingerprints: Numbers, numbers: Numbers) -> Lot:
     """Entries that are filed by their whole fingerprint."""
     parts = (numbers & np.uint64(PARTS - 1)).astype(np.int64)
     return Lot(table, parts, np.column_stack([fingerprints, numbers]), numbers)
-
-
-def are_below(words: Numbers, bound: bytes) -> npt.NDArray[np.bool_]:
-    """Which entries, uint64 [n, words] as `words_of` makes them, stand before a bound: bool [n]."""
-    of_bound = words_of(np.frombuffer(bound, ">u2").astype(np.uint16)[None])[0]
-    below = np.zeros(len(words), np.bool_)
-    for word in range(len(of_bound) - 1, -1, -1):
-        below = (words[:, word] < of_bound[word]) | ((words[:, word] == of_bound[word]) & below)
-    return below
 
 
 def standing_aside(transaction: Transaction, table: Table, place: int, words: int, note: Note) -> Iterator[Lot]:

@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from index import contents, log, merging
 from index.blocks import BLOCK_BITS
-from index.filed import are_below
 from index.layout import Change, Filing, Table
 from index.packing import chunk_column
 from index.parameters import Parameters
@@ -86,7 +85,7 @@ def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.
         waiting = np.full(len(of_table), table > merge.table)
         if table == merge.table and merge.is_moving:
             columns = shape.entry_columns(table, of_table, frozen_fingerprints, frozen_numbers)
-            waiting = ~are_below(merging.words_of(columns), merge.bound)
+            waiting = ~merging.are_below(merging.words_of(columns), merge.bound)
         recent.append(np.concatenate([keys[:, table], of_table[waiting]]))
     standing = Standing(
         overlay_entries=len(keys),

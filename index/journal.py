@@ -112,17 +112,6 @@ def _runs(
         begin = end
 
 
-def rows_of_run(
-    transaction: Transaction, first: int, run: Run, words: int
-) -> tuple[npt.NDArray[np.void], dict[int, Origin]]:
-    """The rows LOG_ROW [n] of a run that begins at the offset `first`, ascending by offset, and its duplicates' originals."""
-    batch = log.read(transaction, run.batch, words)
-    own = (batch.rows["source"] == run.source) & (batch.rows["offset"] >= first) & (batch.rows["offset"] <= run.last)
-    rows = np.flatnonzero(own)
-    duplicates = np.flatnonzero(batch.rows["verdict"][rows] == Verdict.DUPLICATE)
-    return batch.rows[rows], dict(zip(duplicates.tolist(), batch.origins(rows[duplicates]), strict=True))
-
-
 def drop(transaction: Transaction, batch: log.Batch) -> None:
     """Delete the runs of a batch that leaves the log: its positions are not known any more."""
     for number, source in enumerate(batch.sources):

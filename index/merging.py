@@ -110,11 +110,11 @@ class Run:
         As uint16 [columns, n].
         """
         words = words_of(entries)
-        inside = ~_are_below(words, begin)
+        inside = ~are_below(words, begin)
         if len(self._cancelled):
             inside &= ~np.isin(numbers, self._cancelled)
         if end is not None:
-            inside &= _are_below(words, end)
+            inside &= are_below(words, end)
         order = np.flatnonzero(inside)
         order = order[np.lexsort(words[order].T[::-1])]
         return np.ascontiguousarray(entries[order].T), numbers[order]
@@ -238,11 +238,11 @@ def words_of(entries: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
     return filled.view(">u8").astype(np.uint64)
 
 
-def _are_below(words: npt.NDArray[np.uint64], bound: bytes) -> npt.NDArray[np.bool_]:
-    """Which of these, uint64 [n, words], stand before a bound: bool [n]."""
+def are_below(words: npt.NDArray[np.uint64], bound: bytes) -> npt.NDArray[np.bool_]:
+    """Which entries, uint64 [n, words] as `words_of` makes them, stand before a bound: bool [n]. Further words do not count."""
     of_bound = words_of(np.frombuffer(bound, ">u2").astype(np.uint16)[None])[0]
     below = np.zeros(len(words), np.bool_)
-    for word in range(words.shape[1] - 1, -1, -1):
+    for word in range(len(of_bound) - 1, -1, -1):
         below = (words[:, word] < of_bound[word]) | ((words[:, word] == of_bound[word]) & below)
     return below
 

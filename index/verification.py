@@ -40,8 +40,6 @@ from index.log_verification import Batches, LogCheck
 from index.parameters import Parameters
 from index.store import Transaction
 
-CHECKS = ("structure", "counters", "log", "blocks", "journal", "applied")
-
 PARTS_MAX = 64
 """Parts of tables that are looked at entry by entry."""
 

@@ -19,8 +19,6 @@ import regex
 
 from streamer.text import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, look_up, rule_table
 
-SHINGLE_CHARACTERS_MAX = 32
-
 _DROPPED, _NARROW, _WIDE = range(3)
 _MULTIPLIER = 0xD6E8FEB86659FD93
 """Of the polynomial: any odd number with its bits well spread (this one is from Wang Yi's and Pelle Evensen's mixers)."""

@@ -81,11 +81,10 @@ def rows_by_run(transaction: Transaction) -> set[tuple[tuple[int, int], int]]:
     found = set()
     for key, value in transaction.walk(Table.JOURNAL):
         stream, partition, first = JOURNAL_KEY.unpack(key)
-        rows, origins = journal.rows_of_run(transaction, first, unpack_run(bytes(value)), 1)
-        assert {row: origin.offset for row, origin in origins.items()} == {
-            row: offset ^ 1 for row, offset in enumerate(rows["offset"].tolist()) if offset % 3 == 0
-        }
-        found |= {((stream, partition), offset) for offset in rows["offset"].tolist()}
+        run = unpack_run(bytes(value))
+        rows = log.read(transaction, run.batch, 1).rows
+        own = (rows["source"] == run.source) & (rows["offset"] >= first) & (rows["offset"] <= run.last)
+        found |= {((stream, partition), offset) for offset in rows["offset"][own].tolist()}
     return found
 
 
