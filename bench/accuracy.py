@@ -34,19 +34,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.named_settings import Hashing, Insert, Setting, hasher_for, parse
 from bench.scoring import (
     UNIQUE_BELOW,
-    Hashing,
-    Insert,
     Pairs,
     Score,
-    Setting,
     counting,
     decide,
-    hasher_for,
     jaccard,
     near_pairs,
-    parse,
     policy_similarities,
     same,
     score,

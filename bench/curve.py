@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.accuracy import PROGRESS, Result, machine, open_sets
-from bench.scoring import Insert, Setting
+from bench.named_settings import Insert, Setting
 from index.bands import BIN_BITS, BINS, Banding, distance_of
 from streamer import config
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from bench.accuracy import Stream, machine
 from bench.chaos import wait_until_ready
 from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, document_lines, fill, stop
-from bench.scoring import Setting, parse
+from bench.named_settings import Setting, parse
 from deploy.local_kafka import LocalKafka
 from streamer.setting_types import Section
 

@@ -1,28 +1,19 @@
-"""What the accuracy bench computes, without files and tables: settings by name, decisions, truth and scores."""
+"""What the accuracy bench computes, without files and tables: decisions, truth and scores."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
-from index.bands import Banding, band_keys, distance_of, signature_distances
+from bench.named_settings import Insert
+from index.bands import Banding, band_keys, signature_distances
 from index.entry import Kind
-from index.looks import Look, MetadataLook
-from index.parameters import Parameters
-from streamer import config
-from streamer.fingerprint import Fingerprinter, Fingerprints
-from streamer.minhash import MinHasher
-from streamer.recipes import RECIPES
-from streamer.scheme import Scheme, parameters_for
+from index.looks import Look
+from streamer.fingerprint import Fingerprints
 from streamer.text import normalise
-
-Insert = Literal["unique", "all"]
-Hashing = config.Fingerprint | config.Minhash
 
 DUPLICATE_MIN = 0.8
 """Jaccard similarity with an earlier document from which on a document is a duplicate."""
@@ -30,186 +21,11 @@ DUPLICATE_MIN = 0.8
 UNIQUE_BELOW = 0.5
 """Below this similarity with every earlier document it is unique; between the two lies the grey."""
 
-_NAME = re.compile(
-    r"((?P<recipe>classic|improved-1|improved-2)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
-    r"-(?P<bits>64|128)-(?P<distance>\d+)"
-    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-rjieba|-idf|-topic|-length|-simplify|-html"
-    r"|-pos([a-z]+[0-9.]+)+|-cosine[01]\.?\d*|-cells\d+|-metadata)*)"
-)
-_SWITCHES: dict[str, tuple[str, object]] = {
-    "jieba": ("segmenter", "jieba"),
-    "rjieba": ("segmenter", "rjieba"),
-    "idf": ("idf", "jieba"),
-    "topic": ("topic_length", True),
-    "length": ("word_length", True),
-    "simplify": ("simplify", True),
-    "html": ("markup", "html"),
-}
-_NUMBERS = {
-    "min": "features_min",
-    "chars": "character_shingle_size",
-    "markers": "marker_factor",
-    "title": "title_factor",
-}
-_MINHASH_NAME = re.compile(
-    r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-(k(?P<wide>\d+)/(?P<narrow>\d+)|w(?P<words>\d+))"
-    r"-(?P<similarity>0\.\d+|1\.0)"
-    r"(?P<rest>(-min\d+|-b\d+|-unique|-all)*)"
-)
 _TOKEN = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",
     regex.VERSION1,
 )
 _BLOCK_ROWS = 256
-_SECOND_LOOK = config.SecondLook()
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A way to run the filter, and its full name. `bands`: where not those that the product derives."""
-
-    fingerprint: config.Fingerprint
-    distance_max: int
-    insert: Insert
-    minhash: config.Minhash | None = None
-    bands: int | None = None
-    second_look: config.SecondLook = _SECOND_LOOK
-
-    @property
-    def look(self) -> Look | None:
-        """The second look that decides which pairs count."""
-        return self.second_look.look(self.fingerprint.second_look)
-
-    @property
-    def hashing(self) -> Hashing:
-        """The settings that make the fingerprints."""
-        return self.minhash or self.fingerprint
-
-    @property
-    def parameters(self) -> Parameters:
-        """What an index for it is built with."""
-        sections: dict[str, config.Section] = {
-            "fingerprint": self.fingerprint,
-            "second_look": self.second_look,
-            "index": config.Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
-            "decode": config.Decode(metadata=["/metadata"]),
-        }
-        if self.minhash is not None:
-            sections["minhash"] = self.minhash
-        parameters = parameters_for(config.Settings.model_validate(sections), {"bench": self.name})
-        if self.bands is None or parameters.banding is None:
-            return parameters
-        return replace(parameters, banding=replace(parameters.banding, bands=self.bands))
-
-    @property
-    def name(self) -> str:
-        """The name that `parse` reads back."""
-        if self.minhash is not None:
-            of = self.minhash
-            characters = f"k{of.shingle_characters_wide}/{of.shingle_characters_narrow}"
-            kind = characters if of.shingles == "characters" else f"w{of.shingle_words}"
-            bands = "" if self.bands is None else f"-b{self.bands}"
-            shape = f"{of.bins}x{of.bin_bits}"
-            return f"minhash-{shape}-{kind}-{of.similarity_min}-min{of.features_min}{bands}-{self.insert}"
-        chosen = self.fingerprint
-        kind = "words" if chosen.features == "words" else f"shingles{chosen.shingle_words}"
-        numbers = {word: getattr(chosen, key) for word, key in _NUMBERS.items()}
-        switched = [f"-{word}{number}" for word, number in numbers.items() if number > 1 or word in ("min", "chars")]
-        switched += [f"-{word}" for word, (key, value) in _SWITCHES.items() if getattr(chosen, key) == value]
-        if chosen.part_of_speech is not None:
-            switched.append("-pos" + chosen.part_of_speech.replace("=", "").replace(",", ""))
-        if chosen.second_look == "cosine":
-            switched.append(f"-cosine{self.second_look.cosine_min}-cells{self.second_look.cosine_cells}")
-        elif chosen.second_look == "metadata":
-            switched.append("-metadata")
-        return f"{kind}-{chosen.weight}-{chosen.bits}-{self.distance_max}{''.join(switched)}-{self.insert}"
-
-
-def parse(name: str) -> Setting:
-    """`words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order.
-
-    Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `cosine`
-    with the least cosine (cosine0.8) and `cells` with a number, `metadata` (distance_max then follows), `unique` or
-    `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, for shingles of words `wWORDS` in place of
-    `kWIDE/NARROW`, then any of `-minN -bBANDS -unique -all`; `minhash` alone is the scheme with its settings as shipped.
-    So is `simhash` alone; `default` is the one of the two that the product ships. What is not named stays as shipped.
-    Raises ValueError.
-    """
-    shipped, shipped_index = config.Fingerprint(scheme="simhash"), config.Index()
-    if name == "default":
-        name = config.Fingerprint().scheme
-    if name == "simhash":
-        return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
-    if name.startswith("minhash"):
-        return _parse_minhash(name)
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
-    # A setting is known by what it does: a recipe is spelt out.
-    values = shipped.model_dump() | dict(RECIPES[match["recipe"] or "default"])
-    if match["features"]:
-        values["features"] = "words" if match["features"] == "words" else "shingles"
-        values["weight"] = "log-tf" if match["log"] else "tf"
-    if match["shingle_words"]:
-        values["shingle_words"] = int(match["shingle_words"])
-    values["bits"] = int(match["bits"])
-    insert: Insert = shipped_index.insert
-    look_values = config.SecondLook().model_dump()
-    for part in filter(None, match["rest"].split("-")):
-        word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")
-        if part in ("unique", "all"):
-            insert = "unique" if part == "unique" else "all"
-        elif part in _SWITCHES:
-            key, value = _SWITCHES[part]
-            values[key] = value
-        elif word in _NUMBERS:
-            values[_NUMBERS[word]] = int(number)
-        elif part.startswith("cosine"):
-            values["second_look"], look_values["cosine_min"] = "cosine", float(part.removeprefix("cosine"))
-        elif word == "cells":
-            look_values["cosine_cells"] = int(number)
-        elif part == "metadata":
-            values["second_look"] = "metadata"
-        else:
-            pairs = re.findall(r"([a-z]+)([0-9.]+)", part.removeprefix("pos"))
-            values["part_of_speech"] = ",".join(f"{tag}={factor}" for tag, factor in pairs)
-    fingerprint, second_look = config.Fingerprint.model_validate(values), config.SecondLook.model_validate(look_values)
-    look = second_look.look(fingerprint.second_look)
-    distance_max = look.reach if isinstance(look, MetadataLook) else int(match["distance"])
-    return Setting(fingerprint, distance_max, insert, second_look=second_look)
-
-
-def _parse_minhash(name: str) -> Setting:
-    values: dict[str, object] = config.Minhash().model_dump()
-    insert: Insert = config.Index().insert
-    bands = None
-    if name != "minhash":
-        match = _MINHASH_NAME.fullmatch(name)
-        if match is None:
-            raise ValueError(f"{name!r} names no setting; an example is minhash-128x8-k5/8-0.7-min8-unique")
-        values |= {
-            "bins": int(match["bins"]),
-            "bin_bits": int(match["bin_bits"]),
-            "similarity_min": float(match["similarity"]),
-        }
-        if match["words"]:
-            values |= {"shingles": "words", "shingle_words": int(match["words"])}
-        else:
-            values |= {"shingle_characters_wide": int(match["wide"]), "shingle_characters_narrow": int(match["narrow"])}
-        for part in filter(None, match["rest"].split("-")):
-            if part in ("unique", "all"):
-                insert = "unique" if part == "unique" else "all"
-            elif part.startswith("min"):
-                values["features_min"] = int(part[3:])
-            else:
-                bands = int(part[1:])
-    chosen = config.Minhash.model_validate(values)
-    return Setting(config.Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen, bands)
-
-
-def hasher_for(chosen: Hashing, look: Look | None = None) -> Scheme:
-    """What makes fingerprints by these settings, with what a second look asks for."""
-    return MinHasher(chosen) if isinstance(chosen, config.Minhash) else Fingerprinter(chosen, look)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import replace as replaced
 
 import numpy as np
 
+from index.compilation import compile_kernels
 from index.entry import Kind
 from index.parameters import DISTANCE_MAX, Parameters
 from streamer.config import Fingerprint, Minhash, Settings
@@ -155,6 +156,8 @@ def trials(ways: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
 
     The mark-up is off already, and what taking it off costs is not counted.
     """
+    # What a process takes to load its machine code is no trial's cost.
+    compile_kernels()
     count = len(sample.documents)
     similarities: dict[tuple[int, int], float] = {}
     for way in ways:

@@ -22,7 +22,7 @@ class Reason(IntEnum):
 
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
-    (Verdict.DUPLICATE, Reason.ORDINARY): "within-distance",
+    (Verdict.DUPLICATE, Reason.ORDINARY): "similar",
     (Verdict.UNIQUE, Reason.SHORT_TEXT): "short-text-new",
     (Verdict.DUPLICATE, Reason.SHORT_TEXT): "short-text-same",
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",

@@ -14,16 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import accuracy, kafka_accuracy, peers
+from bench.named_settings import Insert, Setting, parse
 from bench.scoring import (
-    Insert,
     Pairs,
     Score,
-    Setting,
     counting,
     decide,
     jaccard,
     near_pairs,
-    parse,
     policy_similarities,
     same,
     score,

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from bench import curve
 from bench.curve import bytes_per_document, settings_for
-from bench.scoring import hasher_for, parse, same
+from bench.named_settings import hasher_for, parse
+from bench.scoring import same
 from index.bands import BIN_BITS, BINS, Banding, banding_for
 from tests.support.written_set import written_set
 

@@ -76,7 +76,7 @@ def test_lines_go_to_four_files_byte_for_byte(tmp_path: Path) -> None:
         "verdict": "duplicate",
         "original": f"{path}/0/0",
         "distance": 0,
-        "reason": "within-distance",
+        "reason": "similar",
     }
 
 

@@ -44,7 +44,7 @@ def see_one_batch(measures: metrics.Metrics) -> None:
         records=6,
         value_bytes=9_000,
         step_seconds=dict.fromkeys(metrics.STEPS, 0.004),
-        outcomes={("unique", "no-match"): 3, ("duplicate", "within-distance"): 2, ("dead-letter", "not-json"): 1},
+        outcomes={("unique", "no-match"): 3, ("duplicate", "similar"): 2, ("dead-letter", "not-json"): 1},
         distances=np.array([0, 3, -1], dtype=np.int16),
         similarities=np.array([0.7, 0.72, 1.0]),
         candidates=np.array([0, 0, 1, 7, 200_000], dtype=np.int64),

@@ -23,7 +23,7 @@ def test_labels_are_lower_case_words_joined_by_hyphens() -> None:
 
 def test_an_ordinary_document_is_explained_by_its_verdict() -> None:
     assert label(Verdict.UNIQUE, Reason.ORDINARY) == "no-match"
-    assert label(Verdict.DUPLICATE, Reason.ORDINARY) == "within-distance"
+    assert label(Verdict.DUPLICATE, Reason.ORDINARY) == "similar"
     assert label(Verdict.UNIQUE, Reason.SHORT_TEXT) == "short-text-new"
     assert label(Verdict.DUPLICATE, Reason.SHORT_TEXT) == "short-text-same"
 

@@ -88,7 +88,7 @@ def test_a_duplicate_names_its_original_and_the_distance() -> None:
 
     assert decision == Decision(
         Verdict.DUPLICATE,
-        "within-distance",
+        "similar",
         "d2",
         FINGERPRINT,
         2,
@@ -320,7 +320,7 @@ def test_a_verdict_line_holds_exactly_these_keys() -> None:
         "verdict": "duplicate",
         "original": "d1",
         "distance": 2,
-        "reason": "within-distance",
+        "reason": "similar",
     }
 
 

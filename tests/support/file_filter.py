@@ -65,7 +65,7 @@ class Decider:
             return Decision(Verdict.UNDECIDABLE, "no-features", record.position)
         if record.value in self.first:
             return Decision(
-                Verdict.DUPLICATE, "within-distance", record.position, distance=0, original_id=self.first[record.value]
+                Verdict.DUPLICATE, "similar", record.position, distance=0, original_id=self.first[record.value]
             )
         self.first[record.value] = record.position
         return Decision(Verdict.UNIQUE, "no-match", record.position)
