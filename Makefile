@@ -5,9 +5,10 @@ INSTALLED := .venv/installed
 INSTALLED_DEV := .venv/installed-dev
 KAFKA_PORT ?= 9092
 CHAOS_KILLS ?= 100
+SOAK_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check kafka dashboard-check chaos clean
+.PHONY: help setup setup-dev demo test check kafka dashboard-check chaos soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,9 @@ dashboard-check: $(INSTALLED_DEV) ## scrape the running service with a real Prom
 
 chaos: $(INSTALLED_DEV) ## kill -9 the running service CHAOS_KILLS times; outputs must equal an undisturbed run
 	@$(BIN)/python -m bench.chaos --kills $(CHAOS_KILLS)
+
+soak: $(INSTALLED_DEV) ## run the service for SOAK_MINUTES with retention on, and show what it holds all the while
+	@$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)
 
 clean: ## remove the environment and everything the other targets made
 	rm -rf .venv demo-output .kafka build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
