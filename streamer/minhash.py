@@ -16,10 +16,12 @@ import numpy.typing as npt
 from index.bands import pack_bins
 from index.entry import Kind
 from streamer import config
-from streamer.features import Splitter, segmenter
-from streamer.fingerprint import Fingerprints, WordHashes, hash_text, slices
+from streamer.features import split
+from streamer.fingerprint import Fingerprints, slices
+from streamer.hashing import hash_text, hash_words
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
+from streamer.segmentation import segmenter
 from streamer.shingles import Shingles, shingle_characters
 from streamer.simhash import shingle
 from streamer.text import Characters, tables_hash
@@ -119,14 +121,12 @@ class WordShingles:
     def __init__(self, size: int) -> None:
         """Load the segmenter (below 0.5 s)."""
         self._size = size
-        self._segmenter = segmenter("rjieba")
-        self._splitter = Splitter(self._segmenter, 1)
-        self._hashes = WordHashes(lanes=1)
+        self._segmenter = segmenter("compiled")
 
     def of(self, characters: Characters) -> Shingles:
         """The shingles of a batch of texts."""
-        words = self._splitter.split(characters)
-        hashes, bounds = shingle(self._hashes.look_up(words), words.bounds, self._size)
+        words = split(characters, self._segmenter, 1)
+        hashes, bounds = shingle(hash_words(words, 1), words.bounds, self._size)
         return Shingles(hashes[:, 0], bounds)
 
     def stamp(self) -> dict[str, str]:

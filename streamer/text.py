@@ -23,7 +23,9 @@ _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
 """The planes that hold characters with properties; every other code point is unassigned or for private use."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
-_APOSTROPHE = 0x27
+APOSTROPHES = "\u2019\u02bc"
+"""What is written U+0027 within a word."""
+
 _IOTA_BELOW = "\u0345"
 """The one mark that folds to a letter: only the definition knows on which side of it other marks come to stand."""
 
@@ -41,15 +43,15 @@ class Rule(IntEnum):
     WORD = 1
     """Letters, marks and digits of scripts that part words by spaces: a run is a word."""
     HAN = 2
-    """Han characters that the segmenters' dictionary covers: runs go to the segmenter."""
+    """Han characters that the segmenter's dictionary covers: runs go to the segmenter."""
     IDEOGRAPH = 3
     """Every other ideograph: a word of its own."""
     UNSPACED = 4
     """Letters of scripts without spaces: runs become character shingles."""
     MARK = 5
-    """A mark. Resolved: belongs to the UNSPACED character before it."""
+    """Belongs to the WORD or UNSPACED character that it follows, else separates."""
     APOSTROPHE = 6
-    """Part of a word between two WORD characters, else a separator. Does not occur resolved."""
+    """Part of a word between two WORD characters, else a separator."""
 
 
 UNSPACED_SCRIPTS = (
@@ -66,7 +68,7 @@ _RULES = (
     (Rule.IDEOGRAPH, r"[[\p{Script=Han}\p{Ideographic}\p{Script=Yi}]&&[\p{L}\p{N}]]"),
     (Rule.HAN, "[\u4e00-\u9fd5]"),
     (Rule.MARK, r"\p{M}"),
-    (Rule.APOSTROPHE, "['\u2019\u02bc]"),
+    (Rule.APOSTROPHE, f"['{APOSTROPHES}]"),
 )
 
 
@@ -132,43 +134,8 @@ def fold(texts: Sequence[str]) -> Characters:
     return _resize(codepoints, folded, counts, bounds, tables)
 
 
-def rules(characters: Characters) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
-    """The `Rule` of every character, resolved by its neighbours, and the code points to build words from.
-
-    Returns (uint8 [characters], uint32 [characters]). A mark takes the rule of the WORD or UNSPACED character that it
-    follows (there it stays MARK), else it separates. An apostrophe (U+0027, U+2019, U+02BC) inside a word belongs to it
-    and is written U+0027. Texts do not touch one another.
-    """
-    codepoints = characters.codepoints
-    resolved = look_up(_tables().rules, codepoints)
-    if resolved.size == 0:
-        return resolved, codepoints
-    begins = np.zeros(len(resolved) + 1, np.bool_)
-    begins[characters.bounds] = True
-    marks = resolved == Rule.MARK
-    if marks.any():
-        resolved[marks & begins[:-1]] = Rule.SEPARATOR
-        marks &= ~begins[:-1]
-        bases = np.arange(len(resolved))
-        bases[marks] = 0
-        bases = np.maximum.accumulate(bases)
-        followed = resolved[bases[marks]]
-        resolved[marks] = np.where(
-            followed == Rule.UNSPACED, Rule.MARK, np.where(followed == Rule.WORD, Rule.WORD, Rule.SEPARATOR)
-        )
-    apostrophes = np.flatnonzero(resolved == Rule.APOSTROPHE)
-    if apostrophes.size:
-        resolved[apostrophes] = Rule.SEPARATOR
-        inner = apostrophes[~begins[apostrophes] & ~begins[apostrophes + 1]]
-        inside = inner[(resolved[inner - 1] == Rule.WORD) & (resolved[inner + 1] == Rule.WORD)]
-        resolved[inside] = Rule.WORD
-        codepoints = codepoints.copy()
-        codepoints[inside] = _APOSTROPHE
-    return resolved, codepoints
-
-
 def rule_table() -> npt.NDArray[np.uint8]:
-    """The `Rule` of every code point by itself, not resolved by neighbours: uint8 [CODE_POINTS], not to be written to."""
+    """The `Rule` of every code point: uint8 [CODE_POINTS], not to be written to."""
     return _tables().rules
 
 
