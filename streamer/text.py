@@ -16,6 +16,9 @@ import numpy.typing as npt
 import regex
 import xxhash
 
+from streamer import text_kernels
+from streamer.text_kernels import COUNT_BITS, INTERACTS, NONSTARTER
+
 Value = TypeVar("Value", np.uint8, np.uint32)
 
 CODE_POINTS = 0x110000
@@ -28,11 +31,6 @@ APOSTROPHES = "\u2019\u02bc"
 
 _IOTA_BELOW = "\u0345"
 """The one mark that folds to a letter: only the definition knows on which side of it other marks come to stand."""
-
-# How a code point behaves while it is folded: its count of code points afterwards, and two flags.
-_COUNT = 0b0011_1111
-_NONSTARTER = 0b0100_0000
-_INTERACTS = 0b1000_0000
 
 
 class Rule(IntEnum):
@@ -115,23 +113,18 @@ def fold(texts: Sequence[str]) -> Characters:
     """The normal forms of a batch of texts, except that white space is not collapsed yet (no feature depends on it)."""
     tables = _tables()
     codepoints, bounds = _join(texts)
-    behaviours = look_up(tables.behaviours, codepoints)
-    seen = int(np.bitwise_or.reduce(behaviours)) if len(behaviours) else 0
-    if seen & (_INTERACTS | _NONSTARTER):
-        interacting = _interacting(codepoints, behaviours, tables)
-        # A text may be empty, so that several begin at one place: the last of them holds the character.
-        numbers = np.unique(np.searchsorted(bounds, interacting, side="right") - 1)
-        if len(numbers):
-            known = list(texts)
-            for number in numbers.tolist():
-                known[number] = _fold_by_definition(known[number])
-            codepoints, bounds = _join(known)
-            behaviours = look_up(tables.behaviours, codepoints)
-    counts = behaviours & np.uint8(_COUNT)
-    folded = look_up(tables.folded, codepoints)
-    if len(counts) == 0 or (counts.min() == 1 and counts.max() == 1):
-        return Characters(folded, bounds)
-    return _resize(codepoints, folded, counts, bounds, tables)
+    interacting, total = text_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    if interacting.any():
+        known = list(texts)
+        for number in np.flatnonzero(interacting).tolist():
+            known[number] = _fold_by_definition(known[number])
+        codepoints, bounds = _join(known)
+        _, total = text_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    return Characters(
+        *text_kernels.write(
+            codepoints, bounds, tables.behaviours, tables.folded, tables.pool, tables.pool_starts, total
+        )
+    )
 
 
 def rule_table() -> npt.NDArray[np.uint8]:
@@ -174,40 +167,6 @@ def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.
     return codepoints, bounds
 
 
-def _interacting(
-    codepoints: npt.NDArray[np.uint32], behaviours: npt.NDArray[np.uint8], tables: _Tables
-) -> npt.NDArray[np.int64]:
-    """Positions that prove their text needs the definition: composing characters, and marks out of canonical order."""
-    unordered = np.zeros(len(behaviours), np.bool_)
-    visible = np.flatnonzero(behaviours & _COUNT)
-    classes = tables.classes[codepoints[visible]]
-    unordered[visible[1:]] = (classes[1:] != 0) & (classes[1:] < classes[:-1])
-    return np.flatnonzero(unordered | (behaviours & np.uint8(_INTERACTS) != 0))
-
-
-def _resize(
-    codepoints: npt.NDArray[np.uint32],
-    folded: npt.NDArray[np.uint32],
-    counts: npt.NDArray[np.uint8],
-    bounds: npt.NDArray[np.int64],
-    tables: _Tables,
-) -> Characters:
-    """Drop what is not seen (count 0) and write out what becomes several code points (count over 1)."""
-    dropped, longer = np.flatnonzero(counts == 0), np.flatnonzero(counts > 1)
-    grown = np.zeros(len(longer) + 1, np.int64)
-    np.cumsum(counts[longer] - 1, dtype=np.int64, out=grown[1:])
-
-    def moved(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return positions - np.searchsorted(dropped, positions) + grown[np.searchsorted(longer, positions)]
-
-    kept = folded[counts != 0] if dropped.size else folded
-    if longer.size:
-        kept = np.repeat(kept, counts[counts != 0])
-        lengths = counts[longer].astype(np.int64)
-        kept[ragged(moved(longer), lengths)] = tables.pool[ragged(tables.pool_starts[codepoints[longer]], lengths)]
-    return Characters(kept, moved(bounds))
-
-
 def _fold_by_definition(text: str) -> str:
     """The definition of the normal form, white space apart (see `normalise`)."""
     decomposed = unicodedata.normalize("NFD", _INVISIBLE.sub("", text))
@@ -243,12 +202,12 @@ def _tables() -> _Tables:
             or (len(form) > 1 and any(map(unicodedata.combining, form)))
             or _IOTA_BELOW in unicodedata.normalize("NFKD", character)
         ):
-            behaviours[codepoint] = 1 | _INTERACTS
+            behaviours[codepoint] = 1 | INTERACTS
         elif len(form) == 1:
             folded[codepoint] = ord(form)
-            behaviours[codepoint] = 1 | (_NONSTARTER if combining else 0)
+            behaviours[codepoint] = 1 | (NONSTARTER if combining else 0)
         else:
-            assert len(form) <= _COUNT
+            assert len(form) <= COUNT_BITS
             behaviours[codepoint] = len(form)
             pool_starts[codepoint] = len(pool)
             pool.extend(map(ord, form))

@@ -49,7 +49,7 @@ LAYERS = (
     ("weights", "segmentation", "shingles", "simhash_kernels"),
     ("word_kernels", "cutting_kernels"),
     ("text",),
-    ("transport",),
+    ("transport", "text_kernels"),
     ("record", "reason", "config"),
     ("method_settings",),
     ("kafka_settings", "look_settings"),

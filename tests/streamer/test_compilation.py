@@ -10,14 +10,14 @@ ROOT = Path(streamer.__file__).parents[1]
 PROGRAM = """
 from itertools import product
 from index.looks import CosineLook
-from streamer import cutting_kernels, simhash_kernels, word_kernels
+from streamer import cutting_kernels, simhash_kernels, text_kernels, word_kernels
 from streamer.compilation import compile_kernels
 from streamer.config import Fingerprint, Minhash
 from streamer.fingerprint import Fingerprinter
 from streamer.minhash import MinHasher
 
 def compiled():
-    found = [one for module in (cutting_kernels, simhash_kernels, word_kernels) for one in vars(module).values()]
+    found = [one for module in (cutting_kernels, simhash_kernels, text_kernels, word_kernels) for one in vars(module).values()]
     return {f"{one.__module__}.{one.__name__}": len(one.signatures) for one in found if hasattr(one, "signatures")}
 
 compile_kernels()
