@@ -67,8 +67,8 @@ def write(
             if count == 1:
                 written[filled] = folded[codepoint]
             elif count > 1:
-                start = pool_starts[codepoint]
-                written[filled : filled + count] = pool[start : start + count]
+                for offset in range(count):
+                    written[filled + offset] = pool[pool_starts[codepoint] + offset]
             filled += count
         written_bounds[text + 1] = filled
     return written, written_bounds
