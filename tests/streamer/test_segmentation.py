@@ -130,11 +130,10 @@ def test_sentences_are_cut_as_jieba_cuts_them() -> None:
 
 
 def test_every_word_of_the_dictionary_is_cut_as_jieba_cuts_it() -> None:
-    """A part of them in threes, so that words meet words too, and of the others every sixth: jieba takes its time."""
+    """In threes, so that words meet words too."""
     shuffled = random.Random(5).sample(HAN_WORDS, len(HAN_WORDS))
     assert len(shuffled) > 340_000
-    runs = ["".join(shuffled[at : at + 3]) for at in range(0, 60_000, 3)] + shuffled[60_000::6]
-    assert_cuts_as_jieba(runs)
+    assert_cuts_as_jieba(["".join(shuffled[at : at + 3]) for at in range(0, len(shuffled), 3)])
 
 
 def test_all_single_characters_and_characters_at_random_are_cut_as_jieba_cuts_them() -> None:
