@@ -5,13 +5,15 @@ that is not writable, in the cache of the user who runs this: it should be the o
 """
 
 from index import compilation
-from streamer.config import Fingerprint
+from streamer.config import Fingerprint, Minhash
 from streamer.fingerprint import Fingerprinter
+from streamer.minhash import MinHasher
 
 
 def compile_kernels() -> None:
     """Run every kernel once. Compiles what no process of this user has compiled yet."""
     compilation.compile_kernels()
+    MinHasher(Minhash()).fingerprint(["杭研大厦 in spring"])
     Fingerprinter(Fingerprint(features="shingles", topic_length=True, idf="jieba")).fingerprint(["杭研大厦 in spring"])
 
 

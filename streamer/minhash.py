@@ -1,4 +1,4 @@
-"""Shingles -> MinHash signatures: one-permutation hashing over a batch at a time, in plain numpy.
+"""Shingles -> MinHash signatures: one-permutation hashing over a batch at a time.
 
 One permutation hashing (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2012): every shingle is hashed once; the top
 bits of the hash choose one of `bins` bins, and the smallest hash of each bin stays. Of it only a value of `bin_bits` bits
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from index.bands import pack_bins
 from index.entry import Kind
-from streamer import config
+from streamer import config, minhash_kernels
 from streamer.features import split
 from streamer.fingerprint import Fingerprints, slices
 from streamer.hashing import hash_text, hash_words
@@ -157,5 +157,5 @@ def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], count
     here, a set and a bin of one hash function's range.
     """
     minima = np.full(count, NOTHING)
-    np.minimum.at(minima, cells, hashes)
+    minhash_kernels.smallest(cells, hashes, minima)
     return minima

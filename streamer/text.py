@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,6 @@ import xxhash
 
 from streamer import text_kernels
 from streamer.text_kernels import COUNT_BITS, INTERACTS, NONSTARTER
-
-Value = TypeVar("Value", np.uint8, np.uint32)
 
 CODE_POINTS = 0x110000
 _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
@@ -152,12 +149,6 @@ def ragged(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
-
-
-def look_up(table: npt.NDArray[Value], codepoints: npt.NDArray[np.uint32]) -> npt.NDArray[Value]:
-    """What a table of all code points says of each: [characters]."""
-    # numpy would convert the numbers in small pieces, which takes longer than the look-up.
-    return table[codepoints.astype(np.intp)]
 
 
 def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:

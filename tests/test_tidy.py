@@ -47,7 +47,7 @@ LAYERS = (
     ("hashing", "simhash"),
     ("word_tables", "normalisation", "features"),
     ("weights", "segmentation", "shingles", "simhash_kernels"),
-    ("word_kernels", "cutting_kernels"),
+    ("word_kernels", "cutting_kernels", "minhash_kernels"),
     ("text",),
     ("transport", "text_kernels"),
     ("record", "reason", "config"),

@@ -10,14 +10,15 @@ ROOT = Path(streamer.__file__).parents[1]
 PROGRAM = """
 from itertools import product
 from index.looks import CosineLook
-from streamer import cutting_kernels, simhash_kernels, text_kernels, word_kernels
+from streamer import cutting_kernels, minhash_kernels, simhash_kernels, text_kernels, word_kernels
 from streamer.compilation import compile_kernels
 from streamer.config import Fingerprint, Minhash
 from streamer.fingerprint import Fingerprinter
 from streamer.minhash import MinHasher
 
 def compiled():
-    found = [one for module in (cutting_kernels, simhash_kernels, text_kernels, word_kernels) for one in vars(module).values()]
+    modules = (cutting_kernels, minhash_kernels, simhash_kernels, text_kernels, word_kernels)
+    found = [one for module in modules for one in vars(module).values()]
     return {f"{one.__module__}.{one.__name__}": len(one.signatures) for one in found if hasattr(one, "signatures")}
 
 compile_kernels()
@@ -32,7 +33,8 @@ for bits, features, weight, more in product(
     chosen = Fingerprint(bits=bits, features=features, weight=weight, **more)
     for batch in ((texts, titles), ([], [])):
         Fingerprinter(chosen, CosineLook(16, 0.8)).fingerprint(*batch)
-MinHasher(Minhash(shingles="words")).fingerprint(texts)
+for shingles in ("characters", "words"):
+    MinHasher(Minhash(shingles=shingles)).fingerprint(texts)
 print([name for name, count in compiled().items() if count > max(1, ahead[name])])
 """
 
