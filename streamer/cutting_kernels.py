@@ -281,16 +281,15 @@ def cut(
             continue
         _find_path(codepoints, begin, end, dictionary, rests, ends)
         single = place = begin
-        while place < end:
-            following = ends[place - begin]
-            is_single = following - place == 1
-            if not is_single or following == end:
-                last = following if is_single else place
-                if last - single > 1:
-                    count = _recognise(codepoints, single, last, dictionary, states, before, starts, lengths, count)
-                elif last > single:
-                    count = _add(single, last, True, starts, lengths, count)
-                if not is_single:
+        while place <= end:
+            # The end counts as a word of more than one character: before each of them stands what the path leaves single.
+            following = ends[place - begin] if place < end else end + 2
+            if following - place > 1:
+                if place - single > 1:
+                    count = _recognise(codepoints, single, place, dictionary, states, before, starts, lengths, count)
+                elif place > single:
+                    count = _add(single, place, True, starts, lengths, count)
+                if place < end:
                     count = _add(place, following, True, starts, lengths, count)
                 single = following
             place = following

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer import segmentation
+from streamer.errors import SettingsError
 from streamer.features import words
 from streamer.segmentation import Segmenter, jieba_file, segmenter, segmenter_with
 from tests.support.plain_jieba import plain_jieba
@@ -84,6 +85,7 @@ WHAT = [
 
 HAN = st.characters(min_codepoint=0x4E00, max_codepoint=0x9FD5)
 DICTIONARY = [line.split(" ")[0] for line in jieba_file("dict.txt").decode().splitlines()]
+SENTENCE_RUNS = [run for sentence in SENTENCES for run in re.findall("[\u4e00-\u9fd5]+", sentence)]
 HAN_WORDS = [word for word in DICTIONARY if re.fullmatch("[\u4e00-\u9fd5]+", word)]
 PIECES = st.sampled_from(HAN_WORDS) | st.sampled_from(HAN_WORDS).map(lambda word: word[:-1]) | st.text(HAN, max_size=3)
 
@@ -191,8 +193,7 @@ USERS: dict[str, list[tuple[str, int | None]]] = {
 @pytest.mark.usefixtures("nothing_struck")
 @pytest.mark.parametrize("kind", sorted(USERS))
 def test_a_users_words_change_what_is_cut_as_they_do_in_jieba(kind: str) -> None:
-    runs = [run for sentence in SENTENCES for run in re.findall("[\u4e00-\u9fd5]+", sentence)]
-    runs += ["石墨烯电池的寿命", "卡拉厅", "江大桥江大桥", "网易杭研大厦", "断桥残雪"]
+    runs = [*SENTENCE_RUNS, "石墨烯电池的寿命", "卡拉厅", "江大桥江大桥", "网易杭研大厦", "断桥残雪"]
     found = assert_cuts_as_jieba(runs, USERS[kind])
     assert found != cut(segmenter("compiled"), runs) or kind == "mixed and foreign"
 
@@ -211,6 +212,18 @@ def test_words_and_frequencies_at_random_change_what_is_cut_as_they_do_in_jieba(
     known = [word for word, _ in entries]
     runs = ["".join(drawn.choices(pieces + known, k=drawn.randint(1, 9))) for _ in range(2_000)]
     assert_cuts_as_jieba(runs, entries)
+
+
+def test_a_table_that_words_do_not_fit_into_is_made_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmentation, "_ENTRIES", 1 << 18)
+    assert_cuts_as_jieba(["石墨烯电池的寿命", *SENTENCE_RUNS], [("石墨烯电池", 1_000)])
+
+
+def test_more_words_than_a_table_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmentation, "_ENTRIES", 1 << 18)
+    monkeypatch.setattr(segmentation, "ENTRIES_MAX", 1 << 19)
+    with pytest.raises(SettingsError, match=r"fingerprint\.dictionary: holds too many words"):
+        segmenter_with("compiled", [("石墨烯电池", 1_000)], "digest")
 
 
 def test_a_users_words_are_for_their_own_segmenter_alone() -> None:
