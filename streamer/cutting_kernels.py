@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.machine_code import compiled
+from index.machine_code import compiled, prefetch
 
 HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 SYMBOLS = 1 << 16
@@ -57,9 +57,15 @@ def _key(node: Any, symbol: Any) -> Any:
 
 
 @compiled
+def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
+    """Where the search for a key begins."""
+    return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(children) - 1)
+
+
+@compiled
 def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
     """Where the entry of a key stands, or the empty place at which the search for it ends."""
-    place = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(children) - 1)
+    place = _first_place(children, key)
     while children[place] != 0 and children[place] >> np.uint64(WEIGHT_BITS) != key:
         place = (place + 1) & (len(children) - 1)
     return place
@@ -76,18 +82,18 @@ def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
 
 
 @compiled
-def read(octets: npt.NDArray[np.uint8], size: int) -> Any:
+def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any:
     """A dictionary as a tree, all weights still 0.
 
-    octets  lines of UTF-8: word, space, frequency; whatever follows on the line counts for nothing. Of a word that
-            stands there twice the last frequency holds.
-    size    the entries of the table, a power of two
+    octets    lines of UTF-8: word, space, frequency; whatever follows on the line counts for nothing. Of a word that
+              stands there twice the last frequency holds.
+    children  uint64 [a power of two], zeros: to be filled
 
-    The children; the frequency at each node, int64 [nodes], 0: no word; whether a word of frequency 0 stood there,
-    bool [nodes]; the sum of the frequencies of all lines; whether `size` was enough, so that all this holds. Words with
+    The frequency at each node, int64 [nodes], 0: no word; whether a word of frequency 0 stood there,
+    bool [nodes]; the sum of the frequencies of all lines; whether there was room enough, so that all this holds. Words with
     other characters than Han count in the sum alone.
     """
-    children = np.zeros(size, np.uint64)
+    size = len(children)
     frequencies, struck = np.zeros(SYMBOLS + size, np.int64), np.zeros(SYMBOLS + size, np.bool_)
     count, total, at = 0, np.int64(0), 0
     while at < len(octets):
@@ -107,7 +113,7 @@ def read(octets: npt.NDArray[np.uint8], size: int) -> Any:
             if children[place] == 0:
                 count += 1
                 if 2 * count > size:
-                    return children, frequencies, struck, total, False
+                    return frequencies, struck, total, False
                 children[place] = key << np.uint64(WEIGHT_BITS)
             node = SYMBOLS + place
         at += 1
@@ -122,7 +128,7 @@ def read(octets: npt.NDArray[np.uint8], size: int) -> Any:
         if is_han:
             frequencies[node] = frequency
             struck[node] |= frequency == 0
-    return children, frequencies, struck, total, True
+    return frequencies, struck, total, True
 
 
 @compiled
@@ -139,6 +145,10 @@ def _find_path(
     rests  float64, longer than the run: to be overwritten
     """
     children, singles, weights = dictionary.children, dictionary.singles, dictionary.weights
+    # What is looked up from every character is asked for at once, in the order in which it is needed.
+    address = np.uint64(children.ctypes.data)
+    for first in range(end - 2, begin - 1, -1):
+        prefetch(address + np.uint64(8 * _first_place(children, _key(codepoints[first], codepoints[first + 1]))))
     rests[end - begin] = 0.0
     for first in range(end - 1, begin - 1, -1):
         node = np.int64(codepoints[first])

@@ -117,7 +117,9 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
     octets = np.frombuffer(content + lines.encode(), np.uint8)
     size = _ENTRIES
     while True:
-        children, frequencies, struck, total, is_enough = cutting_kernels.read(octets, size)
+        # By numpy, which asks for large pages: the look-ups are scattered all over it.
+        children = np.zeros(size, np.uint64)
+        frequencies, struck, total, is_enough = cutting_kernels.read(octets, children)
         if is_enough:
             break
         size *= 2
