@@ -22,7 +22,7 @@ help: ## list the targets
 $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 	@echo "installing into .venv ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
-	@$(BIN)/python -m index.compilation
+	@$(BIN)/python -m streamer.compilation
 	@touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)

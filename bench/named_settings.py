@@ -19,12 +19,12 @@ Hashing = config.Fingerprint | config.Minhash
 _NAME = re.compile(
     r"((?P<recipe>classic|improved-1|improved-2)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
     r"-(?P<bits>64|128)-(?P<distance>\d+)"
-    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-rjieba|-idf|-topic|-length|-simplify|-html"
+    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-compiled|-idf|-topic|-length|-simplify|-html"
     r"|-pos([a-z]+[0-9.]+)+|-cosine[01]\.?\d*|-cells\d+|-metadata)*)"
 )
 _SWITCHES: dict[str, tuple[str, object]] = {
     "jieba": ("segmenter", "jieba"),
-    "rjieba": ("segmenter", "rjieba"),
+    "compiled": ("segmenter", "compiled"),
     "idf": ("idf", "jieba"),
     "topic": ("topic_length", True),
     "length": ("word_length", True),

@@ -1,7 +1,5 @@
-"""Make the machine code of all kernels before it is needed: python -m index.compilation
-
-Otherwise the first batches do it, which takes them some ten seconds. The code is kept beside the package, or, where that
-is not writable, in the cache of the user who runs this: it should be the one who runs the service.
+"""Make the machine code of all kernels of the index before it is needed. The code is kept beside the package, or, where
+that is not writable, in the cache of the user who runs this.
 """
 
 import tempfile
@@ -51,7 +49,3 @@ def _enter(transaction: Transaction, search: Search, parameters: Parameters, num
     counters = unpack_counters(None)._replace(next_number=number + 1)
     transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
     search.advance(transaction, number + 1, 0)
-
-
-if __name__ == "__main__":
-    compile_kernels()

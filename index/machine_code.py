@@ -34,6 +34,17 @@ def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
     return types.uint64(types.uint64), code
 
 
+def _high(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
+    """The high half of the product of two uint64, as uint64."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), code
+
+
 def _apart(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
     """In how many bits two uint16 differ, as uint16; a loop of nothing else takes some 30 in one step."""
 
@@ -69,6 +80,7 @@ def _prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
 
 columns_at: Any = intrinsic(_pointer)
 ones: Any = intrinsic(_population)
+high_product: Any = intrinsic(_high)
 bits_apart: Any = intrinsic(_apart)
 lesser: Any = intrinsic(_lesser)
 prefetch: Any = intrinsic(_prefetch)

@@ -5,25 +5,23 @@ bit i of the features' hashes (`simhash`). In hexadecimal the highest bit stands
 """
 
 import unicodedata
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from index.entry import Kind
 from index.looks import CosineLook, Look, MetadataLook
 from streamer import config, sketches
-from streamer.features import Segmenter, Splitter, Words, segmenter, segmenter_with
+from streamer.features import Words, split
+from streamer.hashing import hash_strings, hash_text, hash_words
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
-from streamer.simhash import count_distinct, log_weights, shingle, simhash, sorted_by
+from streamer.segmentation import Segmenter, segmenter, segmenter_with
+from streamer.simhash import count_distinct, log_weights, shingle, simhash
 from streamer.sketches import feature_vectors, set_signatures
 from streamer.text import Characters, fold, tables_hash
-from streamer.vocabulary import Numbered
 from streamer.weights import feature_weights, in_title, shingle_weights
 from streamer.word_factors import WordFactors
 from streamer.word_tables import DictionaryWord, dictionary_words
@@ -60,7 +58,7 @@ class Fingerprinter:
     """Texts -> fingerprints, by one group of settings. What a text gets depends on it, its title and its metadata alone."""
 
     def __init__(self, settings: config.Fingerprint, look: Look | None = None) -> None:
-        """Load the segmenter and the character tables (together below 0.5 s with rjieba, 2 s with jieba), and others.
+        """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s), and others.
 
         look  what the second look asks to be kept of a document; None: there is none
         Raises SettingsError if a file that the settings name cannot be used.
@@ -73,11 +71,9 @@ class Fingerprinter:
         if settings.dictionary is not None:
             extra = dictionary_words(settings.dictionary, self._normaliser.words)
         self._segmenter = _segmenter(settings, *extra)
-        self._splitter = Splitter(self._segmenter, settings.character_shingle_size)
         self._factors = WordFactors(
-            settings, self._normaliser.words, self._cut, lambda words: hash_words(words, self._lanes)[:, 0], extra
+            settings, self._normaliser.words, self._cut, lambda words: hash_strings(words, self._lanes)[:, 0], extra
         )
-        self._hashes = WordHashes(self._lanes, self._factors.of_word if self._factors.weighs else None)
 
     def fingerprint(
         self,
@@ -112,7 +108,7 @@ class Fingerprinter:
 
     def words(self, texts: Sequence[str]) -> Words:
         """The words that fingerprints of these texts are made of, stop words included, in reading order."""
-        return self._splitter.split(self._normaliser.characters(texts))
+        return self._split(self._normaliser.characters(texts))
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints.
@@ -127,7 +123,6 @@ class Fingerprinter:
             "features": settings.features,
             "shingle_words": str(settings.shingle_words) if settings.features == "shingles" else "1",
             "weight": settings.weight,
-            "segmenter": settings.segmenter,
             "dictionary": self._segmenter.dictionary,
             "character_shingle_size": str(settings.character_shingle_size),
             "features_min": str(settings.features_min),
@@ -145,15 +140,6 @@ class Fingerprinter:
         hashes, bounds, weights = self._features(characters)
         distinct = count_distinct(hashes, bounds, weights)
         logarithms = log_weights(distinct.counts) if self._settings.weight == "log-tf" else None
-        if weights is None and titles is None:
-            if logarithms is None:
-                weighted = hashes, np.ones(len(hashes), np.int64), bounds
-            else:
-                # Equal weights are to be neighbours, in whichever order; few words occur more often than 16 bits can say.
-                order = sorted_by([distinct.counts.astype(np.uint16), distinct.texts.astype(np.uint16)])
-                weighted = distinct.hashes[order], logarithms[order], distinct.bounds
-            looks = self._looks(*weighted, metadata)
-            return self._classify(characters, np.diff(distinct.bounds), simhash(*weighted), looks)
         if weights is None and logarithms is not None:
             totals = logarithms
         else:
@@ -163,7 +149,9 @@ class Fingerprinter:
             numbers = np.repeat(np.arange(len(titles)), np.diff(title_bounds))
             named = in_title(distinct.hashes[:, 0], distinct.texts, title_hashes[:, 0], numbers)
             totals = np.where(named, totals * self._settings.title_factor, totals)
-        weighty = np.bincount(distinct.texts[totals > 0], minlength=len(texts))
+        weighty = np.diff(distinct.bounds)
+        if weights is not None:
+            weighty = np.bincount(distinct.texts[totals > 0], minlength=len(texts))
         weighted = distinct.hashes, totals, distinct.bounds
         return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
 
@@ -185,7 +173,7 @@ class Fingerprinter:
         # What normalisation leaves nothing of is no member.
         until = np.concatenate([[0], np.cumsum([bool(member) for member in members], dtype=np.int64)])
         ends = np.concatenate([[0], np.cumsum([len(members) for members in given], dtype=np.int64)])
-        hashed = hash_words([member for member in members if member], lanes=1)
+        hashed = hash_strings([member for member in members if member], lanes=1)
         return set_signatures(hashed[:, 0], until[ends], self._look.functions)
 
     def _features(
@@ -193,11 +181,10 @@ class Fingerprinter:
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
         """Hashes of the features in reading order (uint64 [features, lanes]), their bounds, their weights if any."""
         settings = self._settings
-        words = self._splitter.split(characters)
-        hashes, bounds, weights = self._hashes.look_up(words), words.bounds, None
+        words = self._split(characters)
+        hashes, bounds, weights = hash_words(words, self._lanes), words.bounds, None
         if self._factors.weighs:
-            factors = self._hashes.look_up_factors(words)
-            weights = self._factors.of_occurrences(factors, hashes[:, 0], words, characters)
+            weights = self._factors.of_occurrences(hashes[:, 0], words, characters.bounds)
         kept = self._factors.kept(hashes[:, 0])
         if kept is not None:
             bounds = np.concatenate([[0], np.cumsum(kept)])[bounds]
@@ -208,10 +195,11 @@ class Fingerprinter:
             weights = shingle_weights(weights, bounds, settings.shingle_words)
         return *shingle(hashes, bounds, settings.shingle_words), weights
 
+    def _split(self, characters: Characters) -> Words:
+        return split(characters, self._segmenter, self._settings.character_shingle_size)
+
     def _cut(self, texts: list[str]) -> list[list[str]]:
-        found = self._splitter.split(fold(texts))
-        listed = found.words
-        return [listed[begin:end] for begin, end in pairwise(found.bounds.tolist())]
+        return self._split(fold(texts)).strings()
 
     def _classify(
         self,
@@ -233,53 +221,6 @@ class Fingerprinter:
         if looks is not None:
             looks[short] = 0
         return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks)
-
-
-class WordHashes:
-    """What is known of words by themselves: their hashes and factors, remembered as long as their vocabulary is used."""
-
-    def __init__(self, lanes: int, factor: Callable[[str], int] | None = None) -> None:
-        """`factor` is what a word weighs by itself."""
-        self._lanes = lanes
-        self._factor = factor
-        self._vocabulary = Numbered()
-        self._hashes, self._factors = array("Q"), array("q")
-
-    def look_up(self, words: Words) -> npt.NDArray[np.uint64]:
-        """Every word's hash: uint64 [words, lanes], XXH3 of 64 or 128 bits of its UTF-8, the low 64 bits first."""
-        self._learn(words.vocabulary)
-        # The view of the array must be gone before more can be added to it.
-        return np.frombuffer(self._hashes, np.uint64).reshape(-1, self._lanes)[words.numbers]
-
-    def look_up_factors(self, words: Words) -> npt.NDArray[np.int64]:
-        """What every word weighs by itself: int64 [words]."""
-        self._learn(words.vocabulary)
-        return np.frombuffer(self._factors, np.int64)[words.numbers]
-
-    def _learn(self, vocabulary: Numbered) -> None:
-        if vocabulary is not self._vocabulary:
-            self._vocabulary = vocabulary
-            self._hashes, self._factors = array("Q"), array("q")
-        new = vocabulary.strings[len(self._hashes) // self._lanes :]
-        self._hashes.frombytes(hash_words(new, self._lanes).tobytes())
-        if self._factor is not None:
-            self._factors.extend(map(self._factor, new))
-
-
-def hash_words(words: Sequence[str], lanes: int) -> npt.NDArray[np.uint64]:
-    """XXH3 of the UTF-8 of every word: uint64 [words, lanes], the low 64 bits first. No word holds a surrogate."""
-    digest: Callable[[bytes], bytes] = xxhash.xxh3_64_digest if lanes == 1 else xxhash.xxh3_128_digest
-    digests = b"".join(map(digest, map(str.encode, words)))
-    return np.frombuffer(digests, ">u8").reshape(-1, lanes)[:, ::-1].astype(np.uint64, order="C")
-
-
-def hash_text(text: str, lanes: int) -> tuple[int, ...]:
-    """XXH3 of the text's UTF-8 (lone surrogates as UTF-8 would write them): 64 bits a lane, the low ones first."""
-    octets = text.encode("utf-8", "surrogatepass")
-    if lanes == 1:
-        return (xxhash.xxh3_64_intdigest(octets),)
-    number = xxhash.xxh3_128_intdigest(octets)
-    return number & 0xFFFF_FFFF_FFFF_FFFF, number >> 64
 
 
 def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint64]) -> list[str | None]:

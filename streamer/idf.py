@@ -4,7 +4,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from streamer.fingerprint import Fingerprinter
@@ -22,10 +21,8 @@ class DocumentFrequencies:
 
     def add(self, texts: Sequence[str]) -> None:
         """Count documents; one without words counts as a document."""
-        found = self._fingerprinter.words(texts)
-        words = found.words
-        for begin, end in pairwise(found.bounds.tolist()):
-            self._counts.update(set(words[begin:end]))
+        for words in self._fingerprinter.words(texts).strings():
+            self._counts.update(set(words))
         self.documents += len(texts)
 
     def lines(self, documents_min: int) -> Iterable[str]:

@@ -24,8 +24,9 @@ class Fingerprint(Section):
     weight: Literal["tf", "log-tf"] = Field(
         "log-tf", description="Weight of a feature that occurs tf times: tf, or 1 + ln tf."
     )
-    segmenter: Literal["rjieba", "jieba"] = Field(
-        "rjieba", description="What cuts Han text into words; both give the same."
+    segmenter: Literal["compiled", "jieba"] = Field(
+        "compiled",
+        description="What cuts Han text into words, jieba's algorithm as machine code or jieba; both give the same.",
     )
     character_shingle_size: int = Field(2, ge=1, le=8, description="Characters in a feature of scripts without spaces.")
     features_min: int = Field(

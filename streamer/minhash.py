@@ -1,4 +1,4 @@
-"""Shingles -> MinHash signatures: one-permutation hashing over a batch at a time, in plain numpy.
+"""Shingles -> MinHash signatures: one-permutation hashing over a batch at a time.
 
 One permutation hashing (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2012): every shingle is hashed once; the top
 bits of the hash choose one of `bins` bins, and the smallest hash of each bin stays. Of it only a value of `bin_bits` bits
@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from index.bands import pack_bins
 from index.entry import Kind
-from streamer import config
-from streamer.features import Splitter, segmenter
-from streamer.fingerprint import Fingerprints, WordHashes, hash_text, slices
+from streamer import config, minhash_kernels
+from streamer.features import split
+from streamer.fingerprint import Fingerprints, slices
+from streamer.hashing import hash_text, hash_words
 from streamer.normalisation import Normaliser
 from streamer.reason import Reason
+from streamer.segmentation import segmenter
 from streamer.shingles import Shingles, shingle_characters
 from streamer.simhash import shingle
 from streamer.text import Characters, tables_hash
@@ -119,14 +121,12 @@ class WordShingles:
     def __init__(self, size: int) -> None:
         """Load the segmenter (below 0.5 s)."""
         self._size = size
-        self._segmenter = segmenter("rjieba")
-        self._splitter = Splitter(self._segmenter, 1)
-        self._hashes = WordHashes(lanes=1)
+        self._segmenter = segmenter("compiled")
 
     def of(self, characters: Characters) -> Shingles:
         """The shingles of a batch of texts."""
-        words = self._splitter.split(characters)
-        hashes, bounds = shingle(self._hashes.look_up(words), words.bounds, self._size)
+        words = split(characters, self._segmenter, 1)
+        hashes, bounds = shingle(hash_words(words, 1), words.bounds, self._size)
         return Shingles(hashes[:, 0], bounds)
 
     def stamp(self) -> dict[str, str]:
@@ -157,5 +157,5 @@ def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], count
     here, a set and a bin of one hash function's range.
     """
     minima = np.full(count, NOTHING)
-    np.minimum.at(minima, cells, hashes)
+    minhash_kernels.smallest(cells, hashes, minima)
     return minima

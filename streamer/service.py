@@ -243,15 +243,16 @@ class Service:
 def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
     """Count a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
     distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
-    pairs, counts = np.unique(np.stack([decisions.verdicts, decisions.reasons], axis=1), axis=0, return_counts=True)
+    # As one number each: numpy sorts pairs many times as slowly.
+    pairs, counts = np.unique(decisions.verdicts.astype(np.int64) << 8 | decisions.reasons, return_counts=True)
     return BatchReport(
         records=len(batch.records),
         value_bytes=sum(len(record.value or b"") for record in batch.records),
         step_seconds=stopwatch.wall_seconds,
         step_cpu_seconds=stopwatch.cpu_seconds,
         outcomes={
-            (Verdict(verdict).label, label(Verdict(verdict), Reason(reason))): int(count)
-            for (verdict, reason), count in zip(pairs, counts, strict=True)
+            (Verdict(pair >> 8).label, label(Verdict(pair >> 8), Reason(pair & 0xFF))): count
+            for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
         },
         distances=distances[:0] if by_similarity else distances,
         similarities=similarities_of(distances if by_similarity else distances[:0]),

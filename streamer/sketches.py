@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from index.looks import SIGNATURE_VALUES
-from streamer.simhash import mix
 
 FORMAT_VERSION = 1
 """Raised whenever the same documents begin to give other sketches."""
@@ -71,3 +70,12 @@ def set_signatures(
         smallest = np.minimum.reduceat(mix(hashes + np.uint64(_ODD * (function + 1) % 2**64)), bounds[filled])
         signatures[filled, function] = ((smallest & _LOW) * np.uint64(SIGNATURE_VALUES) >> np.uint64(32)) + np.uint64(1)
     return signatures
+
+
+def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """SplitMix64's finaliser of each number plus 0x9E3779B97F4A7C15, one to one: uint64 [any]."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

@@ -9,28 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import regex
 import xxhash
 
-Value = TypeVar("Value", np.uint8, np.uint32)
+from streamer import text_kernels
+from streamer.text_kernels import COUNT_BITS, INTERACTS, NONSTARTER
 
 CODE_POINTS = 0x110000
 _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
 """The planes that hold characters with properties; every other code point is unassigned or for private use."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
-_APOSTROPHE = 0x27
+APOSTROPHES = "\u2019\u02bc"
+"""What is written U+0027 within a word."""
+
 _IOTA_BELOW = "\u0345"
 """The one mark that folds to a letter: only the definition knows on which side of it other marks come to stand."""
-
-# How a code point behaves while it is folded: its count of code points afterwards, and two flags.
-_COUNT = 0b0011_1111
-_NONSTARTER = 0b0100_0000
-_INTERACTS = 0b1000_0000
 
 
 class Rule(IntEnum):
@@ -41,15 +38,15 @@ class Rule(IntEnum):
     WORD = 1
     """Letters, marks and digits of scripts that part words by spaces: a run is a word."""
     HAN = 2
-    """Han characters that the segmenters' dictionary covers: runs go to the segmenter."""
+    """Han characters that the segmenter's dictionary covers: runs go to the segmenter."""
     IDEOGRAPH = 3
     """Every other ideograph: a word of its own."""
     UNSPACED = 4
     """Letters of scripts without spaces: runs become character shingles."""
     MARK = 5
-    """A mark. Resolved: belongs to the UNSPACED character before it."""
+    """Belongs to the WORD or UNSPACED character that it follows, else separates."""
     APOSTROPHE = 6
-    """Part of a word between two WORD characters, else a separator. Does not occur resolved."""
+    """Part of a word between two WORD characters, else a separator."""
 
 
 UNSPACED_SCRIPTS = (
@@ -66,7 +63,7 @@ _RULES = (
     (Rule.IDEOGRAPH, r"[[\p{Script=Han}\p{Ideographic}\p{Script=Yi}]&&[\p{L}\p{N}]]"),
     (Rule.HAN, "[\u4e00-\u9fd5]"),
     (Rule.MARK, r"\p{M}"),
-    (Rule.APOSTROPHE, "['\u2019\u02bc]"),
+    (Rule.APOSTROPHE, f"['{APOSTROPHES}]"),
 )
 
 
@@ -113,62 +110,22 @@ def fold(texts: Sequence[str]) -> Characters:
     """The normal forms of a batch of texts, except that white space is not collapsed yet (no feature depends on it)."""
     tables = _tables()
     codepoints, bounds = _join(texts)
-    behaviours = look_up(tables.behaviours, codepoints)
-    seen = int(np.bitwise_or.reduce(behaviours)) if len(behaviours) else 0
-    if seen & (_INTERACTS | _NONSTARTER):
-        interacting = _interacting(codepoints, behaviours, tables)
-        # A text may be empty, so that several begin at one place: the last of them holds the character.
-        numbers = np.unique(np.searchsorted(bounds, interacting, side="right") - 1)
-        if len(numbers):
-            known = list(texts)
-            for number in numbers.tolist():
-                known[number] = _fold_by_definition(known[number])
-            codepoints, bounds = _join(known)
-            behaviours = look_up(tables.behaviours, codepoints)
-    counts = behaviours & np.uint8(_COUNT)
-    folded = look_up(tables.folded, codepoints)
-    if len(counts) == 0 or (counts.min() == 1 and counts.max() == 1):
-        return Characters(folded, bounds)
-    return _resize(codepoints, folded, counts, bounds, tables)
-
-
-def rules(characters: Characters) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
-    """The `Rule` of every character, resolved by its neighbours, and the code points to build words from.
-
-    Returns (uint8 [characters], uint32 [characters]). A mark takes the rule of the WORD or UNSPACED character that it
-    follows (there it stays MARK), else it separates. An apostrophe (U+0027, U+2019, U+02BC) inside a word belongs to it
-    and is written U+0027. Texts do not touch one another.
-    """
-    codepoints = characters.codepoints
-    resolved = look_up(_tables().rules, codepoints)
-    if resolved.size == 0:
-        return resolved, codepoints
-    begins = np.zeros(len(resolved) + 1, np.bool_)
-    begins[characters.bounds] = True
-    marks = resolved == Rule.MARK
-    if marks.any():
-        resolved[marks & begins[:-1]] = Rule.SEPARATOR
-        marks &= ~begins[:-1]
-        bases = np.arange(len(resolved))
-        bases[marks] = 0
-        bases = np.maximum.accumulate(bases)
-        followed = resolved[bases[marks]]
-        resolved[marks] = np.where(
-            followed == Rule.UNSPACED, Rule.MARK, np.where(followed == Rule.WORD, Rule.WORD, Rule.SEPARATOR)
+    interacting, total = text_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    if interacting.any():
+        known = list(texts)
+        for number in np.flatnonzero(interacting).tolist():
+            known[number] = _fold_by_definition(known[number])
+        codepoints, bounds = _join(known)
+        _, total = text_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    return Characters(
+        *text_kernels.write(
+            codepoints, bounds, tables.behaviours, tables.folded, tables.pool, tables.pool_starts, total
         )
-    apostrophes = np.flatnonzero(resolved == Rule.APOSTROPHE)
-    if apostrophes.size:
-        resolved[apostrophes] = Rule.SEPARATOR
-        inner = apostrophes[~begins[apostrophes] & ~begins[apostrophes + 1]]
-        inside = inner[(resolved[inner - 1] == Rule.WORD) & (resolved[inner + 1] == Rule.WORD)]
-        resolved[inside] = Rule.WORD
-        codepoints = codepoints.copy()
-        codepoints[inside] = _APOSTROPHE
-    return resolved, codepoints
+    )
 
 
 def rule_table() -> npt.NDArray[np.uint8]:
-    """The `Rule` of every code point by itself, not resolved by neighbours: uint8 [CODE_POINTS], not to be written to."""
+    """The `Rule` of every code point: uint8 [CODE_POINTS], not to be written to."""
     return _tables().rules
 
 
@@ -194,51 +151,11 @@ def ragged(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
-def look_up(table: npt.NDArray[Value], codepoints: npt.NDArray[np.uint32]) -> npt.NDArray[Value]:
-    """What a table of all code points says of each: [characters]."""
-    # numpy would convert the numbers in small pieces, which takes longer than the look-up.
-    return table[codepoints.astype(np.intp)]
-
-
 def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     codepoints = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint32, copy=False)
     bounds = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=bounds[1:])
     return codepoints, bounds
-
-
-def _interacting(
-    codepoints: npt.NDArray[np.uint32], behaviours: npt.NDArray[np.uint8], tables: _Tables
-) -> npt.NDArray[np.int64]:
-    """Positions that prove their text needs the definition: composing characters, and marks out of canonical order."""
-    unordered = np.zeros(len(behaviours), np.bool_)
-    visible = np.flatnonzero(behaviours & _COUNT)
-    classes = tables.classes[codepoints[visible]]
-    unordered[visible[1:]] = (classes[1:] != 0) & (classes[1:] < classes[:-1])
-    return np.flatnonzero(unordered | (behaviours & np.uint8(_INTERACTS) != 0))
-
-
-def _resize(
-    codepoints: npt.NDArray[np.uint32],
-    folded: npt.NDArray[np.uint32],
-    counts: npt.NDArray[np.uint8],
-    bounds: npt.NDArray[np.int64],
-    tables: _Tables,
-) -> Characters:
-    """Drop what is not seen (count 0) and write out what becomes several code points (count over 1)."""
-    dropped, longer = np.flatnonzero(counts == 0), np.flatnonzero(counts > 1)
-    grown = np.zeros(len(longer) + 1, np.int64)
-    np.cumsum(counts[longer] - 1, dtype=np.int64, out=grown[1:])
-
-    def moved(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return positions - np.searchsorted(dropped, positions) + grown[np.searchsorted(longer, positions)]
-
-    kept = folded[counts != 0] if dropped.size else folded
-    if longer.size:
-        kept = np.repeat(kept, counts[counts != 0])
-        lengths = counts[longer].astype(np.int64)
-        kept[ragged(moved(longer), lengths)] = tables.pool[ragged(tables.pool_starts[codepoints[longer]], lengths)]
-    return Characters(kept, moved(bounds))
 
 
 def _fold_by_definition(text: str) -> str:
@@ -276,12 +193,12 @@ def _tables() -> _Tables:
             or (len(form) > 1 and any(map(unicodedata.combining, form)))
             or _IOTA_BELOW in unicodedata.normalize("NFKD", character)
         ):
-            behaviours[codepoint] = 1 | _INTERACTS
+            behaviours[codepoint] = 1 | INTERACTS
         elif len(form) == 1:
             folded[codepoint] = ord(form)
-            behaviours[codepoint] = 1 | (_NONSTARTER if combining else 0)
+            behaviours[codepoint] = 1 | (NONSTARTER if combining else 0)
         else:
-            assert len(form) <= _COUNT
+            assert len(form) <= COUNT_BITS
             behaviours[codepoint] = len(form)
             pool_starts[codepoint] = len(pool)
             pool.extend(map(ord, form))

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from streamer import config
 from streamer.features import Words
-from streamer.text import Characters
+from streamer.hashing import hash_words
 from streamer.weights import (
-    FACTOR_BITS,
     FACTOR_UNIT,
     marked,
     multiply,
@@ -24,6 +23,9 @@ from streamer.weights import (
 from streamer.word_tables import DictionaryWord, WordTable, idf_table, tag_factors, word_list
 
 Keys = npt.NDArray[np.uint64]
+
+_TOPIC_LENGTH_FACTORS = np.array([topic_length_factor(characters) for characters in range(32)], np.int64)
+"""By a word's characters; from the last one on, and some before, they are 1."""
 
 
 class WordFactors:
@@ -79,25 +81,23 @@ class WordFactors:
         """What is switched on, by name, with the digests of the tables."""
         return self._stamp
 
-    def of_word(self, word: str) -> int:
-        """The product of the factors that depend on nothing but the word, in units of 1 / FACTOR_UNIT."""
-        product = topic_length_factor(len(word)) if self._settings.topic_length else FACTOR_UNIT
-        for table in self._tables:
-            product = (product * table[word] + (FACTOR_UNIT >> 1)) >> FACTOR_BITS
-        return product
-
-    def of_occurrences(
-        self, factors: npt.NDArray[np.int64], keys: Keys, words: Words, characters: Characters
-    ) -> npt.NDArray[np.int64]:
+    def of_occurrences(self, keys: Keys, words: Words, texts_bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The weight of every word where it stands: int64 [words], in units of 1 / FACTOR_UNIT.
 
-        factors  int64 [words], of `of_word`
-        keys     uint64 [words], the low 64 bits of the words' hashes
+        keys          uint64 [words], the low 64 bits of the words' hashes
+        texts_bounds  int64 [n + 1], where the texts begin and end among the characters
         """
+        factors = np.full(len(keys), FACTOR_UNIT)
+        if self._settings.topic_length:
+            factors = _TOPIC_LENGTH_FACTORS[np.minimum(words.lengths, len(_TOPIC_LENGTH_FACTORS) - 1)]
+        if self._tables:
+            hashes = hash_words(words, 1)[:, 0]
+            for table in self._tables:
+                factors = multiply(factors, table.of(hashes))
         if self._settings.word_length:
             factors = multiply(factors, word_length_factors(words.lengths, words.bounds))
         if self._settings.marker_factor > 1:
-            numbers = sentences(characters.codepoints, characters.bounds, words.starts)
+            numbers = sentences(words.codepoints, texts_bounds, words.starts)
             where = marked(numbers, self._openings(keys, numbers))
             factors = np.where(where, factors * self._settings.marker_factor, factors)
         return factors

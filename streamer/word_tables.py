@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from streamer import word_kernels
 from streamer.errors import SettingsError
-from streamer.features import jieba_file
+from streamer.segmentation import jieba_file
 from streamer.weights import FACTOR_UNIT, fixed
 
 IDF_VERSION = 1
@@ -31,21 +32,21 @@ Normal = Callable[[Sequence[str]], list[str]]
 class WordTable:
     """A whole number for each of many words, in a few bytes a word.
 
-    keys       uint64 [words], XXH3 of the words, ascending
-    values     int64 [words]
-    otherwise  the value of every other word
-    digest     of the file that all this comes from
+    keys    uint64 [words], XXH3 of the words, ascending
+    edges   int32 [a power of two], where the keys begin that have at least these high bits
+    values  int64 [words + 1], the last one that of every other word
+    digest  of the file that all this comes from
     """
 
     keys: npt.NDArray[np.uint64]
+    edges: npt.NDArray[np.int32]
     values: npt.NDArray[np.int64]
-    otherwise: int
     digest: str
 
-    def __getitem__(self, word: str) -> int:
-        key = np.uint64(_key(word))
-        place = int(np.searchsorted(self.keys, key))
-        return int(self.values[place]) if place < len(self.keys) and self.keys[place] == key else self.otherwise
+    def of(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """The numbers of words, by their XXH3 of 64 bits: int64 [keys]."""
+        # Of a word that is nowhere the place is -1.
+        return self.values[word_kernels.places_of(keys, self.keys, self.edges)]
 
 
 def idf_table(source: str, normal: Normal) -> WordTable:
@@ -157,7 +158,10 @@ def _table(words: Sequence[str], values: Sequence[int], otherwise: int, content:
     keys, column = keys[order], np.array(values, np.int64)[order]
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
-    return WordTable(keys[first], column[first], otherwise, _digest(content))
+    keys = keys[first]
+    bits = max(1, len(keys).bit_length())
+    edges = np.searchsorted(keys, np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)).astype(np.int32)
+    return WordTable(keys, edges, np.append(column[first], otherwise), _digest(content))
 
 
 def _key(word: str) -> int:

@@ -317,10 +317,10 @@ def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, pl
     by_name = {result["setting"]: result for result in results}
     assert len(by_name) == 4
     for insert in ("unique", "all"):
-        near = by_name[f"shingles2-log-tf-64-7-min20-chars2-rjieba-{insert}"]
+        near = by_name[f"shingles2-log-tf-64-7-min20-chars2-compiled-{insert}"]
         assert (near["true_duplicates"], near["missed"], near["false_duplicates"]) == (2, 0, 0)
         assert (near["documents"], near["undecidable"], near["non_duplicates"]) == (6, 1, 4)
-        exact = by_name[f"words-log-tf-128-0-min1-chars2-rjieba-{insert}"]
+        exact = by_name[f"words-log-tf-128-0-min1-chars2-compiled-{insert}"]
         assert (exact["true_duplicates"], exact["missed"], exact["recall"]) == (1, 1, 0.5)
 
 
@@ -332,7 +332,7 @@ def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
         by_minhash, by_simhash = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
         assert by_minhash["setting"] == "minhash-128x8-k5/12-0.7-min8-unique"
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
-        assert by_simhash["setting"] == "shingles2-log-tf-64-4-min20-chars2-rjieba-unique"
+        assert by_simhash["setting"] == "shingles2-log-tf-64-4-min20-chars2-compiled-unique"
 
 
 @pytest.mark.parametrize(

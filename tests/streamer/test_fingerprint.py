@@ -1,11 +1,14 @@
 """SimHash: the worked examples, the array road against a plain one, and fingerprints pinned for good."""
 
 import math
+import subprocess
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +20,15 @@ from hypothesis import strategies as st
 from index.entry import Kind
 from index.looks import CosineLook, MetadataLook, cosine
 from streamer import config, fingerprint
-from streamer.features import Splitter, segmenter, words
-from streamer.fingerprint import Fingerprinter, Fingerprints, WordHashes, hash_text, hash_words, hexadecimal
+from streamer.features import words
+from streamer.fingerprint import Fingerprinter, Fingerprints, hexadecimal
+from streamer.hashing import hash_text
 from streamer.reason import Reason
-from streamer.simhash import WEIGHT_UNIT, bit_sums, count_distinct, log_weights, shingle, simhash, sorted_by
-from streamer.text import fold, normalise
+from streamer.simhash import WEIGHT_UNIT, bit_sums, count_distinct, log_weights, shingle, simhash
+from streamer.text import normalise
 from tests.support.pinned_fingerprints import PINNED, TEXTS
 
+ROOT = Path(fingerprint.__file__).parents[1]
 SOME_TEXT = st.text(st.sampled_from("长江大桥是一个好地方ab c dあい,。1é\u0301 \n"), max_size=60)
 HASHES = st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=12), max_size=5)
 
@@ -35,7 +40,7 @@ def fingerprint_settings(**changes: object) -> config.Fingerprint:
         "features": "shingles",
         "shingle_words": 2,
         "weight": "tf",
-        "segmenter": "rjieba",
+        "segmenter": "compiled",
         "character_shingle_size": 2,
         "features_min": 1,
     }
@@ -104,6 +109,7 @@ def plain_sums(hashes: Sequence[int], weights: Sequence[int], bits: int) -> list
     ]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 2**128 - 1), st.integers(0, 2**40)), max_size=8), max_size=5),
     st.sampled_from([1, 2]),
@@ -119,15 +125,15 @@ def test_bit_sums_are_the_sums_of_the_definition(texts: list[list[tuple[int, int
         assert sums[row].tolist() == plain_sums(values, [weight for _, weight in text], 64 * lanes)
 
 
-@pytest.mark.parametrize("count", [1, 254, 255, 256, 511, 64 * 255 - 1, 64 * 255, 64 * 255 + 1, 40_000])
-def test_counters_do_not_overflow_in_long_texts(count: int) -> None:
-    """All bits set is the fullest a counter gets; a short text on either side must not be touched."""
+@pytest.mark.parametrize("count", [1, 255, 40_000])
+def test_a_long_text_touches_no_other(count: int) -> None:
     ones, bounds = np.full((count + 2, 1), 2**64 - 1, np.uint64), np.array([0, 1, count + 1, count + 2])
     sums = bit_sums(ones, np.full(count + 2, 3, np.int64), bounds)
     assert sums[:, 0].tolist() == [3, 3 * count, 3]
     assert (sums == sums[:, :1]).all()
 
 
+@settings(deadline=None)
 @given(HASHES, st.randoms(use_true_random=False))
 def test_the_order_of_features_changes_no_sum(texts: list[list[int]], random: object) -> None:
     shuffled = [random.sample(text, len(text)) for text in texts]  # type: ignore[attr-defined]
@@ -163,6 +169,7 @@ def test_the_mixer_is_that_of_splitmix64() -> None:
     assert outputs == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
+@settings(deadline=None)
 @given(HASHES, st.integers(2, 4))
 def test_shingles_chain_the_words_in_their_order(texts: list[list[int]], size: int) -> None:
     found, bounds = shingle(column([value for text in texts for value in text]), bounds_of(texts), size)
@@ -176,6 +183,7 @@ def test_a_shingle_depends_on_the_order_of_its_words() -> None:
     assert found[0, 0] != found[1, 0]
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from([3, 3 + 2**32, 3 + 2**48, 3 + 2**63, 4, 2**63]), max_size=9), max_size=4))
 def test_equal_features_are_counted_even_where_hashes_agree_in_many_bits(texts: list[list[int]]) -> None:
     distinct = count_distinct(column([value for text in texts for value in text]), bounds_of(texts))
@@ -187,6 +195,23 @@ def test_equal_features_are_counted_even_where_hashes_agree_in_many_bits(texts: 
         assert (distinct.texts[part] == row).all()
 
 
+def test_features_that_all_meet_in_the_table_are_still_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a multiplier of 1 the high bits, which say where a feature lies, are 0 for all of these."""
+    monkeypatch.setattr("streamer.simhash._MULTIPLIER", np.uint64(1))
+    texts = [list(range(200)) * 2, [7, 7], list(range(100, 300))]
+    distinct = count_distinct(column([value for text in texts for value in text]), bounds_of(texts))
+    assert distinct.bounds.tolist() == [0, 200, 201, 401]
+    assert distinct.hashes[:, 0].tolist() == [*range(200), 7, *range(100, 300)]
+    assert distinct.counts.tolist() == [2] * 201 + [1] * 200
+
+
+def test_the_table_that_features_lie_in_is_drawn_anew_in_every_process() -> None:
+    program = "from streamer import simhash; print(int(simhash._MULTIPLIER))"
+    drawn = {int(subprocess.check_output([sys.executable, "-c", program], cwd=ROOT)) for _ in range(2)}
+    assert len(drawn) == 2
+    assert all(each % 2 for each in drawn)
+
+
 def test_distinct_features_of_128_bits_differ_in_either_half() -> None:
     hashes = np.array([[1, 1], [1, 2], [1, 1], [2, 1]], np.uint64)
     distinct = count_distinct(hashes, np.array([0, 4]))
@@ -195,12 +220,6 @@ def test_distinct_features_of_128_bits_differ_in_either_half() -> None:
         ([1, 2], 1),
         ([2, 1], 1),
     ]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2**16 - 1), st.sampled_from([0, 1, 255, 256, 2**16 - 1])), max_size=30))
-def test_sorting_by_digits_is_sorting_by_the_number_that_they_make(rows: list[tuple[int, int]]) -> None:
-    low, high = (np.array([row[digit] for row in rows], np.uint16) for digit in (0, 1))
-    assert sorted_by([low, high]).tolist() == sorted(range(len(rows)), key=lambda row: (rows[row][1], rows[row][0]))
 
 
 def test_logarithmic_weights_are_rounded_far_from_the_border() -> None:
@@ -254,11 +273,17 @@ def test_fingerprints_are_what_they_were_when_pinned(name: str) -> None:
 
 
 def test_both_segmenters_give_the_same_fingerprints() -> None:
-    by_rust, by_python = (
+    compiled, by_jieba = (
         Fingerprinter(fingerprint_settings(segmenter=name)).fingerprint(list(TEXTS.values()))
-        for name in ("rjieba", "jieba")
+        for name in ("compiled", "jieba")
     )
-    assert_equal(by_rust, by_python)
+    assert_equal(compiled, by_jieba)
+
+
+def test_the_stamp_names_the_dictionary_and_not_which_segmenter_cuts_by_it() -> None:
+    stamps = [Fingerprinter(fingerprint_settings(segmenter=name)).stamp() for name in ("compiled", "jieba")]
+    assert stamps[0] == stamps[1]
+    assert stamps[0]["dictionary"].startswith("jieba 0.42.1 sha256 ")
 
 
 # --- kinds, slices, stamp --------------------------------------------------------------------------------------------
@@ -308,10 +333,11 @@ def test_short_texts_are_exact_and_texts_without_features_undecidable(bits: int,
     assert as_number(prints.fingerprints[5]) == hashed(texts[5].encode("utf-8", "surrogatepass"))  # type: ignore[operator]
 
 
+@settings(deadline=None)
 @given(SOME_TEXT, st.integers(2, 10))
 def test_no_text_with_words_is_without_features(text: str, size: int) -> None:
     prints = Fingerprinter(fingerprint_settings(shingle_words=size)).fingerprint([text])
-    assert (prints.feature_counts[0] > 0) == bool(words([text], "rjieba", 2)[0])
+    assert (prints.feature_counts[0] > 0) == bool(words([text], "compiled", 2)[0])
 
 
 def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,6 +428,7 @@ def test_the_looks_of_known_documents_are_pinned() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab", max_size=9), max_size=12))
 def test_slices_follow_one_another_and_hold_few_characters(texts: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -411,26 +438,6 @@ def test_slices_follow_one_another_and_hold_few_characters(texts: list[str]) -> 
     assert all(end - begin <= 1 or sum(map(len, texts[begin:end])) <= 10 for begin, end in ranges)
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
-def test_the_hashes_of_words_are_those_of_their_bytes(lanes: int) -> None:
-    found = ["北京", "a", "don't", "𠀀𠀁", "a"]
-    assert hash_words(found, lanes).tolist() == [list(hash_text(word, lanes)) for word in found]
-    assert hash_words([], lanes).shape == (0, lanes)
-
-
-def test_hashes_and_factors_follow_the_vocabulary_that_words_come_with() -> None:
-    hashes = WordHashes(2, len)
-    for vocabulary, texts in (
-        (splitter := Splitter(segmenter("rjieba"), 2), ["北京 a", "b 北京"]),
-        (splitter, ["", "北京大学 and a"]),
-        (Splitter(segmenter("rjieba"), 2), ["c 上海 北京"]),
-        (splitter, ["a b c"]),
-    ):
-        found = vocabulary.split(fold(texts))
-        assert hashes.look_up(found).tolist() == [list(hash_text(word, 2)) for word in found.words]
-        assert hashes.look_up_factors(found).tolist() == [len(word) for word in found.words]
-
-
 def test_every_setting_that_changes_a_fingerprint_changes_the_stamp() -> None:
     base = fingerprint_settings()
     others: dict[str, object] = {
@@ -438,7 +445,6 @@ def test_every_setting_that_changes_a_fingerprint_changes_the_stamp() -> None:
         "features": "words",
         "shingle_words": 3,
         "weight": "log-tf",
-        "segmenter": "jieba",
         "character_shingle_size": 3,
         "features_min": 2,
     }

@@ -28,7 +28,7 @@ def hasher(**changes: Any) -> MinHasher:
 
 def word_shingles_by_definition(text: str, size: int) -> list[int]:
     """The hashes of the runs of words of one text."""
-    words = features.words([text], "rjieba", 1)[0]
+    words = features.words([text], "compiled", 1)[0]
     hashes = []
     for begin in range(max(len(words) - size + 1, min(len(words), 1))):
         chain = 0

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.looks import cosine, signature_similarity
-from streamer.simhash import mix
-from streamer.sketches import feature_vectors, set_signatures
+from streamer.sketches import feature_vectors, mix, set_signatures
 
 CELLS = 256
 WEIGHTS = st.lists(st.integers(0, 50), min_size=1, max_size=120)

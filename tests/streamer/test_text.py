@@ -9,7 +9,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.text import Characters, Rule, decode, fold, normalise, ragged, rules
+from streamer.text import Characters, Rule, fold, normalise, ragged, rule_table
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
@@ -101,41 +101,20 @@ def test_a_text_has_the_same_form_whatever_stands_beside_it() -> None:
     assert normalised(texts) == [normalise(text) for text in texts]
 
 
-def rule_names(text: str) -> list[str]:
-    resolved, _ = rules(fold([text]))
-    return [Rule(rule).name for rule in resolved.tolist()]
-
-
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("characters", "rule"),
     [
-        ("长a。", ["HAN", "WORD", "SEPARATOR"]),
-        ("々〇\u3400\u9fd6\U00020000", ["IDEOGRAPH"] * 5),
-        ("한ไあー1", ["WORD", "UNSPACED", "UNSPACED", "UNSPACED", "WORD"]),
-        ("ษา\u0e34", ["UNSPACED", "UNSPACED", "MARK"]),
-        ("हि", ["WORD", "WORD"]),
-        ("\u0301a", ["SEPARATOR", "WORD"]),
-        ("长\u0327a\u0327\u0327", ["HAN", "SEPARATOR", "WORD", "WORD", "WORD"]),
-        ("a'b", ["WORD", "WORD", "WORD"]),
-        ("'a' b", ["SEPARATOR", "WORD", "SEPARATOR", "SEPARATOR", "WORD"]),
-        ("长'a''b", ["HAN", "SEPARATOR", "WORD", "SEPARATOR", "SEPARATOR", "WORD"]),
-        ("😀+_-", ["SEPARATOR"] * 4),
+        ("。😀+_- \n", Rule.SEPARATOR),
+        ("a1한हé", Rule.WORD),
+        ("\u4e00长\u9fd5", Rule.HAN),
+        ("々〇\u3400\u9fd6\U00020000", Rule.IDEOGRAPH),
+        ("ไあーษ", Rule.UNSPACED),
+        ("\u0301\u0e34\u093f", Rule.MARK),
+        ("'’ʼ", Rule.APOSTROPHE),
     ],
 )
-def test_the_rule_of_each_character(text: str, expected: list[str]) -> None:
-    assert rule_names(text) == expected
-
-
-def test_every_apostrophe_inside_a_word_is_written_alike() -> None:
-    resolved, codepoints = rules(fold(["don’t", "donʼt", "don't"]))
-    assert decode(codepoints) == "don't" * 3
-    assert (resolved == Rule.WORD).all()
-
-
-def test_neither_marks_nor_apostrophes_reach_over_the_border_of_a_text() -> None:
-    resolved, _ = rules(fold(["a", "'", "b", "", "\u0327", "ไ", "\u0e31"]))
-    expected = [Rule.WORD, Rule.SEPARATOR, Rule.WORD, Rule.SEPARATOR, Rule.UNSPACED, Rule.SEPARATOR]
-    assert resolved.tolist() == expected
+def test_the_rule_of_each_character(characters: str, rule: Rule) -> None:
+    assert {Rule(found) for found in rule_table()[list(map(ord, characters))].tolist()} == {rule}
 
 
 @given(st.lists(ANY_TEXT, max_size=6))

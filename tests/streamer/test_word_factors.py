@@ -17,7 +17,8 @@ from streamer.config import Fingerprint
 from streamer.document import Decoder
 from streamer.errors import SettingsError
 from streamer.features import words
-from streamer.fingerprint import Fingerprinter, hash_text
+from streamer.fingerprint import Fingerprinter
+from streamer.hashing import hash_text
 from streamer.normalisation import Normaliser
 from streamer.pipeline import prepare
 from streamer.recipes import RECIPES
@@ -26,6 +27,7 @@ from streamer.simhash import shingle
 from streamer.text import normalise
 from streamer.weights import FACTOR_UNIT, fixed, topic_length_factor
 from streamer.word_tables import idf_table, tag_factors, word_list
+from tests.support.word_numbers import number_of
 
 NORMAL = Normaliser(Fingerprint()).words
 IDF = idf_table("jieba", NORMAL)
@@ -58,7 +60,7 @@ FRAGMENTS = st.sampled_from(
 
 def said(**changes: object) -> config.Fingerprint:
     """Every setting that is not about weights said aloud."""
-    base: dict[str, object] = {"bits": 64, "shingle_words": 2, "segmenter": "rjieba", "character_shingle_size": 2}
+    base: dict[str, object] = {"bits": 64, "shingle_words": 2, "segmenter": "compiled", "character_shingle_size": 2}
     return config.Fingerprint.model_validate(base | {"features_min": 1} | changes)
 
 
@@ -82,16 +84,16 @@ def rounded(left: int, right: int) -> int:
 def occurrences(text: str, chosen: config.Fingerprint) -> list[tuple[str, int]]:
     """The words of a text and the weight of each where it stands, sentence by sentence, without arrays."""
     parts = regex.split(r"(?<=[\n。!?;])|(?<=\.)(?=\s|$)", normalise_lines(text))
-    cut = [words([part], "rjieba", 2)[0] for part in parts]
+    cut = [words([part], "compiled", 2)[0] for part in parts]
     lengths = [len(word) for found in cut for word in found]
     weighed = []
     for found in cut:
         joined = " " + " ".join(found) + " "
-        holds = any(" " + " ".join(words([marker], "rjieba", 2)[0]) + " " in joined for marker in MARKERS)
+        holds = any(" " + " ".join(words([marker], "compiled", 2)[0]) + " " in joined for marker in MARKERS)
         for word in found:
             weight = topic_length_factor(len(word)) if chosen.topic_length else FACTOR_UNIT
-            weight = rounded(weight, IDF[word]) if chosen.idf else weight
-            weight = rounded(weight, TAGS[word]) if chosen.part_of_speech else weight
+            weight = rounded(weight, number_of(IDF, word)) if chosen.idf else weight
+            weight = rounded(weight, number_of(TAGS, word)) if chosen.part_of_speech else weight
             if chosen.word_length:
                 spread = max(max(lengths) - min(lengths), 1)
                 weight = rounded(weight, FACTOR_UNIT + (len(word) - min(lengths)) * FACTOR_UNIT // spread)
@@ -259,7 +261,7 @@ def test_a_marker_that_is_a_stop_word_still_marks(tmp_path: Path) -> None:
     assert (prints[0] != prints[1]).any()
 
 
-@pytest.mark.parametrize("name", ["rjieba", "jieba"])
+@pytest.mark.parametrize("name", ["compiled", "jieba"])
 def test_a_dictionary_makes_words_one(tmp_path: Path, name: str) -> None:
     file = tmp_path / "words.txt"
     file.write_text("石墨烯电池 1000 n\n", encoding="utf-8")
@@ -319,7 +321,6 @@ def test_a_factor_that_is_switched_off_leaves_the_stamp_as_it_was() -> None:
         "features",
         "shingle_words",
         "weight",
-        "segmenter",
         "dictionary",
         "character_shingle_size",
         "features_min",

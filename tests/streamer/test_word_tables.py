@@ -8,10 +8,11 @@ import rjieba
 
 from streamer.config import Fingerprint
 from streamer.errors import SettingsError
-from streamer.features import jieba_file
 from streamer.normalisation import Normaliser
+from streamer.segmentation import jieba_file
 from streamer.weights import FACTOR_UNIT, fixed
 from streamer.word_tables import DictionaryWord, dictionary_words, idf_table, tag_factors, word_list
+from tests.support.word_numbers import number_of
 
 NORMAL = Normaliser(Fingerprint()).words
 
@@ -29,9 +30,9 @@ def test_the_table_of_jieba_gives_its_values_and_unknown_words_its_median() -> N
     lines = jieba_file("analyse/idf.txt").decode().splitlines()
     values = sorted(float(line.rsplit(" ", 1)[1]) for line in lines)
     table = idf_table("jieba", NORMAL)
-    assert table["的"] == fixed(0.88474202619)
-    assert table["北京"] == fixed(4.66740230872)
-    assert table["neverseen"] == fixed(values[len(values) // 2]) == fixed(11.9547675029)
+    assert number_of(table, "的") == fixed(0.88474202619)
+    assert number_of(table, "北京") == fixed(4.66740230872)
+    assert number_of(table, "neverseen") == fixed(values[len(values) // 2]) == fixed(11.9547675029)
     assert len(table.keys) == len({line.rsplit(" ", 1)[0].casefold() for line in lines} - {""})
 
 
@@ -39,12 +40,12 @@ def test_a_table_of_ones_own_names_the_value_of_unknown_words(tmp_path: Path) ->
     """4 documents: in two of them `ln(4 / 2) = 0.693147`, in none as though in one: ln 4 = 1.386294."""
     file = written(tmp_path, "# streamer idf 1 documents 4 unknown 1.386294\nriver 0.693147\nthe 0.000000\n")
     table = idf_table(str(file), NORMAL)
-    assert [table[word] for word in ("river", "the", "sea")] == [fixed(0.693147), 0, fixed(1.386294)]
+    assert [number_of(table, word) for word in ("river", "the", "sea")] == [fixed(0.693147), 0, fixed(1.386294)]
 
 
 def test_words_of_a_table_are_normalised_and_the_commoner_of_two_counts(tmp_path: Path) -> None:
     table = idf_table(str(written(tmp_path, "River 3.5\nｒｉｖｅｒ 2.5\nRIVER 4.5\nsea 9.0\n")), NORMAL)
-    assert table["river"] == fixed(2.5)
+    assert number_of(table, "river") == fixed(2.5)
     assert len(table.keys) == 2
 
 
@@ -86,7 +87,10 @@ def test_a_file_that_is_missing_or_no_text_is_named(tmp_path: Path) -> None:
 
 def test_the_longest_prefix_of_a_tag_counts() -> None:
     table = tag_factors("n=2,ns=3,v=1.5", (), "", NORMAL)
-    found = {word: table[word] / FACTOR_UNIT for word in ("桥梁", "北京", "欧阳修", "讨论", "但是", "漂亮", "nowhere")}
+    found = {
+        word: number_of(table, word) / FACTOR_UNIT
+        for word in ("桥梁", "北京", "欧阳修", "讨论", "但是", "漂亮", "nowhere")
+    }
     assert found == {"桥梁": 2, "北京": 3, "欧阳修": 2, "讨论": 1.5, "但是": 1, "漂亮": 1, "nowhere": 1}
 
 
@@ -97,13 +101,15 @@ def test_tags_are_those_that_the_segmenter_in_rust_gives() -> None:
     table = tag_factors(",".join(f"{tag}={factor}" for tag, factor in factors.items()), (), "", NORMAL)
     tagged = [(word, tag) for word, tag in rjieba.tag(text) if tag != "x"]
     assert len({tag for _, tag in tagged}) > 6
-    assert [table[word] // FACTOR_UNIT for word, _ in tagged] == [factors.get(tag[0], 1) for _, tag in tagged]
+    assert [number_of(table, word) // FACTOR_UNIT for word, _ in tagged] == [
+        factors.get(tag[0], 1) for _, tag in tagged
+    ]
 
 
 def test_tags_of_the_users_dictionary_count_before_others() -> None:
     extra = [DictionaryWord("桥梁", None, "x"), DictionaryWord("石墨烯电池", 3, "n"), DictionaryWord("北京", None, "")]
     table = tag_factors("n=2", extra, "digest", NORMAL)
-    assert [table[word] // FACTOR_UNIT for word in ("桥梁", "石墨烯电池", "北京")] == [1, 2, 2]
+    assert [number_of(table, word) // FACTOR_UNIT for word in ("桥梁", "石墨烯电池", "北京")] == [1, 2, 2]
     assert table.digest != tag_factors("n=2", (), "", NORMAL).digest
 
 

@@ -1,0 +1,9 @@
+"""Words asked of a table one by one."""
+
+from streamer.hashing import hash_strings
+from streamer.word_tables import WordTable
+
+
+def number_of(table: WordTable, word: str) -> int:
+    """What the table says of this word."""
+    return int(table.of(hash_strings([word], 1)[:, 0])[0])
