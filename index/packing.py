@@ -124,7 +124,7 @@ def pack_chunk(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64])
     Its size is one of few, so that pages which one chunk leaves serve another.
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
-    parts = [_CHUNK.pack(columns.shape[1], 0), columns.astype("<u2").tobytes()]
+    parts = [_CHUNK.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
     parts += [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
     size = sum(map(len, parts))
     parts.append(bytes(_size_class(size) - size))
