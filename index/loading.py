@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, loading_kernels, restoration, sources
+from index import batch, loading_kernels, restoration
 from index.admission import NO_ENDS, Index
 from index.blocks import BLOCK_BITS
 from index.entry import Entries, Position, Source
@@ -86,16 +86,11 @@ class Loading:
         """Enter documents that are known to have been decided, as `Index.restore` says; some 10,000 at a time are best."""
         restoration.require_restorable(entries, verdicts, originals, self.parameters)
 
-        def operation(transaction: Transaction) -> Restored:
-            counters = batch.counters_of(transaction)
-            done, counters = restoration.restore(
-                transaction, self.search, entries, verdicts, originals, self.parameters, counters
-            )
-            batch.put_counters(transaction, counters)
-            sources.advance(transaction, ends, {})
-            return done
+        return self.change(lambda found: self._index.restored(found, self.search, entries, verdicts, originals, ends))
 
-        return self.change(operation)
+    def note_times(self, transaction: Transaction, entries: Entries, new: npt.NDArray[np.bool_]) -> None:
+        """As `Index.note_times`."""
+        self._index.note_times(transaction, entries, new)
 
     def finish(self) -> None:
         """Let all entries move on into chunks. What is not finished is taken into memory by whoever opens the index."""

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index import contents
 from index.admission import Index
 from index.bands import banding_for
 from index.entry import Kind, Verdict
 from index.layout import Times
+from index.loading import Loading
 from index.merging import Merging
 from index.parameters import Parameters
 from index.retention import LATEST_RECORDS, LATEST_RECORDS_MIN, Retention, watermark_ms
@@ -167,3 +169,21 @@ def test_ten_times_the_retention_runs_through_a_small_map_and_the_file_does_not_
 def test_a_retention_that_keeps_nothing_is_refused(settings_: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
         Retention(**settings_)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_what_is_restored_has_an_age_without_any_batch_behind_it(loaded: bool, tmp_path: Path) -> None:
+    fingerprints = [int(each) for each in np.random.default_rng(9).integers(0, 2**62, 120)]
+    rows = [Row(offset, each, time_ms=BEGIN_MS + offset * DAY_MS // 10) for offset, each in enumerate(fingerprints)]
+    with opened(tmp_path, Parameters(), Retention(age_max_ms=DAY_MS)) as index:
+        loading = Loading(index)
+        restore = loading.add if loaded else index.restore
+        for begin in range(0, 120, 20):
+            part = rows[begin : begin + 20]
+            restore(entries_of(part), np.full(20, Verdict.UNIQUE, np.uint8), [None] * 20, ends_of(part))
+        loading.finish()
+        # The latest 63 have their median at day 8.8; the fifth batch was decided at day 6.8, the sixth just now.
+        assert [age.expired_below for age in index.inspect(contents.ages).values()] == [100]
+        again = [row._replace(offset=200 + row.offset) for row in rows]
+        assert admitted(index, again) == [Verdict.UNIQUE] * 100 + [Verdict.DUPLICATE] * 20
+    assert not wrong(tmp_path)
