@@ -93,6 +93,13 @@ def unpack_batch(value: memoryview, words: int) -> Lines:
     return Lines(sources, rows, fingerprints, looks, originals, value[at:end], value[end:])
 
 
+def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]:
+    """Only the fingerprints of a value of `log`, as in `Lines`."""
+    row_count, source_count, entered, _, _ = _BATCH.unpack_from(value)
+    at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
+    return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
+
+
 class Amendment(NamedTuple):
     """A value of `amendments`: numbers uint64 [n], fingerprints uint64 [n, words], and what became of each, uint8 [n]."""
 

@@ -69,6 +69,7 @@ class Transaction:
         self._transaction = transaction
         self._tables = tables
         self._holding = holding
+        self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
 
     def held(self) -> "Transaction":
         """A reading transaction that may be older than this one and lives longer; itself where this one only reads.
@@ -119,7 +120,7 @@ class Transaction:
 
     def floor(self, table: Table, key: bytes) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key that is not above `key`, or None; the value as `view` gives it."""
-        cursor = self._cursor(table)
+        cursor = self._anywhere(table)
         found = cursor.set_range(key)
         if not (found and cursor.key() == key) and not (cursor.prev() if found else cursor.last()):
             return None
@@ -127,7 +128,7 @@ class Transaction:
 
     def key_above(self, table: Table, key: bytes) -> bytes | None:
         """The least key above `key`, or None."""
-        cursor = self._cursor(table)
+        cursor = self._anywhere(table)
         if not cursor.set_range(key):
             return None
         if cursor.key() == key and not cursor.next_nodup():
@@ -168,6 +169,12 @@ class Transaction:
     def map_bytes(self) -> int:
         """Size of the memory map: what the file may grow to before the map is grown."""
         return self._environment.info()["map_size"]
+
+    def _anywhere(self, table: Table) -> "lmdb.Cursor[memoryview]":
+        """A cursor of which nobody relies on where it stands: to make one takes longer than to place it."""
+        if table not in self._placed:
+            self._placed[table] = self._cursor(table)
+        return self._placed[table]
 
     def _cursor(self, table: Table) -> "lmdb.Cursor[memoryview]":
         return self._transaction.cursor(db=self._tables[table])
