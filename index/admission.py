@@ -204,25 +204,41 @@ class Index:
 
         Rows whose position the journal knows are left alone. A DUPLICATE's original must be in the journal or be a
         UNIQUE row of this batch; a row whose original is neither is left out and counted. DUPLICATE rows become entries
-        only with insert = "all"; their journaled distance is then NO_DISTANCE, as the match is not known.
+        only with insert = "all"; their journaled distance is then NO_DISTANCE, as the match is not known. Record times
+        move on as by `admit`.
         Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
         restoration.require_restorable(entries, verdicts, originals, self.parameters)
         if not self._journal:
             raise ValueError("an index without its journal cannot be restored")
 
-        def operation(transaction: Transaction) -> Restored:
-            self._search.follow(transaction)
-            counters = batch.counters_of(transaction)
-            done, counters = restoration.restore(
-                transaction, self._search, entries, verdicts, originals, self.parameters, counters
-            )
-            batch.put_counters(transaction, counters)
-            self._search.advance(transaction, counters.next_number, counters.next_amendment)
-            sources.advance(transaction, ends, {})
-            return done
+        return self.change(lambda found: self.restored(found, self._search, entries, verdicts, originals, ends))
 
-        return self._store.write(operation, self._search.committed)
+    def restored(
+        self,
+        transaction: Transaction,
+        search: Search,
+        entries: Entries,
+        verdicts: npt.NDArray[np.uint8],
+        originals: Sequence[Position | None],
+        ends: Mapping[Source, int],
+    ) -> Restored:
+        """What `restore` does within a transaction; for `change`, by whoever has a `search` of its own."""
+        counters = batch.counters_of(transaction)
+        done, new, counters = restoration.restore(
+            transaction, search, entries, verdicts, originals, self.parameters, counters
+        )
+        batch.put_counters(transaction, counters)
+        self.note_times(transaction, entries, new)
+        sources.advance(transaction, ends, {})
+        return done
+
+    def note_times(self, transaction: Transaction, entries: Entries, new: npt.NDArray[np.bool_]) -> None:
+        """Move record times on by rows that entered undecided, and note how old they are; new: bool [n], which of them did."""
+        places, counters = batch.places_of(transaction, entries), batch.counters_of(transaction)
+        of_sources = log.sources_of(places.streams, places.partitions)
+        retention.advance(transaction, self._retention, entries, of_sources, new, counters.next_number)
+        retention.note_ages(transaction, self._retention, of_sources, counters)
 
     def begin(self, source: Source, name: str, offset: int) -> None:
         """Make a source known: applied up to `offset`, unless it has an applied offset already; its stream's name."""

@@ -14,8 +14,9 @@ import lmdb
 from lmdb import verify as lmdb_verify
 
 from index.admission import Index
+from index.claims import claim, release
 from index.errors import IndexDamaged, IndexExists, IndexInUse, IndexMissing
-from index.store import DATA_FILE, claim, release
+from index.store import DATA_FILE
 
 LOCK_FILE = "lock.mdb"
 FORMER_FILE = "data.mdb.former"

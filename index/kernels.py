@@ -18,6 +18,12 @@ Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64
 HOT_ENTRIES = 4096
 """Of a bucket with more entries in a chunk only the parts are read that can hold entries with the next block wanted."""
 
+BUCKETS_AHEAD = 4
+"""So many buckets before it is looked into, one begins to be loaded."""
+
+BUCKET_LINES = 6
+"""And so much of it, in lines of the cache, of 32 entries each."""
+
 AT_ONCE = 64
 """Values that are looked at together, before any of them is for itself."""
 
@@ -40,13 +46,16 @@ class Pages(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Where to look keys up: int64 [n, keys] twice, the chunks from begins to below ends, as places in addresses.
+    """Where to look keys up: int64 [n, keys] three times, and addresses.
 
-    addresses  uint64 [chunks]; of a chunk in no span it is not read
+    begins, ends  the chunks from begins to below ends, as places in addresses; all between stand whole in the span
+    places        in the first of them the entries from this place on; in the others all
+    addresses     uint64 [chunks]; of a chunk in no span it is not read
     """
 
     begins: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
     addresses: npt.NDArray[np.uint64]
 
 
@@ -88,28 +97,6 @@ def _lower(column: npt.NDArray[np.uint16], value: Any, low: int, high: int) -> i
 
 
 @compiled
-def _first_place(column: npt.NDArray[np.uint16], value: Any) -> int:
-    """As `_lower` over the whole column, by few steps where its values are spread evenly, as those of hashes are.
-
-    A first guess by proportion, then steps of doubling length away from it: each step may be a miss of the cache.
-    """
-    size = len(column)
-    if size == 0 or value <= np.int64(column[0]):
-        return 0
-    first, last = np.int64(column[0]), np.int64(column[size - 1])
-    if value > last:
-        return size
-    low = high = (value - first) * size // (last - first + 1)
-    step = 64
-    while low > 0 and np.int64(column[low]) >= value:
-        low, step = max(0, low - step), step * 2
-    step = 64
-    while high < size and np.int64(column[high]) < value:
-        high, step = min(size, high + step), step * 2
-    return _lower(column, value, low, high)
-
-
-@compiled
 def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A column twice as long that begins with this one."""
     larger = np.empty((column.shape[0] * 2, *column.shape[1:]), column.dtype)
@@ -144,16 +131,33 @@ def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
 
 
 @compiled
+def _prefetch_page(pages: Pages, page: Any) -> None:
+    """Begin to load what is looked at first of a page; -1: there is none."""
+    if page >= 0:
+        prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(page * 8))
+        prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(page * 2 * pages.following.shape[1]))
+
+
+@compiled
 def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
     """Begin to load the newest pages, or those behind them, that the keys of a row name, if there is such a row."""
-    links, following = np.uint64(pages.links.ctypes.data), np.uint64(pages.following.ctypes.data)
     for probe in range(keys.shape[1] if row < keys.shape[0] else 0):
         page = np.int64(pages.heads[np.int64(keys[row, probe] >> 16), keys[row, probe] & 0xFFFF])
         if page >= 0 and not newest:
             page = np.int64(pages.links[page, 0])
-        if page >= 0:
-            prefetch(links + np.uint64(page * 8))
-            prefetch(following + np.uint64(page * 2 * pages.following.shape[1]))
+        _prefetch_page(pages, page)
+
+
+@compiled
+def _prefetch_buckets(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
+    """Begin to load the newest pages that the page keys of a row name, or where that is said, if there is such a row."""
+    heads, buckets = np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
+    for table in range(keys.shape[1] if row < keys.shape[0] else 0):
+        bucket = np.int64(keys[row, table] >> 16)
+        if newest:
+            _prefetch_page(pages, np.int64(pages.heads[table, bucket]))
+        else:
+            prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
 
 
 @compiled
@@ -229,6 +233,18 @@ def scan_pages(
 
 
 @compiled
+def _prefetch_bucket(spans: Spans, row: Any, probe: Any) -> None:
+    """Begin to load the first entries that a probe names, if there are any: their next blocks."""
+    chunk = spans.begins[row, probe]
+    if chunk < spans.ends[row, probe]:
+        address, place = spans.addresses[chunk], spans.places[row, probe]
+        prefetch(address + np.uint64(8 + 2 * place))
+        next_block = address + np.uint64(8 + 2 * (_count_at(address) + place))
+        for line in range(BUCKET_LINES):
+            prefetch(next_block + np.uint64(64 * line))
+
+
+@compiled
 def scan_chunks(
     fingerprints: npt.NDArray[np.uint64],
     keys: npt.NDArray[np.uint32],
@@ -255,12 +271,14 @@ def scan_chunks(
     while turn < len(order) and count < hits_max:
         row, probe = order[turn] // probes, order[turn] % probes
         turn += 1
+        if turn + BUCKETS_AHEAD < len(order):
+            _prefetch_bucket(spans, order[turn + BUCKETS_AHEAD] // probes, order[turn + BUCKETS_AHEAD] % probes)
         table, value = np.int64(keys[row, probe] >> 16), np.int64(keys[row, probe] & 0xFFFF)
         following = np.int64(asked[row, (table + 1) % blocks])
         for chunk in range(spans.begins[row, probe], spans.ends[row, probe]):
             size = _count_at(spans.addresses[chunk])
             columns = _chunk_at(spans.addresses[chunk], blocks, size)
-            begin = _first_place(columns[0], value)
+            begin = spans.places[row, probe] if chunk == spans.begins[row, probe] else 0
             end = _bucket_end(columns[0], value, begin)
             hot = end - begin > HOT_ENTRIES
             for off in range(256 if hot else 1):
@@ -296,39 +314,6 @@ def scan_chunks(
 
 
 @compiled
-def _equal_span(columns: npt.NDArray[np.uint16], asked: npt.NDArray[np.uint16]) -> tuple[int, int]:
-    """The places [low, high) in a chunk, uint16 [columns, n], of the entries that begin with these values."""
-    low = _first_place(columns[0], np.int64(asked[0]))
-    high = _lower(columns[0], np.int64(asked[0]) + 1, low, min(low + 64, columns.shape[1]))
-    if high == low + 64:
-        high = _first_place(columns[0], np.int64(asked[0]) + 1)
-    for column in range(1, len(asked)):
-        value = np.int64(asked[column])
-        low = _lower(columns[column], value, low, high)
-        high = _lower(columns[column], value + 1, low, high)
-    return low, high
-
-
-@compiled
-def places_in_chunks(
-    fingerprints: npt.NDArray[np.uint64], spans: Spans
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """SimHash: where fingerprints stand in chunks of table 0; the spans are int64 [n, 1].
-
-    Gives the chunk and the place in it, int64 [n] twice; -1: nowhere.
-    """
-    asked = _block_values(fingerprints)
-    chunks, places = np.full(len(asked), -1, np.int64), np.full(len(asked), -1, np.int64)
-    for row in range(len(asked)):
-        for chunk in range(spans.begins[row, 0], spans.ends[row, 0]):
-            size = _count_at(spans.addresses[chunk])
-            low, high = _equal_span(_chunk_at(spans.addresses[chunk], asked.shape[1], size), asked[row])
-            if low < high:
-                chunks[row], places[row] = chunk, low
-    return chunks, places
-
-
-@compiled
 def page_candidates(
     keys: npt.NDArray[np.uint32], pages: Pages, met: npt.NDArray[np.int64], row: int, hits_max: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
@@ -340,59 +325,32 @@ def page_candidates(
     it `hits_max`.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    count = 0
+    count, here = 0, np.empty(keys.shape[1], np.int64)
     while row < keys.shape[0] and count < hits_max:
+        _prefetch_buckets(keys, pages, row + 2, False)
+        _prefetch_buckets(keys, pages, row + 1, True)
         for table in range(keys.shape[1]):
-            page = pages.heads[table, keys[row, table] >> 16]
-            while page >= 0:
+            here[table] = pages.heads[table, keys[row, table] >> 16]
+        # A page of every table, then the next one of every table: they are loaded beside each other.
+        left = keys.shape[1]
+        while left:
+            left = 0
+            for table in range(keys.shape[1]):
+                page = here[table]
+                if page < 0:
+                    continue
                 for slot in range(pages.links[page, 1]):
+                    if pages.following[page, slot] != keys[row, table] & 0xFFFF:
+                        continue
                     place = pages.places[page, slot]
-                    if pages.following[page, slot] != keys[row, table] & 0xFFFF or met[place] == row:
+                    if met[place] == row:
                         continue
                     if count == len(rows):
                         rows, places = _grown(rows), _grown(places)
                     met[place], rows[count], places[count] = row, row, place
                     count += 1
-                page = pages.links[page, 0]
+                here[table] = pages.links[page, 0]
+                _prefetch_page(pages, here[table])
+                left += here[table] >= 0
         row += 1
     return rows[:count], places[:count], row
-
-
-@compiled
-def chunk_candidates(
-    keys: npt.NDArray[np.uint32],
-    spans: Spans,
-    order: npt.NDArray[np.int64],
-    turn: int,
-    passed: int,
-    hits_max: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int]:
-    """MinHash: the numbers of the entries with one of the page keys of a row, as often as they have one.
-
-    order   int64 [n * tables], the places in `keys` in the order to look them up, see `scan_chunks`
-    turn    begin at this place of `order`
-    passed  so many entries of this key were given before
-
-    Gives rows int64 and numbers uint64 of at most `hits_max`, and where to go on: turn and passed.
-    """
-    rows, numbers = np.empty(1024, np.int64), np.empty(1024, np.uint64)
-    count, tables, asked = 0, keys.shape[1], np.empty(2, np.uint16)
-    while turn < len(order):
-        row, table = order[turn] // tables, order[turn] % tables
-        asked[0], asked[1] = keys[row, table] >> 16, keys[row, table] & 0xFFFF
-        before = 0
-        for chunk in range(spans.begins[row, table], spans.ends[row, table]):
-            columns = _chunk_at(spans.addresses[chunk], 5, _count_at(spans.addresses[chunk]))
-            low, high = _equal_span(columns, asked)
-            for entry in range(low + max(0, passed - before), high):
-                if count == hits_max:
-                    return rows[:count], numbers[:count], turn, before + entry - low
-                if count == len(rows):
-                    rows, numbers = _grown(rows), _grown(numbers)
-                rows[count], numbers[count] = row, 0
-                for column in range(2, 5):
-                    numbers[count] = numbers[count] << np.uint64(16) | np.uint64(columns[column, entry])
-                count += 1
-            before += high - low
-        turn, passed = turn + 1, 0
-    return rows[:count], numbers[:count], turn, 0

@@ -194,6 +194,11 @@ def unpack_merge(value: bytes | None) -> Merge:
     return Merge(merged_to, frozen_to, frozen_amendments, version, table, value[_MERGE.size :])
 
 
+def chunk_key(table: int, bound: bytes) -> bytes:
+    """A key of `chunks`."""
+    return bytes([table]) + bound
+
+
 class Horizon(NamedTuple):
     """What has expired by age or by the number of entries.
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from index import batch, loading_kernels, restoration, sources
+from index import batch, loading_kernels, restoration
 from index.admission import NO_ENDS, Index
 from index.blocks import BLOCK_BITS
 from index.entry import Entries, Position, Source
@@ -86,16 +86,11 @@ class Loading:
         """Enter documents that are known to have been decided, as `Index.restore` says; some 10,000 at a time are best."""
         restoration.require_restorable(entries, verdicts, originals, self.parameters)
 
-        def operation(transaction: Transaction) -> Restored:
-            counters = batch.counters_of(transaction)
-            done, counters = restoration.restore(
-                transaction, self.search, entries, verdicts, originals, self.parameters, counters
-            )
-            batch.put_counters(transaction, counters)
-            sources.advance(transaction, ends, {})
-            return done
+        return self.change(lambda found: self._index.restored(found, self.search, entries, verdicts, originals, ends))
 
-        return self.change(operation)
+    def note_times(self, transaction: Transaction, entries: Entries, new: npt.NDArray[np.bool_]) -> None:
+        """As `Index.note_times`."""
+        self._index.note_times(transaction, entries, new)
 
     def finish(self) -> None:
         """Let all entries move on into chunks. What is not finished is taken into memory by whoever opens the index."""
@@ -189,32 +184,31 @@ class _Sorted:
             self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]
         self._page_keys = _page_keys(self._fingerprints, shape)
         self._table, self._words = -1, np.empty((0, 0), np.uint64)
+        self._places, self._begins = np.empty(0, np.uint32), np.zeros(1, np.int64)
         self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
 
     def stripe(self, table: int, stripe: int, stripe_bits: int) -> _Stripe:
         """The entries whose first column has these top bits."""
         if self._asked != (table, stripe):
-            words = self._of_table(table)
-            places = np.arange(len(words), dtype=np.uint32)
-            if stripe_bits:
-                here = words[:, 0] >> np.uint64(64 - stripe_bits) == np.uint64(stripe)
-                places = np.flatnonzero(here).astype(np.uint32)
-            words, places = _in_order(words, places)
+            self._turn_to(table, stripe_bits)
+            begin, end = self._begins[stripe : stripe + 2].tolist()
+            words, places = _in_order(self._words, self._places[begin:end])
             numbered = self._shape.numbered and table == 0
             numbers = self._numbers[places if numbered else places[:0]]
             self._asked, self._stripe = (table, stripe), _Stripe(words, numbers)
         return self._stripe
 
-    def _of_table(self, table: int) -> npt.NDArray[np.uint64]:
-        """All entries, uint64 [n, w], in the order in which they were added."""
-        if self._table != table:
-            count = len(self._numbers)
-            self._table, self._words = table, np.empty((count, -(-self._shape.columns // 4)), np.uint64)
-            for rows in _slices(count):
-                keys = self._page_keys[table, rows]
-                columns = self._shape.entry_columns(table, keys, self._fingerprints[rows], self._numbers[rows])
-                self._words[rows] = words_of(columns)
-        return self._words
+    def _turn_to(self, table: int, stripe_bits: int) -> None:
+        """Hold the entries of this table, in the order in which they were added, and where those of each stripe stand."""
+        if self._table == table:
+            return
+        count = len(self._numbers)
+        self._table, self._words = table, np.empty((count, -(-self._shape.columns // 4)), np.uint64)
+        for rows in _slices(count):
+            keys = self._page_keys[table, rows]
+            columns = self._shape.entry_columns(table, keys, self._fingerprints[rows], self._numbers[rows])
+            self._words[rows] = words_of(columns)
+        self._places, self._begins = loading_kernels.by_top_bits(np.ascontiguousarray(self._words[:, 0]), stripe_bits)
 
 
 def _in_order(
@@ -258,6 +252,6 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 
 def _entry_bytes(shape: Shape) -> int:
-    """About what an entry takes in memory: fingerprint, number, slots for its hash, its keys, its columns."""
+    """About what an entry takes in memory: fingerprint, number, slots for its hash, its place, its keys, its columns."""
     keys = 0 if shape.banding is None else 4 * shape.tables
-    return 8 * shape.words + 8 + 12 + keys + 8 * -(-shape.columns // 4)
+    return 8 * shape.words + 8 + 12 + 4 + keys + 8 * -(-shape.columns // 4)

@@ -5,7 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.machine_code import compiled
+from index.machine_code import compiled, prefetch
+
+AT_ONCE = 64
+"""Slots that are looked at together: what one waits for from memory is loaded beside the others."""
 
 DIGIT_BITS = 11
 HIGH_BIT = 31
@@ -23,16 +26,35 @@ def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
 
 
 @compiled
+def _find_slots(
+    fingerprints: npt.NDArray[np.uint64],
+    first: int,
+    count: int,
+    slots: npt.NDArray[np.int32],
+    here: npt.NDArray[np.int64],
+) -> None:
+    """`_slot_of` some fingerprints, and begin to load what stands there: each is elsewhere in memory."""
+    base = np.uint64(slots.ctypes.data)
+    for place in range(count):
+        here[place] = _slot_of(fingerprints, first + place, len(slots))
+        prefetch(base + np.uint64(4 * here[place]))
+
+
+@compiled
 def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
     """Enter the places begin <= p < end of fingerprints uint64 [capacity, words] into a hash table.
 
     slots  int32 [s], s a power of two and above `end`: a place, or -1
     """
-    for place in range(begin, end):
-        slot = _slot_of(fingerprints, place, len(slots))
-        while slots[slot] >= 0:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = place
+    here = np.empty(AT_ONCE, np.int64)
+    for first in range(begin, end, AT_ONCE):
+        count = min(AT_ONCE, end - first)
+        _find_slots(fingerprints, first, count, slots, here)
+        for place in range(count):
+            slot = here[place]
+            while slots[slot] >= 0:
+                slot = (slot + 1) & (len(slots) - 1)
+            slots[slot] = first + place
 
 
 @compiled
@@ -54,9 +76,15 @@ def equal_places(
     Rows and places, int64 [m] twice, ascending by row.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    count = 0
+    count, here = 0, np.empty(AT_ONCE, np.int64)
+    base, row_bytes = np.uint64(fingerprints.ctypes.data), 8 * fingerprints.shape[1]
     for row in range(asked.shape[0]):
-        slot = _slot_of(asked, row, len(slots))
+        if row % AT_ONCE == 0:
+            some = min(AT_ONCE, asked.shape[0] - row)
+            _find_slots(asked, row, some, slots, here)
+            for place in here[:some]:
+                prefetch(base + np.uint64(row_bytes * max(0, slots[place])))
+        slot = here[row % AT_ONCE]
         while slots[slot] >= 0:
             equal = True
             for word in range(asked.shape[1]):
@@ -138,6 +166,26 @@ def _by_insertion(keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], 
         if steps < 0:
             return False
     return True
+
+
+@compiled
+def by_top_bits(keys: npt.NDArray[np.uint64], bits: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """The places of keys uint64 [n] in the order of their `bits` top bits, uint32 [n]; of equal ones in the order given.
+
+    And where each value of those bits begins there, int64 [2^bits + 1].
+    """
+    # In two steps, as a shift by all 64 bits is none.
+    shift, begins = np.uint64(63 - bits), np.zeros((1 << bits) + 1, np.int64)
+    for key in keys:
+        begins[np.int64((key >> np.uint64(1)) >> shift) + 1] += 1
+    for value in range(1 << bits):
+        begins[value + 1] += begins[value]
+    places, ends = np.empty(len(keys), np.uint32), begins.copy()
+    for place in range(len(keys)):
+        own = np.int64((keys[place] >> np.uint64(1)) >> shift)
+        places[ends[own]] = place
+        ends[own] += 1
+    return places, begins
 
 
 @compiled

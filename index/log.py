@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from index.entry import Entries, Verdict
 from index.layout import LOG_KEY, Filing, Table, unpack_text
-from index.packing import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch
+from index.packing import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch, unpack_fingerprints
 from index.store import Transaction
 
 _LAST = 2**64 - 1
@@ -29,18 +30,30 @@ class Origin(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
     """A batch that stands in the log; to be read before anything is written in its transaction.
 
     key           its key in the log
     first_number  the document number of the first row that entered
-    lines         everything else, as `packing` names it
+    value         what stands there
+    words         64-bit words of a fingerprint
     """
 
     key: bytes
     first_number: int
-    lines: Lines
+    value: memoryview
+    words: int
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Everything in it, as `packing` names it."""
+        return unpack_batch(self.value, self.words)
+
+    @cached_property
+    def fingerprints(self) -> npt.NDArray[np.uint64]:
+        """Those of the rows that entered, uint64 [entered, words]; where these are all that is asked for, much faster."""
+        return unpack_fingerprints(self.value, self.words)
 
     @property
     def rows(self) -> npt.NDArray[np.void]:
@@ -53,14 +66,9 @@ class Batch:
         return self.lines.sources
 
     @property
-    def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Those of the rows that entered, uint64 [entered, words]."""
-        return self.lines.fingerprints
-
-    @property
     def end_number(self) -> int:
         """The number behind that of the last row that entered."""
-        return self.first_number + len(self.lines.fingerprints)
+        return self.first_number + len(self.fingerprints)
 
     def entered(self) -> npt.NDArray[np.int64]:
         """The rows that entered, ascending: row i of them has the number first_number + i."""
@@ -157,7 +165,7 @@ def holding(
             at = _behind_gap(transaction, numbers, at)
             continue
         batch = _batch(*below, words)
-        end = int(np.searchsorted(numbers, np.uint64(batch.end_number)))
+        end = int(numbers.searchsorted(np.uint64(batch.end_number)))
         if end <= at:
             at = _behind_gap(transaction, numbers, at)
             continue
@@ -197,7 +205,7 @@ def sources_of(streams: npt.NDArray[np.uint32], partitions: npt.NDArray[np.uint3
 
 
 def _batch(key: bytes, value: memoryview, words: int) -> Batch:
-    return Batch(key, LOG_KEY.unpack(key)[0], unpack_batch(value, words))
+    return Batch(key, LOG_KEY.unpack(key)[0], value, words)
 
 
 def _behind_gap(transaction: Transaction, numbers: npt.NDArray[np.uint64], at: int) -> int:

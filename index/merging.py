@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from index import filing_kernels
 from index.blocks import BLOCK_BITS
-from index.layout import AMENDMENT_KEY, MERGE_KEY, Merge, Table, pack_merge, unpack_merge
+from index.layout import AMENDMENT_KEY, MERGE_KEY, Merge, Table, chunk_key, pack_merge, unpack_merge
 from index.overlay import Overlay
 from index.packing import pack_chunk, unpack_chunk
 from index.schemes import Shape
@@ -116,7 +116,7 @@ class Run:
         if end is not None:
             inside &= are_below(words, end)
         order = np.flatnonzero(inside)
-        order = order[np.lexsort(words[order].T[::-1])]
+        order = order[_ascending(words[order])]
         return np.ascontiguousarray(entries[order].T), numbers[order]
 
 
@@ -187,7 +187,7 @@ def _slice(transaction: Transaction, now: Merge, frozen: Run, capacity: int) -> 
     """
     shape = frozen.shape
     numbered = shape.numbered and now.table == 0
-    key = _key(now.table, now.bound)
+    key = chunk_key(now.table, now.bound)
     value = transaction.view(Table.CHUNKS, key)
     above = transaction.key_above(Table.CHUNKS, key)
     chunk_end = above[1:] if above is not None and above[0] == now.table else None
@@ -203,7 +203,7 @@ def _slice(transaction: Transaction, now: Merge, frozen: Run, capacity: int) -> 
         kept = int(np.searchsorted(old[0], int.from_bytes(end[:2], "big")))
         if kept < old.shape[1]:
             rest = pack_chunk(old[:, kept:], old_numbers[kept:])
-            transaction.put(Table.CHUNKS, _key(now.table, end), rest)
+            transaction.put(Table.CHUNKS, chunk_key(now.table, end), rest)
     columns, numbers = filing_kernels.merged(
         np.ascontiguousarray(old[:, :kept]),
         old_numbers[:kept],
@@ -217,7 +217,9 @@ def _slice(transaction: Transaction, now: Merge, frozen: Run, capacity: int) -> 
         transaction.delete(Table.CHUNKS, key)
     for first, last in pairwise([count * part // max(1, parts) for part in range(parts + 1)]):
         bound = now.bound if first == 0 else columns[:, first].astype(">u2").tobytes()
-        transaction.put(Table.CHUNKS, _key(now.table, bound), pack_chunk(columns[:, first:last], numbers[first:last]))
+        transaction.put(
+            Table.CHUNKS, chunk_key(now.table, bound), pack_chunk(columns[:, first:last], numbers[first:last])
+        )
     return _moved_on(now, end, shape)
 
 
@@ -229,6 +231,13 @@ def _moved_on(now: Merge, end: bytes | None, shape: Shape) -> Merge:
     if now.table + 1 < shape.tables:
         return now._replace(table=now.table + 1, bound=bytes(shape.bound_bytes))
     return now._replace(merged_to=now.frozen_to, table=0, bound=b"")
+
+
+def _ascending(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
+    """The order of entries, uint64 [n, words]; mostly their first word alone tells."""
+    order = np.argsort(words[:, 0])
+    first = words[order, 0]
+    return np.lexsort(words.T[::-1]) if (first[1:] == first[:-1]).any() else order
 
 
 def words_of(entries: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
@@ -245,7 +254,3 @@ def are_below(words: npt.NDArray[np.uint64], bound: bytes) -> npt.NDArray[np.boo
     for word in range(len(of_bound) - 1, -1, -1):
         below = (words[:, word] < of_bound[word]) | ((words[:, word] == of_bound[word]) & below)
     return below
-
-
-def _key(table: int, bound: bytes) -> bytes:
-    return bytes([table]) + bound

@@ -107,7 +107,9 @@ class Overlay:
         self.file()
         places, keys, stopped = filing_kernels.gathered(self._pages, table, begin, end, count_max)
         numbers = self._numbers[places]
-        return self._shape.entry_columns(table, keys, self._fingerprints[places], numbers), numbers, stopped
+        # The columns of MinHash are hash and number alone; to collect signatures takes longer than all else here.
+        fingerprints = self._fingerprints[places if self._shape.banding is None else places[:0]]
+        return self._shape.entry_columns(table, keys, fingerprints, numbers), numbers, stopped
 
     def hits(
         self,

@@ -93,6 +93,13 @@ def unpack_batch(value: memoryview, words: int) -> Lines:
     return Lines(sources, rows, fingerprints, looks, originals, value[at:end], value[end:])
 
 
+def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]:
+    """Only the fingerprints of a value of `log`, as in `Lines`."""
+    row_count, source_count, entered, _, _ = _BATCH.unpack_from(value)
+    at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
+    return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
+
+
 class Amendment(NamedTuple):
     """A value of `amendments`: numbers uint64 [n], fingerprints uint64 [n, words], and what became of each, uint8 [n]."""
 
@@ -124,7 +131,7 @@ def pack_chunk(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64])
     Its size is one of few, so that pages which one chunk leaves serve another.
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
-    parts = [_CHUNK.pack(columns.shape[1], 0), columns.astype("<u2").tobytes()]
+    parts = [_CHUNK.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
     parts += [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
     size = sum(map(len, parts))
     parts.append(bytes(_size_class(size) - size))

@@ -47,8 +47,8 @@ def restore(
     originals: Sequence[Position | None],
     parameters: Parameters,
     counters: Counters,
-) -> tuple[Restored, Counters]:
-    """The work of `Index.restore` in one transaction; also the counters behind it."""
+) -> tuple[Restored, npt.NDArray[np.bool_], Counters]:
+    """The work of `Index.restore` in one transaction; also which rows are new, bool [n], and the counters behind it."""
     places = batch.places_of(transaction, entries)
     known = batch.journaled(transaction, entries, places).known
     decided = verdicts.astype(np.uint8)
@@ -80,7 +80,7 @@ def restore(
     those = entries if new.all() else batch.take(entries, np.flatnonzero(new))
     outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
     counters = enter(transaction, search, those, places, outcome, parameters, counters)
-    return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), counters
+    return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), new, counters
 
 
 def enter(

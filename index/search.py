@@ -87,7 +87,7 @@ class Search:
         self._shape = Shape.of(parameters)
         self._new_run = new_run
         self.merging = merging
-        self._chunks: Chunks | None = None
+        self._chunks = Chunks(self._shape)
         self._merge: Merge | None = None
         self._begin_at(_Reach(0, 0))
 
@@ -114,8 +114,7 @@ class Search:
             self._frozen = None
         counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
         self._load(transaction, _Reach(counters.next_number, counters.next_amendment))
-        if self._merge is None or now.version != self._merge.version:
-            self._chunks = Chunks(transaction, self._shape)
+        self._chunks.follow(transaction, now)
         self._merge = now
 
     def file(self) -> None:
@@ -178,7 +177,7 @@ class Search:
         return wanted.matches(transaction, *self._places())
 
     def _places(self) -> tuple[list[Overlay], Chunks]:
-        assert self._chunks is not None, "a transaction must begin with `follow`"
+        assert self._merge is not None, "a transaction must begin with `follow`"
         return [run.added for run in (self._active, self._frozen) if run is not None], self._chunks
 
     def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
@@ -220,8 +219,7 @@ class Search:
 
     def standing(self) -> Standing:
         """Where the entries stood at the last `follow`, and what was added since."""
-        assert self._chunks is not None, "a transaction must begin with `follow`"
-        assert self._merge is not None
+        assert self._merge is not None, "a transaction must begin with `follow`"
         runs = [run for run in (self._active, self._frozen) if run is not None]
         return Standing(
             overlay_entries=len(self._active.added),

@@ -7,29 +7,35 @@ operation runs only once: a map that is too small is grown with no transaction o
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 import lmdb
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
+from index.claims import claim, release
+from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.kernels import address_of
 from index.layout import Table
 
 MAP_BYTES_MIN = 2**20
+
+HELD_WRITES = 32
+"""A reading transaction is held over so many that write: it keeps what they free from being used again."""
+
+HELD_SECONDS = 1.0
+"""It is ended by the first operation after so long: this process may write seldom where others write much."""
+
 DATA_FILE = "data.mdb"
 
 # LMDB reports a write that stopped half-way, which is what a disk that fills up does to it, as EIO.
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
-
-_open_directories: set[tuple[int, int]] = set()
-_open_directories_turn = Lock()
 
 Result = TypeVar("Result")
 
@@ -57,10 +63,26 @@ class Transaction:
         environment: lmdb.Environment,
         transaction: "lmdb.Transaction[memoryview]",
         tables: "Mapping[Table, lmdb._Database]",
+        holding: "Holding | None" = None,
     ) -> None:
         self._environment = environment
         self._transaction = transaction
         self._tables = tables
+        self._holding = holding
+        self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
+
+    def held(self) -> "Transaction":
+        """A reading transaction that may be older than this one and lives longer; itself where this one only reads.
+
+        Begun here if there is none: then it sees what this one saw at its beginning. Whoever keeps anything of it must
+        see each time whether it is still the same one.
+        """
+        return self if self._holding is None else self._holding.transaction()
+
+    def let_go(self) -> None:
+        """End the transaction that is `held`; the next one that is asked for is a new one."""
+        if self._holding is not None:
+            self._holding.let_go()
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key (of many values the lowest), or None."""
@@ -98,7 +120,7 @@ class Transaction:
 
     def floor(self, table: Table, key: bytes) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key that is not above `key`, or None; the value as `view` gives it."""
-        cursor = self._cursor(table)
+        cursor = self._anywhere(table)
         found = cursor.set_range(key)
         if not (found and cursor.key() == key) and not (cursor.prev() if found else cursor.last()):
             return None
@@ -106,7 +128,7 @@ class Transaction:
 
     def key_above(self, table: Table, key: bytes) -> bytes | None:
         """The least key above `key`, or None."""
-        cursor = self._cursor(table)
+        cursor = self._anywhere(table)
         if not cursor.set_range(key):
             return None
         if cursor.key() == key and not cursor.next_nodup():
@@ -123,9 +145,13 @@ class Transaction:
         """Remove a key, of many values this one; whether it was there."""
         return self._transaction.delete(key, value, db=self._tables[table])
 
-    def keys(self, table: Table) -> list[bytes]:
-        """All keys, ascending."""
-        return [bytes(key) for key in self._cursor(table).iternext(values=False)]
+    def keys(self, table: Table, first: bytes = b"", last: bytes | None = None) -> list[bytes]:
+        """All keys, ascending, or those from one to another, both included."""
+        cursor = self._cursor(table)
+        if first and not cursor.set_range(first):
+            return []
+        keys = map(bytes, cursor.iternext(values=False))
+        return list(keys if last is None else takewhile(lambda key: key <= last, keys))
 
     def count(self, table: Table) -> int:
         """How many values the table holds."""
@@ -144,8 +170,49 @@ class Transaction:
         """Size of the memory map: what the file may grow to before the map is grown."""
         return self._environment.info()["map_size"]
 
+    def _anywhere(self, table: Table) -> "lmdb.Cursor[memoryview]":
+        """A cursor of which nobody relies on where it stands: to make one takes longer than to place it."""
+        if table not in self._placed:
+            self._placed[table] = self._cursor(table)
+        return self._placed[table]
+
     def _cursor(self, table: Table) -> "lmdb.Cursor[memoryview]":
         return self._transaction.cursor(db=self._tables[table])
+
+
+class Holding:
+    """A reading transaction that is kept open over several that write, so that what it gave stays where it is.
+
+    LMDB promises that of all values that a reading transaction gives, until it ends or the map is resized. Pages that
+    others free meanwhile are not used again: so it is ended soon.
+    """
+
+    def __init__(self, environment: lmdb.Environment, tables: "Mapping[Table, lmdb._Database]") -> None:
+        self._environment = environment
+        self._tables = tables
+        self._held: tuple[lmdb.Transaction[memoryview], Transaction] | None = None
+        self._writes = 0
+        self._until = 0.0
+
+    def transaction(self) -> Transaction:
+        """The one that is open; a new one where none is."""
+        if self._held is None:
+            own = self._environment.begin(buffers=True)
+            self._held = own, Transaction(self._environment, own, self._tables)
+            self._writes, self._until = 0, time.monotonic() + HELD_SECONDS
+        return self._held[1]
+
+    def let_go(self) -> None:
+        """End it, if one is open."""
+        if self._held is not None:
+            self._held[0].abort()
+            self._held = None
+
+    def grow_old(self, *, write: bool) -> None:
+        """An operation begins: end what was held over so many writes, or so long, that it is time."""
+        self._writes += write
+        if self._writes > HELD_WRITES or time.monotonic() > self._until:
+            self.let_go()
 
 
 class Store:
@@ -171,6 +238,7 @@ class Store:
         self._is_open = False
         try:
             self._environment = self._opened(map_bytes_initial)
+            self._holding = Holding(self._environment, self._tables)
             self._is_open = True
         finally:
             if not self._is_open:
@@ -228,6 +296,7 @@ class Store:
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
         """Run `operation` on one moment's state. Raises IndexDamaged."""
         with self._turn, self._begun(write=False) as transaction:
+            self._holding.grow_old(write=False)
             return operation(Transaction(self._environment, transaction, self._tables))
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
@@ -241,7 +310,8 @@ class Store:
             while True:
                 try:
                     with self._begun(write=True) as transaction:
-                        result = operation(Transaction(self._environment, transaction, self._tables))
+                        self._holding.grow_old(write=True)
+                        result = operation(Transaction(self._environment, transaction, self._tables, self._holding))
                         self._hooks.before_commit()
                     break
                 except lmdb.MapFullError:
@@ -284,9 +354,11 @@ class Store:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
                 # Another process has grown the map beyond ours: take over its size.
+                self._holding.let_go()
                 self._environment.set_mapsize(0)
 
     def _grow(self) -> None:
+        self._holding.let_go()
         now = self._environment.info()["map_size"]
         limit = _whole_pages(self._map_bytes_max)
         if now >= limit:
@@ -314,26 +386,10 @@ class Store:
         with self._turn:
             if self._is_open:
                 self._is_open = False
+                self._holding.let_go()
                 self._environment.close()
                 release(self._identity)
 
 
 def _whole_pages(size: int) -> int:
     return size - size % 65_536
-
-
-def claim(directory: Path) -> tuple[int, int]:
-    """Note that this process has the directory open: LMDB's locks belong to the process, a second opening breaks them."""
-    status = directory.stat()
-    identity = (status.st_dev, status.st_ino)
-    with _open_directories_turn:
-        if identity in _open_directories:
-            raise AlreadyOpen(f"The index in {directory} is already open in this process; share that one.")
-        _open_directories.add(identity)
-    return identity
-
-
-def release(identity: tuple[int, int]) -> None:
-    """Undo `claim`."""
-    with _open_directories_turn:
-        _open_directories.discard(identity)

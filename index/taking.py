@@ -105,6 +105,7 @@ class Taking:
         living = Living(transaction, parameters.words)
         counters = forgetting.remove(transaction, search, living, here[leaving], parameters.words, counters)
         batch.put_counters(transaction, counters)
+        self._index.note_times(transaction, entries, ~past.known)
         ends = {record.source: record.offset + 1 for record in taken if record.settled}
         sources.advance(transaction, ends, {})
         return Taken(len(new), len(taken) - len(new)), here

@@ -15,6 +15,7 @@ import numpy as np
 from index.admission import Index
 from index.batch import take
 from index.entry import Applied, Entries, Kind, Position, Source, Verdict
+from index.loading import Loading
 from streamer.broker_changelog import read_changelog
 from streamer.config import Settings
 from streamer.delivered_lines import NO_TIMESTAMP_MS
@@ -135,18 +136,20 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
             index.begin(source, settings.topics.input, 0)
         ranges = {source: range(reached.get(source, 0), end) for source, end in ends.items()}
         ranges = {source: offsets for source, offsets in ranges.items() if offsets}
+        loading = Loading(index)
         for destination, verdict in outputs:
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
                 # Only behind the last topic is everything below an offset there.
-                known += _entered(parts, found, verdict, advance=destination is outputs[-1][0])
+                known += _entered(loading, parts, found, verdict, advance=destination is outputs[-1][0])
                 read += len(found)
                 progress(read)
+        loading.finish()
         for source, end in ends.items():
             index.set_applied(source, end)
     return Rebuilt(read, known)
 
 
-def _entered(parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advance: bool) -> int:
+def _entered(loading: Loading, parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advance: bool) -> int:
     """Enter delivered records; how many were known."""
     if not found:
         return 0
@@ -159,4 +162,4 @@ def _entered(parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advanc
     ]
     entries = take(entries, np.flatnonzero(decided))
     ends = {record.source: record.offset + 1 for record in found} if advance else {}
-    return parts.index.restore(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known
+    return loading.add(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from index.chunks import Chunks
-from index.layout import Table
+from index.layout import Table, unpack_merge
 from index.matching import probes_of
 from index.packing import pack_chunk
 from index.parameters import Parameters
@@ -31,10 +31,11 @@ def write_chunks(transaction: Transaction, words: list[int], chunk_entries: int)
 
 
 def found_in(transaction: Transaction, asked: np.ndarray, distance_max: int) -> set[tuple[int, int, int]]:
-    probes = probes_of(asked, distance_max, SHAPE)
+    chunks = Chunks(SHAPE)
+    chunks.follow(transaction, unpack_merge(None))
     return {
         hit
-        for found, _ in probes.matches(transaction, [], Chunks(transaction, SHAPE))
+        for found, _ in probes_of(asked, distance_max, SHAPE).matches(transaction, [], chunks)
         for hit in zip(found.rows.tolist(), found.distances.tolist(), found.numbers.tolist(), strict=True)
     }
 

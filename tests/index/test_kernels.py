@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from index import filing_kernels, kernels
 from index.blocks import block_keys, next_bits, probe_keys
 from index.distance import hamming
-from index.kernels import Pages, Spans
+from index.kernels import Pages
 from index.overlay import Overlay
 from index.packing import pack_chunk
 from index.parameters import Parameters
 from index.schemes import Shape
+from tests.support.chunks import chunk_of, spans_of
 from tests.support.entries import clustered_fingerprints, fingerprints_of
 from tests.support.packed import columns_of
 
@@ -42,16 +43,6 @@ def pages_of(keys: np.ndarray, page_entries: int = 4) -> tuple[Pages, int]:
         places=np.full((keys.size, page_entries), -9, np.int32),
     )
     return pages, filing_kernels.file_entries(keys, 0, pages, 0)
-
-
-def spans_of(chunks: list[bytes], begins: np.ndarray, ends: np.ndarray) -> Spans:
-    """The caller keeps the chunks alive."""
-    addresses = [np.frombuffer(chunk, np.uint8).__array_interface__["data"][0] for chunk in chunks]
-    return Spans(begins, ends, np.array(addresses, np.uint64))
-
-
-def chunk_of(entries: list[tuple[int, ...]]) -> bytes:
-    return pack_chunk(np.array(sorted(entries), np.uint16).T, NO_NUMBERS)
 
 
 def compared_by_numpy(
@@ -89,7 +80,7 @@ def test_pages_and_chunks_are_scanned_as_numpy_does_it(seed: int, bits: int, dis
     hits = sorted((row, distance, entry) for row, entry, distance in expected if distance <= distance_max)
     pages, chunks = pages_of(shape_of(bits).page_keys(known))[0], chunks_of(known)
     tables = (keys >> 16).astype(np.int64)
-    spans = spans_of(chunks, tables, tables + 1)
+    spans = spans_of([[chunk] for chunk in chunks], tables, keys.astype(np.int64) << 16, 2**16)
     order = np.random.default_rng(seed).permutation(keys.size)
     entry_of = {tuple(one): entry for entry, one in enumerate(known.tolist())}
     for nearest_only in (False, True):
@@ -166,7 +157,10 @@ def test_in_a_hot_bucket_nothing_is_missed_and_nothing_more_compared(distance_ma
     chunks = [pack_chunk(np.roll(blocks[places], -table, axis=1).T, NO_NUMBERS) for table, places in enumerate(order)]
     keys, allowed = probe_keys(asked, distance_max), next_bits(4, distance_max)
     tables = (keys >> 16).astype(np.int64)
-    spans, turns = spans_of(chunks, tables, tables + 1), np.arange(keys.size)
+    spans, turns = (
+        spans_of([[chunk] for chunk in chunks], tables, keys.astype(np.int64) << 16, 2**16),
+        np.arange(keys.size),
+    )
     best, compared = np.full(40, distance_max, np.int16), np.zeros(40, np.int64)
     rows, distances, found, _ = kernels.scan_chunks(
         asked, keys, allowed, spans, turns, False, best, compared, 0, EVERYTHING
@@ -239,34 +233,6 @@ def test_merging_is_sorting_what_is_left_of_both(
     assert found_numbers.tolist() == []
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.one_of(st.integers(0, 65_535), st.sampled_from([0, 7, 65_535])), max_size=400),
-    st.integers(1, 9),
-    st.integers(0, 65_535),
-)
-def test_the_first_place_is_found_however_the_values_are_spread(values: list[int], repeats: int, value: int) -> None:
-    column = np.sort(np.repeat(np.array(values, np.uint16), repeats))
-    for asked in (value, *values[:3]):
-        assert kernels._first_place(column, asked) == np.searchsorted(column, asked)
-
-
-@pytest.mark.parametrize("bits", [64, 128])
-def test_places_in_chunks_are_those_of_the_equal_entries(bits: int) -> None:
-    entries = sorted(
-        columns_of(Parameters(bits), 0, 0, words) for words in {*map(tuple, some(4, 90, bits, 1).tolist())}
-    )
-    known = fingerprints_of([int("".join(f"{block:04x}" for block in entry), 16) for entry in entries], bits)
-    asked = np.concatenate([known, known[:5] ^ np.uint64(1 << 40)])
-    chunks = [chunk_of(entries[:30]), chunk_of(entries[30:])]
-    zeros = np.zeros((len(asked), 1), np.int64)
-    of_chunks, places = kernels.places_in_chunks(asked, spans_of(chunks, zeros, zeros + 2))
-    present = {tuple(one): place for place, one in enumerate(known.tolist())}
-    expected = [present.get(tuple(one), -1) for one in asked.tolist()]
-    assert np.where(of_chunks < 0, -1, places + 30 * of_chunks).tolist() == expected
-    assert -1 in expected
-
-
 def band_hashes(seed: int, count: int) -> np.ndarray:
     """Few values in every half, so that halves agree without the whole: uint32 [count, 6]."""
     halves = np.random.default_rng(seed).choice([0, 1, 2, 0xFFFF], (2, count, 6)).astype(np.uint32)
@@ -286,39 +252,6 @@ def test_candidates_of_pages_are_all_that_share_a_key_each_once(seed: int, count
     assert sorted(found) == list(zip(*(axis.tolist() for axis in np.nonzero(shared)), strict=True))
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([1, 3, EVERYTHING]), st.integers(1, 20))
-def test_candidates_of_chunks_are_all_that_share_a_key(
-    seed: int, count: int, hits_max: int, chunk_entries: int
-) -> None:
-    known, asked = band_hashes(seed, count), band_hashes(seed + 1, 7)
-    numbers = np.random.default_rng(seed).choice(2**48, count, replace=False)
-    chunks, edges = [], [0]
-    for table in range(6):
-        of_table = zip(
-            (known[:, table] >> 16).tolist(), (known[:, table] & 0xFFFF).tolist(), numbers.tolist(), strict=True
-        )
-        entries = sorted((*key, n >> 32, n >> 16 & 0xFFFF, n & 0xFFFF) for *key, n in of_table)
-        chunks += [chunk_of(entries[begin : begin + chunk_entries]) for begin in range(0, count, chunk_entries)]
-        edges.append(len(chunks))
-    begins, ends = np.tile(edges[:-1], (7, 1)), np.tile(edges[1:], (7, 1))
-    found: list[tuple[int, int]] = []
-    turn, passed, calls = 0, 0, 0
-    order = np.random.default_rng(0).permutation(asked.size)
-    while turn < asked.size:
-        rows, of_rows, turn, passed = kernels.chunk_candidates(
-            asked, spans_of(chunks, begins, ends), order, turn, passed, hits_max
-        )
-        assert len(rows) <= hits_max
-        found += zip(rows.tolist(), of_rows.tolist(), strict=True)
-        calls += 1
-    shared = [
-        (row, table, entry) for row, table, entry in np.ndindex(7, 6, count) if asked[row, table] == known[entry, table]
-    ]
-    assert sorted(found) == sorted((row, int(numbers[entry])) for row, _, entry in shared)
-    assert calls >= len(found) // hits_max
-
-
 def test_an_overlay_that_grows_keeps_what_it_had() -> None:
     known = some(3, 5_000, 64, centres=400)
     overlay = Overlay(shape_of(64))
@@ -334,12 +267,13 @@ def test_an_overlay_that_grows_keeps_what_it_had() -> None:
 
 def test_compiling_ahead_leaves_no_kernel_out() -> None:
     program = (
-        "from index import filing_kernels, kernels\n"
+        "from index import filing_kernels, kernels, loading_kernels, place_kernels, signature_kernels\n"
         "from index.compilation import compile_kernels\n"
         "compile_kernels()\n"
-        "found = [one for module in (kernels, filing_kernels) for one in vars(module).values()]\n"
+        "modules = (kernels, filing_kernels, loading_kernels, place_kernels, signature_kernels)\n"
+        "found = [one for module in modules for one in vars(module).values()]\n"
         "found = [one for one in found if hasattr(one, 'signatures') and not one.__name__.startswith('_')]\n"
-        "assert len(found) >= 9\n"
+        "assert len(found) >= 21\n"
         "print([one.__name__ for one in found if not one.signatures])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

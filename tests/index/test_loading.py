@@ -104,6 +104,17 @@ def test_sorting_by_digits_is_stable_sorting(seed: int, count: int, values: int)
 
 
 @settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 200), st.integers(0, 9))
+def test_stripes_hold_the_places_of_their_keys_in_the_order_given(seed: int, count: int, bits: int) -> None:
+    keys = np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
+    keys[::3] = keys[:1]
+    places, begins = loading_kernels.by_top_bits(keys, bits)
+    stripes = [int(key) >> 64 - bits for key in keys.tolist()]
+    assert places.tolist() == sorted(range(count), key=stripes.__getitem__)
+    assert begins.tolist() == [sum(each < stripe for each in stripes) for stripe in range(2**bits + 1)]
+
+
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 16), st.integers(0, 60), st.integers(0, 60))
 def test_hashed_entries_are_found_until_they_are_taken_out(seed: int, words: int, first: int, more: int) -> None:
     generator = np.random.default_rng(seed)

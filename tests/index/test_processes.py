@@ -157,7 +157,8 @@ def documents_of(index: Index) -> list[Document]:
 def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path) -> None:
     rows = [row._replace(source=source_of(7)) for row in rows_of(0)]
     oracle = BruteForceIndex(PARAMETERS.distance_max, PARAMETERS.insert)
-    with opened(tmp_path) as index:
+    options = {"map_bytes_max": MAP_BYTES_MAX, "map_bytes_initial": 2**20, "merging": MERGING}
+    with Index.open(tmp_path, PARAMETERS, **options) as index:  # type: ignore[arg-type]
         for begin in range(0, 1_000, 250):
             # The other one goes on by some batches, few at first and whole merges later.
             process = started(tmp_path, 0, 1 + begin // 100)
@@ -169,6 +170,8 @@ def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path)
             assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
             require_packed(index, oracle.known)
         assert packed(index).merge.merged_to > 400
+        # The map has grown under what is kept of the chunks.
+        assert index.statistics().map_bytes > 2**20
 
 
 def test_a_killed_reader_does_not_make_the_file_grow(tmp_path: Path) -> None:

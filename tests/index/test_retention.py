@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index import contents
 from index.admission import Index
 from index.bands import banding_for
 from index.entry import Kind, Verdict
 from index.layout import Times
+from index.loading import Loading
 from index.merging import Merging
 from index.parameters import Parameters
 from index.retention import LATEST_RECORDS, LATEST_RECORDS_MIN, Retention, watermark_ms
+from index.taking import Taking
+from index.transfer import records
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
@@ -167,3 +171,28 @@ def test_ten_times_the_retention_runs_through_a_small_map_and_the_file_does_not_
 def test_a_retention_that_keeps_nothing_is_refused(settings_: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):
         Retention(**settings_)
+
+
+@pytest.mark.parametrize("how", ["restored", "loaded", "taken over"])
+def test_what_enters_undecided_has_an_age_without_any_batch_behind_it(how: str, tmp_path: Path) -> None:
+    fingerprints = [int(each) for each in np.random.default_rng(9).integers(0, 2**62, 120)]
+    rows = [Row(offset, each, time_ms=BEGIN_MS + offset * DAY_MS // 10) for offset, each in enumerate(fingerprints)]
+    with opened(tmp_path / "other", Parameters(), Retention()) as other:
+        admitted(other, rows)
+        found = other.inspect(lambda transaction: list(records(transaction, other.parameters)))
+    with opened(tmp_path / "own", Parameters(), Retention(age_max_ms=DAY_MS)) as index:
+        loading = Loading(index)
+        taking = Taking(loading)
+        restore = index.restore if how == "restored" else loading.add
+        for begin in range(0, 120, 20):
+            part = rows[begin : begin + 20]
+            if how == "taken over":
+                taking.add(found[begin : begin + 20])
+            else:
+                restore(entries_of(part), np.full(20, Verdict.UNIQUE, np.uint8), [None] * 20, ends_of(part))
+        loading.finish()
+        # The latest 63 have their median at day 8.8; the fifth batch was decided at day 6.8, the sixth just now.
+        assert [age.expired_below for age in index.inspect(contents.ages).values()] == [100]
+        again = [row._replace(offset=200 + row.offset) for row in rows]
+        assert admitted(index, again) == [Verdict.UNIQUE] * 100 + [Verdict.DUPLICATE] * 20
+    assert not wrong(tmp_path / "own")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from index import store as store_module
 from index.admission import Index
 from index.errors import IndexFull
 from index.layout import Table
@@ -148,6 +149,50 @@ def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
     assert store.read(begins) == list(values.values())
     with pytest.raises(AssertionError, match="has no value"):
         store.read(lambda transaction: transaction.addresses(Table.LOG, [b"\0"]))
+    store.close()
+
+
+def held_in(store: Store, written: bytes) -> tuple[Transaction, list[int]]:
+    """What a transaction that overwrites the value is told to hold on to, and where the value was before."""
+
+    def overwrite(transaction: Transaction) -> tuple[Transaction, list[int]]:
+        held = transaction.held()
+        addresses = held.addresses(Table.LOG, [b"key"])
+        transaction.put(Table.LOG, b"key", written)
+        return held, addresses
+
+    return store.write(overwrite)
+
+
+def test_what_a_held_transaction_gave_stays_until_it_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(store_module, "HELD_SECONDS", 1_000.0)
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**26, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first" * 9_000))
+    held, addresses = held_in(store, b"")
+    for write in range(1, store_module.HELD_WRITES + 1):
+        # What is freed in between would be used again by now.
+        assert held_in(store, bytes([write]) * 45_000) == (held, addresses)
+        assert ctypes.string_at(addresses[0], 45_000) == b"first" * 9_000
+        assert store.read(lambda transaction: transaction.get(Table.LOG, b"key")) == bytes([write]) * 45_000
+    later = held_in(store, b"")[0]
+    assert later is not held
+    assert later.get(Table.LOG, b"key") == bytes([store_module.HELD_WRITES]) * 45_000
+    assert held_in(store, b"0" * 2**23)[0] is not later, "the map has grown"
+    store.close()
+
+
+def test_a_held_transaction_is_ended_by_whatever_comes_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(store_module, "HELD_SECONDS", 0.0)
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**24, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first"))
+    held_in(store, b"second")
+    assert [state for _, state in store.readers() if state is not None]
+    store.read(lambda transaction: None)
+    assert not [state for _, state in store.readers() if state is not None]
     store.close()
 
 

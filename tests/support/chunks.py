@@ -1,0 +1,40 @@
+"""Chunks outside of any store, and where keys stand in them, found the plain way."""
+
+from bisect import bisect_left
+
+import numpy as np
+
+from index.kernels import Spans
+from index.packing import pack_chunk, unpack_chunk
+
+NO_NUMBERS = np.empty(0, np.uint64)
+
+
+def chunk_of(entries: list[tuple[int, ...]]) -> bytes:
+    """A chunk of these entries, whose columns are values of 16 bits."""
+    return pack_chunk(np.array(sorted(entries), np.uint16).T, NO_NUMBERS)
+
+
+def keys_in(chunk: bytes) -> list[int]:
+    """What the first two columns of the entries say."""
+    first, second = unpack_chunk(chunk, 2, numbered=False)[0][:2].astype(int)
+    return (first << 16 | second).tolist()
+
+
+def spans_of(tables: list[list[bytes]], of_keys: np.ndarray, keys: np.ndarray, breadth: int) -> Spans:
+    """Where the keys int [n, k] stand in the chunks of the tables int [n, k]; the caller keeps the chunks alive.
+
+    A span ends behind the last chunk that holds a key less than `breadth` above the one asked for.
+    """
+    chunks = [chunk for of_table in tables for chunk in of_table]
+    edges = np.cumsum([0, *map(len, tables)]).tolist()
+    held = [keys_in(chunk) for chunk in chunks]
+    begins, ends, places = (np.zeros(keys.shape, np.int64) for _ in range(3))
+    for at in np.ndindex(keys.shape):
+        table, key = int(of_keys[at]), int(keys[at]) & 0xFFFFFFFF
+        of_table = range(edges[table], edges[table + 1])
+        named = [chunk for chunk in of_table if any(key <= each < key + breadth for each in held[chunk])]
+        if named:
+            begins[at], ends[at], places[at] = named[0], named[-1] + 1, bisect_left(held[named[0]], key)
+    addresses = [np.frombuffer(chunk, np.uint8).__array_interface__["data"][0] for chunk in chunks]
+    return Spans(begins, ends, places, np.array(addresses, np.uint64))
