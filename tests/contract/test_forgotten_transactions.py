@@ -1,0 +1,287 @@
+"""Transactions that a real broker has forgotten to end, in every shape, and what the next worker makes of them.
+
+A broker forgets a mark where a partition has no leader when the transaction completes, which no test can bring about
+for certain. So here the coordinator is not told of some partitions that a transaction writes to, which the broker
+allows by a setting: they are left without a mark, just as if it had been forgotten.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import AbortTransactionSpec
+from kafka.producer.transaction_manager import TxnOffsetCommitHandler
+from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
+
+from deploy.local_kafka import LocalKafka
+from index.entry import Source
+from streamer.broker import KafkaTransport
+from streamer.broker_clients import let_go, transactional_id
+from streamer.broker_topics import create_topics
+from streamer.broker_transactions import OFFSETS_TOPIC, partition_of_group
+from streamer.config import Settings
+from streamer.errors import BrokerUnavailable, TransactionHanging
+from streamer.route import POSITION, STREAM
+from tests.support.transport_worlds import (
+    KafkaWorld,
+    begin,
+    committed_records,
+    only,
+    patiently,
+    read_batch,
+    routed,
+)
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+VALUES = [b"zero", b"one", b"two"]
+
+
+@pytest.fixture(scope="module")
+def forgetful_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker that takes records of a transaction that its coordinator knows nothing of."""
+    overrides = {"transaction.partition.verification.enable": "false"}
+    with LocalKafka(tmp_path_factory.mktemp("forgetful"), overrides=overrides) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def settings(forgetful_kafka: str) -> Settings:
+    """Of a group whose input holds VALUES, and whose offset 0 is committed."""
+    world = KafkaWorld(forgetful_kafka)
+    create_topics(world.settings, 1, 1)
+    world.write(VALUES)
+    return world.settings
+
+
+@pytest.fixture
+def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
+    transports: list[KafkaTransport] = []
+
+    def make(settings: Settings) -> KafkaTransport:
+        transports.append(KafkaTransport(settings, "0"))
+        return transports[-1]
+
+    yield make
+    for transport in transports:
+        transport.close()
+    gc.collect()
+
+
+class Predecessor:
+    """A worker of instance `instance` that writes all VALUES in one transaction; the broker forgets some of the marks."""
+
+    def __init__(self, settings: Settings, source: Source, instance: str = "0") -> None:
+        self._settings, self._source = settings, source
+        self.producer = KafkaProducer(
+            bootstrap_servers=settings.kafka.bootstrap_servers,
+            transactional_id=transactional_id(settings, instance),
+            transaction_timeout_ms=60_000,
+        )
+        self.producer.init_transactions()
+        self.producer.begin_transaction()
+        # A partition that nothing is written to, so that the coordinator has a transaction to end.
+        self._manager = self.producer._transaction_manager
+        self._manager.maybe_add_partition_to_transaction(TopicPartition(settings.topics.dead_letter, 0))
+
+    def write(self, *, marked: bool) -> None:
+        """Write the outputs; they get their mark, or it is forgotten."""
+        if not marked:
+            self._manager._partitions_in_transaction.add(TopicPartition(self._settings.topics.unique, 0))
+        sent = [
+            self.producer.send(
+                self._settings.topics.unique,
+                value=value,
+                headers=[
+                    (POSITION, f"{self._settings.topics.input}/{self._source.partition}/{offset}".encode()),
+                    (STREAM, self._source.stream.encode()),
+                ],
+                partition=0,
+            )
+            for offset, value in enumerate(VALUES)
+        ]
+        self.producer.flush(timeout=10)
+        for future in sent:
+            future.get(timeout=0)
+
+    def send_offsets(self, *, marked: bool) -> None:
+        """Send the offset behind the last value; it gets its mark, or it is forgotten."""
+        at = TopicPartition(self._settings.topics.input, self._source.partition)
+        offsets = {at: OffsetAndMetadata(len(VALUES), self._source.stream, -1)}
+        if marked:
+            self.producer.send_offsets_to_transaction(offsets, self._settings.kafka.group)
+            return
+        self._manager._pending_txn_offset_commits.update(offsets)
+        handler = TxnOffsetCommitHandler(
+            self._manager,
+            ConsumerGroupMetadata(self._settings.kafka.group),
+            self._manager._pending_txn_offset_commits,
+            None,
+        )
+        with self._manager._lock:
+            self._manager._enqueue_request(handler)
+        self.producer._sender.wakeup()
+        assert handler.result.wait(10_000)
+
+    def end(self, how: str) -> None:
+        if how == "commit":
+            self.producer.commit_transaction()
+        elif how == "abort":
+            self.producer.abort_transaction()
+        let_go(self.producer)
+
+
+def begun(settings: Settings, transport: KafkaTransport) -> Source:
+    """The one source, begun at offset 0 by a worker that is gone again."""
+    source = only(begin(transport))
+    transport.commit_start(source, 0)
+    transport.close()
+    return source
+
+
+def open_ends(settings: Settings, topic: str) -> tuple[int, int]:
+    """The end of a topic for readers of committed records, and for all others."""
+    ends = []
+    for isolation in ("read_committed", "read_uncommitted"):
+        consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level=isolation)
+        ends.append(consumer.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)])
+        consumer.close()
+    return ends[0], ends[1]
+
+
+def deliver_what_is_left(transport: KafkaTransport, settings: Settings) -> int:
+    """Go on as a worker does, until all is delivered; returns from which offset on."""
+    source = only(begin(transport))
+    at = transport.committed([source])[source]
+    assert at is not None
+    if at < len(VALUES):
+        batch = read_batch(transport)
+        transport.deliver(batch, [routed(record) for record in batch.records])
+        patiently(lambda: transport.committed([source]) == {source: len(VALUES)})
+    return at
+
+
+def values_of(settings: Settings) -> list[bytes | None]:
+    found = committed_records(settings.kafka.bootstrap_servers[0], settings.topics.unique)
+    return [record.value for record in found]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "offsets", "end", "at"),
+    [
+        pytest.param("forgotten", "not sent", "abort", 0, id="aborted while it was written, as by its timeout"),
+        pytest.param("forgotten", "not sent", "nothing", 0, id="left open"),
+        pytest.param("forgotten", "forgotten", "commit", 3, id="committed, all marks forgotten"),
+        pytest.param("forgotten", "forgotten", "abort", 0, id="aborted, all marks forgotten"),
+        pytest.param("forgotten", "forgotten", "nothing", 0, id="left open behind the offsets"),
+        pytest.param("forgotten", "marked", "commit", 3, id="committed, the outputs' forgotten"),
+        pytest.param("forgotten", "marked", "abort", 0, id="aborted, the outputs' forgotten"),
+        pytest.param("marked", "forgotten", "commit", 3, id="committed, the offsets' forgotten"),
+        pytest.param("marked", "forgotten", "abort", 0, id="aborted, the offsets' forgotten"),
+        pytest.param("marked", "marked", "commit", 3, id="committed, nothing forgotten"),
+        pytest.param("marked", "marked", "abort", 0, id="aborted, nothing forgotten"),
+    ],
+)
+def test_whatever_marks_were_forgotten_every_record_comes_out_once(
+    settings: Settings,
+    open_transport: Callable[[Settings], KafkaTransport],
+    outputs: str,
+    offsets: str,
+    end: str,
+    at: int,
+) -> None:
+    source = begun(settings, open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(marked=outputs == "marked")
+    if offsets != "not sent":
+        predecessor.send_offsets(marked=offsets == "marked")
+    predecessor.end(end)
+
+    assert deliver_what_is_left(open_transport(settings), settings) == at
+    assert values_of(settings) == VALUES
+    # Nothing stays open: who reads committed records only comes to the end like everybody else.
+    patiently(lambda: len(set(open_ends(settings, settings.topics.unique))) == 1)
+
+
+def test_the_broker_still_commits_what_it_forgot_to_abort_with_the_next_transaction(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    """The canary: what becomes of a batch that is aborted, forgotten and delivered again by a producer that never looks."""
+    source = begun(settings, open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(marked=False)
+    predecessor.end("abort")
+    careless = Predecessor(settings, source)
+    careless.write(marked=True)
+    careless.end("commit")
+    assert values_of(settings) == VALUES + VALUES
+
+
+def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_does(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport], tmp_path: Path
+) -> None:
+    source = begun(settings, open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(marked=False)
+    predecessor.send_offsets(marked=False)
+    predecessor.end("commit")
+    # Who asks for a producer id makes the coordinator forget how the last transaction ended.
+    Predecessor(settings, source).end("nothing")
+    transport = open_transport(settings)
+    identity, group = transactional_id(settings, "0"), settings.kafka.group
+    with pytest.raises(TransactionHanging) as raised:
+        transport.open()
+    message = str(raised.value)
+    assert repr(group) in message
+    assert repr(identity) in message
+    assert f"abort --topic {settings.topics.unique} --partition 0 --start-offset 0" in message
+    assert f"abort --topic {OFFSETS_TOPIC} --partition {partition_of_group(group, 4)} --start-offset" in message
+    transport.close()
+
+    # What kafka-transactions.sh asks of the broker.
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        partitions = [
+            TopicPartition(settings.topics.unique, 0),
+            TopicPartition(OFFSETS_TOPIC, partition_of_group(group, 4)),
+        ]
+        for partition, state in admin.describe_producers(partitions).items():
+            for each in state.active_producers:
+                if each.current_transaction_start_offset >= 0:
+                    epoch = max(0, each.coordinator_epoch)
+                    admin.abort_transaction(
+                        AbortTransactionSpec(partition, each.producer_id, each.producer_epoch, epoch)
+                    )
+    assert deliver_what_is_left(open_transport(settings), settings) == 0
+    assert values_of(settings) == VALUES
+
+
+def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_away(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    source = begun(settings, open_transport(settings))
+    other = Predecessor(settings, source, instance="1")
+    other.send_offsets(marked=False)
+    timeouts = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 900, "transaction_timeout_ms": 4_000}
+    impatient = settings.model_copy(update={"kafka": settings.kafka.model_copy(update=timeouts)})
+    transport = open_transport(impatient)
+    begin_of_wait = time.monotonic()
+    with pytest.raises(BrokerUnavailable, match="fetching committed offsets"):
+        begin(transport)
+    assert time.monotonic() - begin_of_wait < 4, "too slow to show that a young transaction is waited for"
+    other.end("abort")
+    time.sleep(4)
+    with pytest.raises(TransactionHanging, match=f"transactional id '{transactional_id(settings, '1')}'"):
+        transport.committed([source])
+    transport.close()
+    # The worker itself would end it, started again under its name.
+    successor = KafkaTransport(settings, "1")
+    successor.open()
+    successor.close()
+    assert deliver_what_is_left(open_transport(settings), settings) == 0
+    assert values_of(settings) == VALUES
