@@ -1,9 +1,4 @@
-"""Transactions that a real broker has forgotten to end, in every shape, and what the next worker makes of them.
-
-A broker forgets a mark where a partition has no leader when the transaction completes, which no test can bring about
-for certain. So here the coordinator is not told of some partitions that a transaction writes to, which the broker
-allows by a setting: they are left without a mark, just as if it had been forgotten.
-"""
+"""Transactions that a real broker has forgotten to end, in every shape, and what the next worker makes of them."""
 
 import gc
 import time
@@ -11,10 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import AbortTransactionSpec
-from kafka.producer.transaction_manager import TxnOffsetCommitHandler
-from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
+from kafka import KafkaConsumer, TopicPartition
 
 from deploy.local_kafka import LocalKafka
 from index.entry import Source
@@ -24,7 +16,7 @@ from streamer.broker_topics import create_topics
 from streamer.broker_transactions import OFFSETS_TOPIC, partition_of_group
 from streamer.config import Settings
 from streamer.errors import BrokerUnavailable, TransactionHanging
-from streamer.route import POSITION, STREAM
+from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
 from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
@@ -46,8 +38,7 @@ VALUES = [b"zero", b"one", b"two"]
 @pytest.fixture(scope="module")
 def forgetful_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker that takes records of a transaction that its coordinator knows nothing of."""
-    overrides = {"transaction.partition.verification.enable": "false"}
-    with LocalKafka(tmp_path_factory.mktemp("forgetful"), overrides=overrides) as broker:
+    with LocalKafka(tmp_path_factory.mktemp("forgetful"), overrides=FORGETFUL) as broker:
         yield broker.bootstrap_servers
 
 
@@ -72,69 +63,6 @@ def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
     for transport in transports:
         transport.close()
     gc.collect()
-
-
-class Predecessor:
-    """A worker of instance `instance` that writes all VALUES in one transaction; the broker forgets some of the marks."""
-
-    def __init__(self, settings: Settings, source: Source, instance: str = "0") -> None:
-        self._settings, self._source = settings, source
-        self.producer = KafkaProducer(
-            bootstrap_servers=settings.kafka.bootstrap_servers,
-            transactional_id=transactional_id(settings, instance),
-            transaction_timeout_ms=60_000,
-        )
-        self.producer.init_transactions()
-        self.producer.begin_transaction()
-        # A partition that nothing is written to, so that the coordinator has a transaction to end.
-        self._manager = self.producer._transaction_manager
-        self._manager.maybe_add_partition_to_transaction(TopicPartition(settings.topics.dead_letter, 0))
-
-    def write(self, *, marked: bool) -> None:
-        """Write the outputs; they get their mark, or it is forgotten."""
-        if not marked:
-            self._manager._partitions_in_transaction.add(TopicPartition(self._settings.topics.unique, 0))
-        sent = [
-            self.producer.send(
-                self._settings.topics.unique,
-                value=value,
-                headers=[
-                    (POSITION, f"{self._settings.topics.input}/{self._source.partition}/{offset}".encode()),
-                    (STREAM, self._source.stream.encode()),
-                ],
-                partition=0,
-            )
-            for offset, value in enumerate(VALUES)
-        ]
-        self.producer.flush(timeout=10)
-        for future in sent:
-            future.get(timeout=0)
-
-    def send_offsets(self, *, marked: bool) -> None:
-        """Send the offset behind the last value; it gets its mark, or it is forgotten."""
-        at = TopicPartition(self._settings.topics.input, self._source.partition)
-        offsets = {at: OffsetAndMetadata(len(VALUES), self._source.stream, -1)}
-        if marked:
-            self.producer.send_offsets_to_transaction(offsets, self._settings.kafka.group)
-            return
-        self._manager._pending_txn_offset_commits.update(offsets)
-        handler = TxnOffsetCommitHandler(
-            self._manager,
-            ConsumerGroupMetadata(self._settings.kafka.group),
-            self._manager._pending_txn_offset_commits,
-            None,
-        )
-        with self._manager._lock:
-            self._manager._enqueue_request(handler)
-        self.producer._sender.wakeup()
-        assert handler.result.wait(10_000)
-
-    def end(self, how: str) -> None:
-        if how == "commit":
-            self.producer.commit_transaction()
-        elif how == "abort":
-            self.producer.abort_transaction()
-        let_go(self.producer)
 
 
 def begun(settings: Settings, transport: KafkaTransport) -> Source:
@@ -198,9 +126,9 @@ def test_whatever_marks_were_forgotten_every_record_comes_out_once(
 ) -> None:
     source = begun(settings, open_transport(settings))
     predecessor = Predecessor(settings, source)
-    predecessor.write(marked=outputs == "marked")
+    predecessor.write(VALUES, marked=outputs == "marked")
     if offsets != "not sent":
-        predecessor.send_offsets(marked=offsets == "marked")
+        predecessor.send_offsets(len(VALUES), marked=offsets == "marked")
     predecessor.end(end)
 
     assert deliver_what_is_left(open_transport(settings), settings) == at
@@ -215,10 +143,10 @@ def test_the_broker_still_commits_what_it_forgot_to_abort_with_the_next_transact
     """The canary: what becomes of a batch that is aborted, forgotten and delivered again by a producer that never looks."""
     source = begun(settings, open_transport(settings))
     predecessor = Predecessor(settings, source)
-    predecessor.write(marked=False)
+    predecessor.write(VALUES, marked=False)
     predecessor.end("abort")
     careless = Predecessor(settings, source)
-    careless.write(marked=True)
+    careless.write(VALUES, marked=True)
     careless.end("commit")
     assert values_of(settings) == VALUES + VALUES
 
@@ -228,11 +156,10 @@ def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_doe
 ) -> None:
     source = begun(settings, open_transport(settings))
     predecessor = Predecessor(settings, source)
-    predecessor.write(marked=False)
-    predecessor.send_offsets(marked=False)
+    predecessor.write(VALUES, marked=False)
+    predecessor.send_offsets(len(VALUES), marked=False)
     predecessor.end("commit")
-    # Who asks for a producer id makes the coordinator forget how the last transaction ended.
-    Predecessor(settings, source).end("nothing")
+    let_go(initialised(settings, "0"))
     transport = open_transport(settings)
     identity, group = transactional_id(settings, "0"), settings.kafka.group
     with pytest.raises(TransactionHanging) as raised:
@@ -244,19 +171,7 @@ def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_doe
     assert f"abort --topic {OFFSETS_TOPIC} --partition {partition_of_group(group, 4)} --start-offset" in message
     transport.close()
 
-    # What kafka-transactions.sh asks of the broker.
-    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
-        partitions = [
-            TopicPartition(settings.topics.unique, 0),
-            TopicPartition(OFFSETS_TOPIC, partition_of_group(group, 4)),
-        ]
-        for partition, state in admin.describe_producers(partitions).items():
-            for each in state.active_producers:
-                if each.current_transaction_start_offset >= 0:
-                    epoch = max(0, each.coordinator_epoch)
-                    admin.abort_transaction(
-                        AbortTransactionSpec(partition, each.producer_id, each.producer_epoch, epoch)
-                    )
+    abort_what_hangs(settings)
     assert deliver_what_is_left(open_transport(settings), settings) == 0
     assert values_of(settings) == VALUES
 
@@ -266,7 +181,7 @@ def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_a
 ) -> None:
     source = begun(settings, open_transport(settings))
     other = Predecessor(settings, source, instance="1")
-    other.send_offsets(marked=False)
+    other.send_offsets(len(VALUES), marked=False)
     timeouts = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 900, "transaction_timeout_ms": 4_000}
     impatient = settings.model_copy(update={"kafka": settings.kafka.model_copy(update=timeouts)})
     transport = open_transport(impatient)
