@@ -17,6 +17,9 @@ The client loses records or fencing unless it is used by these rules (tests/cont
  8  The rebalance listener runs on the client's thread: it only takes notes.
  9  Transactions are named by group and instance, so that a newcomer fences its predecessor; dropped producers are kept.
 10  Offsets have gaps where the input is written in transactions; lag is the end known from fetching minus the position.
+
+The broker has a defect of its own: it may forget to end a transaction. What to do about it is at `broker_transactions`,
+held by tests/contract/test_forgotten_transactions.py.
 """
 
 import time
@@ -45,6 +48,7 @@ from streamer.broker_changelog import read_changelog, topic_of
 from streamer.broker_clients import (
     NULL_VALUE,
     broker_errors,
+    connections_of,
     let_go,
     make_admin,
     make_consumer,
@@ -53,7 +57,7 @@ from streamer.broker_clients import (
     within_timeout,
 )
 from streamer.broker_topics import require_topics
-from streamer.broker_transactions import require_offsets_not_hanging, take_over
+from streamer.broker_transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.config import Settings
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.record import Batch, Destination, Outgoing, Record
@@ -97,6 +101,7 @@ class KafkaTransport:
         self._open_consumer: KafkaConsumer | None = None
         self._open_producer: KafkaProducer | None = None
         self._open_admin: KafkaAdminClient | None = None
+        self._connections: frozenset[object] = frozenset()
 
     def open(self) -> None:
         """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
@@ -182,6 +187,7 @@ class KafkaTransport:
         offsets = dict(self._offset(source, end) for source, end in batch.ends.items())
         producer = self._producer
         try:
+            self._require_all_ended(producer)
             producer.begin_transaction()
             self._send(producer, outgoing)
             self._within_timeout(lambda: producer.send_offsets_to_transaction(offsets, snapshot), "offsets")
@@ -348,6 +354,13 @@ class KafkaTransport:
             )
             ends[source] = found.offset + 1
         return Batch(records, ends, snapshot=snapshot)
+
+    def _require_all_ended(self, producer: KafkaProducer) -> None:
+        """Whoever has lost a connection since the last delivery looks whether that was ended before it goes on with it."""
+        connections = connections_of(producer)
+        if not self._connections <= connections:
+            require_all_ended(self._settings, self._admin, producer)
+        self._connections = connections
 
     def _send(self, producer: KafkaProducer, outgoing: Sequence[Outgoing]) -> None:
         """Send and wait until every record is acknowledged; raises KafkaError where one is not."""

@@ -183,6 +183,11 @@ def make_loader(settings: Settings) -> KafkaProducer:
     return KafkaProducer(**_connection(settings), **_writing(settings), client_id=f"{settings.kafka.group}-loader")
 
 
+def connections_of(producer: KafkaProducer) -> frozenset[object]:
+    """The connections that a producer has now; one that was lost and made anew is another one."""
+    return frozenset(tuple(producer._sender._client._manager._conns.values()))
+
+
 def let_go(producer: KafkaProducer) -> None:
     """Stop a producer, quickly and whatever state it is in; records still under way are given up. Never raises."""
     # Collecting a producer replaces its module's logger by a mute one, so that all of them live as long as the process.

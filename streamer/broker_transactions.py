@@ -43,7 +43,7 @@ from streamer.broker_clients import (
 )
 from streamer.broker_topics import committed_offsets
 from streamer.config import Settings
-from streamer.errors import TransactionHanging
+from streamer.errors import DeliveryDoubtful, TransactionHanging
 from streamer.record import Destination
 from streamer.route import parse_position
 
@@ -115,6 +115,20 @@ def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> Kaf
                 raise hanging(settings, identity, left)
         undo.pop_all()
     return producer
+
+
+def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> None:
+    """Raise DeliveryDoubtful where the last transaction of this producer, which has been committed, does not get its marks.
+
+    They may take a moment. Raises the client's errors besides.
+    """
+    deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
+    while left := _find(settings, admin, producer).all:
+        if monotonic() > deadline:
+            raise DeliveryDoubtful(
+                f"the last transaction was committed, but is still open in {', '.join(_shown(left))}"
+            )
+        sleep(_RETRY_SECONDS)
 
 
 def outcome(

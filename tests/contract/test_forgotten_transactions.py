@@ -12,10 +12,9 @@ from deploy.local_kafka import LocalKafka
 from index.entry import Source
 from streamer.broker import KafkaTransport
 from streamer.broker_clients import let_go, transactional_id
-from streamer.broker_topics import create_topics
 from streamer.broker_transactions import OFFSETS_TOPIC, partition_of_group
 from streamer.config import Settings
-from streamer.errors import BrokerUnavailable, TransactionHanging
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, TransactionHanging
 from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
 from tests.support.transport_worlds import (
     KafkaWorld,
@@ -36,17 +35,17 @@ VALUES = [b"zero", b"one", b"two"]
 
 
 @pytest.fixture(scope="module")
-def forgetful_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def forgetful_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
     """A broker that takes records of a transaction that its coordinator knows nothing of."""
     with LocalKafka(tmp_path_factory.mktemp("forgetful"), overrides=FORGETFUL) as broker:
-        yield broker.bootstrap_servers
+        yield broker
 
 
 @pytest.fixture
-def settings(forgetful_kafka: str) -> Settings:
-    """Of a group whose input holds VALUES, and whose offset 0 is committed."""
-    world = KafkaWorld(forgetful_kafka)
-    create_topics(world.settings, 1, 1)
+def settings(forgetful_kafka: LocalKafka) -> Settings:
+    """Of a group whose input holds VALUES."""
+    world = KafkaWorld(forgetful_kafka.bootstrap_servers)
+    world.set_up(records_max=2)
     world.write(VALUES)
     return world.settings
 
@@ -88,11 +87,15 @@ def deliver_what_is_left(transport: KafkaTransport, settings: Settings) -> int:
     source = only(begin(transport))
     at = transport.committed([source])[source]
     assert at is not None
-    if at < len(VALUES):
-        batch = read_batch(transport)
-        transport.deliver(batch, [routed(record) for record in batch.records])
-        patiently(lambda: transport.committed([source]) == {source: len(VALUES)})
+    for _ in range(at, len(VALUES), settings.batch.records_max):
+        deliver_next(transport)
+    patiently(lambda: transport.committed([source]) == {source: len(VALUES)})
     return at
+
+
+def deliver_next(transport: KafkaTransport) -> None:
+    batch = read_batch(transport)
+    transport.deliver(batch, [routed(record) for record in batch.records])
 
 
 def values_of(settings: Settings) -> list[bytes | None]:
@@ -199,4 +202,40 @@ def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_a
     successor.open()
     successor.close()
     assert deliver_what_is_left(open_transport(settings), settings) == 0
+    assert values_of(settings) == VALUES
+
+
+def test_a_worker_that_outlives_its_broker_looks_whether_its_last_transaction_was_ended(
+    forgetful_kafka: LocalKafka, settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    transport = open_transport(settings)
+    begin(transport)
+    first, second = read_batch(transport), read_batch(transport)
+    producer = transport._producer
+    begin_transaction = producer.begin_transaction
+
+    def begin_unknown_to_the_coordinator() -> None:
+        begin_transaction()
+        producer._transaction_manager._partitions_in_transaction.add(TopicPartition(settings.topics.unique, 0))
+
+    producer.begin_transaction = begin_unknown_to_the_coordinator
+    transport.deliver(first, [routed(record) for record in first.records])
+    forgetful_kafka.kill()
+    forgetful_kafka.start()
+    # Going on would end the first batch together with the second: where that is aborted, both would be gone.
+    with pytest.raises(DeliveryDoubtful, match="still open in"):
+        transport.deliver(second, [routed(record) for record in second.records])
+    transport.close()
+    assert deliver_what_is_left(open_transport(settings), settings) == 2
+    assert values_of(settings) == VALUES
+
+
+def test_a_connection_that_was_lost_costs_nothing_where_nothing_was_forgotten(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    transport = open_transport(settings)
+    begin(transport)
+    deliver_next(transport)
+    transport._connections = frozenset({"one that is gone"})
+    deliver_next(transport)
     assert values_of(settings) == VALUES
