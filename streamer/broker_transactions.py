@@ -17,10 +17,11 @@ in it but the forgotten partitions. How it has to end is known for certain:
                        we asked for a producer id
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic, sleep, time
+from typing import TypeVar
 
 import structlog
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -29,7 +30,9 @@ from kafka.errors import (
     RetriableError,
     TopicAuthorizationFailedError,
     TransactionalIdNotFoundError,
+    UnknownTopicOrPartitionError,
     UnsupportedVersionError,
+    for_code,
 )
 
 from index.entry import Position, Source
@@ -51,6 +54,11 @@ log = structlog.get_logger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _RETRY_SECONDS = 0.1
+
+Answer = TypeVar("Answer")
+
+Producers = Mapping[TopicPartition, Sequence[ProducerState]]
+"""Per partition the producers that it knows."""
 
 DOCUMENTED_AT = "docs/operations.md, NeardupTransactionHanging"
 
@@ -92,12 +100,15 @@ def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> Kaf
     """
     identity = transactional_id(settings, instance)
     last = _last_state(settings, admin, identity)
+    deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
+    commit: bool | None = None
     with ExitStack() as undo:
         producer = _initialised(settings, instance, undo)
-        forgotten = _find(settings, admin, producer)
-        if forgotten.all:
-            commit = _how_to_end(settings, forgotten, last)
+        # Once more where the broker forgets this as well: who starts anew no longer knows how it has to end.
+        while (forgotten := _find(settings, admin, producer)).all:
             if commit is None:
+                commit = _how_to_end(settings, forgotten, last)
+            if commit is None or monotonic() > deadline:
                 raise hanging(settings, identity, forgotten)
             log.warning(
                 "ending a transaction that the broker forgot",
@@ -107,12 +118,9 @@ def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> Kaf
                 partitions=_shown(forgotten.all),
             )
             _end(settings, producer, forgotten, commit=commit)
-            # Its successor gets a producer id when all marks are set.
             let_go(producer)
+            # Its successor gets a producer id when all marks are set.
             producer = _initialised(settings, instance, undo)
-            left = _find(settings, admin, producer)
-            if left.all:
-                raise hanging(settings, identity, left)
         undo.pop_all()
     return producer
 
@@ -162,7 +170,7 @@ def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> 
     """
     before_ms = time() * 1000 - settings.kafka.transaction_timeout_ms
     with broker_errors(settings, "looking for what holds the committed offsets open"):
-        for partition, producers in _described(admin, _offsets_partition(settings, admin)).items():
+        for partition, producers in _known_to_offsets(settings, admin).items():
             for each in producers:
                 start = each.current_transaction_start_offset
                 if start < 0 or each.last_timestamp > before_ms:
@@ -216,14 +224,20 @@ def _initialised(settings: Settings, instance: str, undo: ExitStack) -> KafkaPro
 
 def _last_state(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionState | None:
     """What the coordinator says of a transactional id; None where it knows none, or cannot be asked."""
+    try:
+        return _answer(settings, lambda: admin.describe_transactions([identity])[identity].state)
+    except (TransactionalIdNotFoundError, UnsupportedVersionError):
+        return None
+
+
+def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
+    """What is asked for, asked again while it cannot be had: a broker that has just started needs a moment, and the
+    very first one to ask a cluster makes it create the coordinator's topic. Raises the client's errors in the end."""
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while True:
         try:
-            return admin.describe_transactions([identity])[identity].state
-        except (TransactionalIdNotFoundError, UnsupportedVersionError):
-            return None
+            return ask()
         except RetriableError:
-            # The very first one to ask a cluster makes it create the coordinator's topic.
             if monotonic() > deadline:
                 raise
             sleep(_RETRY_SECONDS)
@@ -237,30 +251,45 @@ def _identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
 def _find(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> Open:
     """What the producer's id has open; all of it is forgotten, for the producer has begun nothing."""
     producer_id: int = producer._transaction_manager.producer_id_and_epoch.producer_id
-    topics = admin.describe_topics([topic_of(settings, destination) for destination in Destination])
-    outputs = [
-        TopicPartition(topic["name"], partition["partition_index"])
-        for topic in topics
-        for partition in topic["partitions"]
-    ]
-    return Open(
-        producer_id,
-        _open_by(producer_id, _described(admin, outputs)),
-        _open_by(producer_id, _described(admin, _offsets_partition(settings, admin))),
-    )
+
+    def look() -> Open:
+        return Open(
+            producer_id,
+            _open_by(producer_id, _known_to_outputs(settings, admin)),
+            _open_by(producer_id, _known_to_offsets(settings, admin)),
+        )
+
+    return _answer(settings, look)
 
 
-def _described(
-    admin: KafkaAdminClient, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, list[ProducerState]]:
-    """The producers that each partition knows; nothing, with a warning, where we may not or cannot ask."""
-    wanted = list(partitions)
+def _known_to_outputs(settings: Settings, admin: KafkaAdminClient) -> Producers:
+    return _known_to(admin, [topic_of(settings, destination) for destination in Destination], list)
+
+
+def _known_to_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
+    """Of the partition where the group's committed offsets stand; none where nobody has ever committed one."""
+
+    def of_group(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(OFFSETS_TOPIC, partition_of_group(settings.kafka.group, len(partitions)))]
+
     try:
-        found = admin.describe_producers(wanted)
+        return _known_to(admin, [OFFSETS_TOPIC], of_group)
+    except UnknownTopicOrPartitionError:
+        return {}
+
+
+def _known_to(
+    admin: KafkaAdminClient,
+    topics: Sequence[str],
+    choose: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
+) -> Producers:
+    """Of the topics' partitions that are chosen; none, with a warning, where we may not ask or the broker is too old."""
+    try:
+        found = admin.describe_producers(choose(_partitions_of(admin, topics)))
     except (TopicAuthorizationFailedError, UnsupportedVersionError) as error:
         log.warning(
             "cannot look for transactions that the broker forgot",
-            topics=sorted({partition.topic for partition in wanted}),
+            topics=list(topics),
             reason=str(error),
             remedy="allow this user to read these topics",
         )
@@ -268,21 +297,23 @@ def _described(
     return {partition: each.active_producers for partition, each in found.items()}
 
 
-def _open_by(producer_id: int, described: Mapping[TopicPartition, list[ProducerState]]) -> dict[TopicPartition, int]:
+def _partitions_of(admin: KafkaAdminClient, topics: Sequence[str]) -> list[TopicPartition]:
+    partitions: list[TopicPartition] = []
+    for topic in admin.describe_topics(list(topics)):
+        # A partition that is not looked at could be the one: no error is taken for an empty topic.
+        if topic["error_code"]:
+            raise for_code(topic["error_code"])(topic["name"])
+        partitions += [TopicPartition(topic["name"], each["partition_index"]) for each in topic["partitions"]]
+    return partitions
+
+
+def _open_by(producer_id: int, known: Producers) -> dict[TopicPartition, int]:
     return {
         partition: each.current_transaction_start_offset
-        for partition, producers in described.items()
+        for partition, producers in known.items()
         for each in producers
         if each.producer_id == producer_id and each.current_transaction_start_offset >= 0
     }
-
-
-def _offsets_partition(settings: Settings, admin: KafkaAdminClient) -> list[TopicPartition]:
-    """Where the group's committed offsets stand; nowhere before the first is committed, or where we may not see it."""
-    (topic,) = admin.describe_topics([OFFSETS_TOPIC])
-    if not topic["partitions"]:
-        return []
-    return [TopicPartition(OFFSETS_TOPIC, partition_of_group(settings.kafka.group, len(topic["partitions"])))]
 
 
 def _how_to_end(settings: Settings, forgotten: Open, last: TransactionState | None) -> bool | None:

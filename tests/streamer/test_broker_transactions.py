@@ -10,7 +10,7 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.admin import TransactionState
-from kafka.errors import TopicAuthorizationFailedError
+from kafka.errors import LeaderNotAvailableError, TopicAuthorizationFailedError
 from structlog.testing import capture_logs
 
 from index.entry import Position, Source
@@ -22,6 +22,7 @@ from streamer.broker_transactions import (
     partition_of_group,
     require_offsets_not_hanging,
 )
+from streamer.errors import BrokerUnavailable
 from tests.support.transport_worlds import make_settings
 
 SOURCE, OTHER = Source("stream", 0), Source("stream", 1)
@@ -117,7 +118,16 @@ def test_a_user_who_may_not_look_is_warned_of_it() -> None:
     def refuse(partitions: list[TopicPartition]) -> Any:
         raise TopicAuthorizationFailedError({partition.topic for partition in partitions})
 
-    admin: Any = SimpleNamespace(describe_topics=lambda _names: [{"partitions": [{}] * 4}], describe_producers=refuse)
+    partitions = [{"partition_index": number} for number in range(4)]
+    topic = {"name": OFFSETS_TOPIC, "error_code": 0, "partitions": partitions}
+    admin: Any = SimpleNamespace(describe_topics=lambda _names: [topic], describe_producers=refuse)
     with capture_logs() as logged:
         require_offsets_not_hanging(make_settings(), admin)
     assert [(line["log_level"], line["topics"]) for line in logged] == [("warning", [OFFSETS_TOPIC])]
+
+
+def test_a_topic_that_cannot_be_described_is_not_taken_for_one_without_partitions() -> None:
+    topic = {"name": OFFSETS_TOPIC, "error_code": LeaderNotAvailableError.errno, "partitions": []}
+    admin: Any = SimpleNamespace(describe_topics=lambda _names: [topic], describe_producers=None)
+    with pytest.raises(BrokerUnavailable, match="LeaderNotAvailableError"):
+        require_offsets_not_hanging(make_settings(), admin)
