@@ -9,15 +9,17 @@ where a partition has no leader just then, as while a broker starts again, and n
     partition   a a a | b b b COMMIT          the next mark of the same producer id ends all of it, whatever was decided:
                                               an aborted `a`, delivered again as `b`, comes out twice
 
-So a producer that takes over looks for what its id has open, and ends that with a transaction of its own that has nothing
-in it but the forgotten partitions. How it has to end is known for certain:
+So a producer that takes over, or has lost a connection, looks for what its id has open: that is its last transaction. It
+is ended by one of our own that has nothing in it but the forgotten partitions, and only where it is known how:
 
-    offsets not open   the group's committed offsets are past its first record: commit, else abort
-    offsets open       nothing was sent after the offsets, so it is whole, and ends as the coordinator had decided before
-                       we asked for a producer id
+    offsets open        as the coordinator had decided before we asked for a producer id: nobody has gone on behind an
+                        offset that cannot be fetched
+    offsets not open    abort, if a source is committed up to one of its first records at most, for then it was not
+                        committed. Commit, if all are committed behind them and the coordinator had decided so; if it had
+                        not, another worker may have delivered them, and a person has to look
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import monotonic, sleep, time
@@ -140,7 +142,7 @@ def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer: Kaf
 
 
 def outcome(
-    positions: Iterable[Position | None],
+    positions: Sequence[Position | None],
     committed: Mapping[Source, int],
     last: TransactionState | None,
     *,
@@ -153,13 +155,15 @@ def outcome(
     last          the coordinator's state of the transactional id, before a producer id was asked for
     offsets_open  whether the offsets of this transaction are open as well
     """
+    decided = None if last is None else _COMMITTED.get(last)
     if offsets_open:
-        return None if last is None else _COMMITTED.get(last)
-    ends = {
-        None if each is None or each.source not in committed else each.offset < committed[each.source]
-        for each in positions
-    }
-    return ends.pop() if len(ends) == 1 else None
+        return decided
+    known = [each for each in positions if each is not None and each.source in committed]
+    if len(known) < len(positions):
+        return None
+    if any(each.offset >= committed[each.source] for each in known):
+        return False
+    return True if decided else None
 
 
 def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> None:

@@ -179,6 +179,25 @@ def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_doe
     assert values_of(settings) == VALUES
 
 
+def test_what_another_worker_has_delivered_since_is_not_committed_beside_it(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    source = begun(settings, open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(VALUES, marked=False)
+    predecessor.end("abort")
+    other = KafkaTransport(settings, "1")
+    assert deliver_what_is_left(other, settings) == 0
+    other.close()
+    transport = open_transport(settings)
+    with pytest.raises(TransactionHanging):
+        transport.open()
+    transport.close()
+    abort_what_hangs(settings)
+    assert deliver_what_is_left(open_transport(settings), settings) == len(VALUES)
+    assert values_of(settings) == VALUES
+
+
 def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_away(
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
