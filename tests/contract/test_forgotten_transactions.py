@@ -3,7 +3,6 @@
 import gc
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -64,7 +63,7 @@ def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
     gc.collect()
 
 
-def begun(settings: Settings, transport: KafkaTransport) -> Source:
+def begun(transport: KafkaTransport) -> Source:
     """The one source, begun at offset 0 by a worker that is gone again."""
     source = only(begin(transport))
     transport.commit_start(source, 0)
@@ -127,7 +126,7 @@ def test_whatever_marks_were_forgotten_every_record_comes_out_once(
     end: str,
     at: int,
 ) -> None:
-    source = begun(settings, open_transport(settings))
+    source = begun(open_transport(settings))
     predecessor = Predecessor(settings, source)
     predecessor.write(VALUES, marked=outputs == "marked")
     if offsets != "not sent":
@@ -144,7 +143,7 @@ def test_the_broker_still_commits_what_it_forgot_to_abort_with_the_next_transact
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
     """The canary: what becomes of a batch that is aborted, forgotten and delivered again by a producer that never looks."""
-    source = begun(settings, open_transport(settings))
+    source = begun(open_transport(settings))
     predecessor = Predecessor(settings, source)
     predecessor.write(VALUES, marked=False)
     predecessor.end("abort")
@@ -155,9 +154,9 @@ def test_the_broker_still_commits_what_it_forgot_to_abort_with_the_next_transact
 
 
 def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_does(
-    settings: Settings, open_transport: Callable[[Settings], KafkaTransport], tmp_path: Path
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    source = begun(settings, open_transport(settings))
+    source = begun(open_transport(settings))
     predecessor = Predecessor(settings, source)
     predecessor.write(VALUES, marked=False)
     predecessor.send_offsets(len(VALUES), marked=False)
@@ -182,7 +181,7 @@ def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_doe
 def test_what_another_worker_has_delivered_since_is_not_committed_beside_it(
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    source = begun(settings, open_transport(settings))
+    source = begun(open_transport(settings))
     predecessor = Predecessor(settings, source)
     predecessor.write(VALUES, marked=False)
     predecessor.end("abort")
@@ -201,18 +200,18 @@ def test_what_another_worker_has_delivered_since_is_not_committed_beside_it(
 def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_away(
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    source = begun(settings, open_transport(settings))
+    source = begun(open_transport(settings))
     other = Predecessor(settings, source, instance="1")
     other.send_offsets(len(VALUES), marked=False)
-    timeouts = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 900, "transaction_timeout_ms": 4_000}
+    timeouts = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 900, "transaction_timeout_ms": 6_000}
     impatient = settings.model_copy(update={"kafka": settings.kafka.model_copy(update=timeouts)})
     transport = open_transport(impatient)
     begin_of_wait = time.monotonic()
     with pytest.raises(BrokerUnavailable, match="fetching committed offsets"):
         begin(transport)
-    assert time.monotonic() - begin_of_wait < 4, "too slow to show that a young transaction is waited for"
+    assert time.monotonic() - begin_of_wait < 6, "too slow to show that a young transaction is waited for"
     other.end("abort")
-    time.sleep(4)
+    time.sleep(6)
     with pytest.raises(TransactionHanging, match=f"transactional id '{transactional_id(settings, '1')}'"):
         transport.committed([source])
     transport.close()
