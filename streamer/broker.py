@@ -17,9 +17,11 @@ The client loses records or fencing unless it is used by these rules (tests/cont
  8  The rebalance listener runs on the client's thread: it only takes notes.
  9  Transactions are named by group and instance, so that a newcomer fences its predecessor; dropped producers are kept.
 10  Offsets have gaps where the input is written in transactions; lag is the end known from fetching minus the position.
+
+The broker has a defect of its own: it may forget to end a transaction. What to do about it is at `broker_transactions`,
+held by tests/contract/test_forgotten_transactions.py.
 """
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +33,7 @@ from kafka.errors import (
     CommitFailedError,
     FencedInstanceIdError,
     KafkaError,
+    KafkaTimeoutError,
     LogTruncationError,
     MessageSizeTooLargeError,
     NoOffsetForPartitionError,
@@ -45,14 +48,16 @@ from streamer.broker_changelog import read_changelog, topic_of
 from streamer.broker_clients import (
     NULL_VALUE,
     broker_errors,
+    connections_of,
     let_go,
     make_admin,
     make_consumer,
-    make_transactional_producer,
     require_fast_checksums,
     topic_ids,
+    within_timeout,
 )
 from streamer.broker_topics import require_topics
+from streamer.broker_transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.config import Settings
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.record import Batch, Destination, Outgoing, Record
@@ -96,16 +101,19 @@ class KafkaTransport:
         self._open_consumer: KafkaConsumer | None = None
         self._open_producer: KafkaProducer | None = None
         self._open_admin: KafkaAdminClient | None = None
+        self._connections: frozenset[object] = frozenset()
 
     def open(self) -> None:
-        """See Transport. Ends what a predecessor of the same instance left open. Raises SettingsError besides."""
+        """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
+
+        Raises SettingsError besides, and TransactionHanging.
+        """
         require_fast_checksums()
         self._stream = require_topics(self._settings)
         with broker_errors(self._settings, "connecting"):
             self._open_admin = make_admin(self._settings)
         with broker_errors(self._settings, f"taking over the transactions of instance {self._instance!r}"):
-            self._open_producer = make_transactional_producer(self._settings, self._instance)
-            self._open_producer.init_transactions()
+            self._open_producer = take_over(self._settings, self._instance, self._open_admin)
         with broker_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
             self._open_consumer = make_consumer(self._settings, self._instance)
             self._open_consumer.subscribe([self._settings.topics.input], listener=self._notes)
@@ -135,12 +143,19 @@ class KafkaTransport:
         return self._cut(snapshot)
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """See Transport. An offset that was committed for a topic of this name, deleted since, counts as none."""
+        """See Transport. An offset that was committed for a topic of this name, deleted since, counts as none.
+
+        Raises TransactionHanging besides.
+        """
         timeout_ms = self._settings.kafka.delivery_timeout_ms
         found: dict[Source, int | None] = {}
         with broker_errors(self._settings, "fetching committed offsets"):
             for source in sources:
-                at = self._consumer.committed(self._partition(source), metadata=True, timeout_ms=timeout_ms)
+                try:
+                    at = self._consumer.committed(self._partition(source), metadata=True, timeout_ms=timeout_ms)
+                except KafkaTimeoutError:
+                    require_offsets_not_hanging(self._settings, self._admin)
+                    raise
                 # Without a note it was set by hand, with Kafka's own tools, and is taken at its word.
                 ours = at is not None and at.metadata in (None, "", source.stream)
                 found[source] = at.offset if ours else None
@@ -172,6 +187,7 @@ class KafkaTransport:
         offsets = dict(self._offset(source, end) for source, end in batch.ends.items())
         producer = self._producer
         try:
+            self._require_all_ended(producer)
             producer.begin_transaction()
             self._send(producer, outgoing)
             self._within_timeout(lambda: producer.send_offsets_to_transaction(offsets, snapshot), "offsets")
@@ -228,6 +244,11 @@ class KafkaTransport:
                 consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
 
     @property
+    def _admin(self) -> KafkaAdminClient:
+        assert self._open_admin is not None, "the transport is not open"
+        return self._open_admin
+
+    @property
     def _consumer(self) -> KafkaConsumer:
         assert self._open_consumer is not None, "the transport is not open"
         return self._open_consumer
@@ -280,9 +301,8 @@ class KafkaTransport:
 
     def _require_same_topic(self) -> None:
         name = self._settings.topics.input
-        assert self._open_admin is not None, "the transport is not open"
         with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
-            found = topic_ids(self._open_admin, [name])[name]
+            found = topic_ids(self._admin, [name])[name]
         if found != self._stream:
             raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
 
@@ -335,6 +355,13 @@ class KafkaTransport:
             ends[source] = found.offset + 1
         return Batch(records, ends, snapshot=snapshot)
 
+    def _require_all_ended(self, producer: KafkaProducer) -> None:
+        """Whoever has lost a connection since the last delivery looks whether that was ended before it goes on with it."""
+        connections = connections_of(producer)
+        if not self._connections <= connections:
+            require_all_ended(self._settings, self._admin, producer)
+        self._connections = connections
+
     def _send(self, producer: KafkaProducer, outgoing: Sequence[Outgoing]) -> None:
         """Send and wait until every record is acknowledged; raises KafkaError where one is not."""
         timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
@@ -358,36 +385,7 @@ class KafkaTransport:
             future.get(timeout=max(0.0, deadline - time.monotonic()))
 
     def _within_timeout(self, call: Callable[[], None], step: str) -> None:
-        """Make a call that the client may never come back from; raises its KafkaError, or DeliveryDoubtful."""
-        attempt = _Attempt(call)
-        # Daemonic: a call that never returns must not keep the process from ending.
-        threading.Thread(target=attempt.run, name=f"kafka-{step}", daemon=True).start()
-        timeout_ms = self._settings.kafka.delivery_timeout_ms
-        if not attempt.over.wait(timeout_ms / 1000):
-            raise DeliveryDoubtful(f"the {step} of the transaction was not answered within {timeout_ms} ms")
-        if attempt.error is not None:
-            raise attempt.error
-        if not attempt.succeeded:
-            raise DeliveryDoubtful(f"the {step} of the transaction broke off")
-
-
-class _Attempt:
-    """One call on a thread of its own, and how it went."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-        self.over = threading.Event()
-        self.succeeded = False
-        self.error: KafkaError | ValueError | None = None
-
-    def run(self) -> None:
-        try:
-            self._call()
-            self.succeeded = True
-        except (KafkaError, ValueError) as error:
-            self.error = error
-        finally:
-            self.over.set()
+        within_timeout(self._settings, call, step)
 
 
 def _is_member(snapshot: ConsumerGroupMetadata) -> bool:

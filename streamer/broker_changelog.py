@@ -85,6 +85,28 @@ def topic_of(settings: Settings, destination: Destination) -> str:
     }[destination]
 
 
+def first_records(
+    settings: Settings, starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, ConsumerRecord | None]:
+    """The record at this offset of each output partition, committed or not; None where there is none any more.
+
+    Raises BrokerUnavailable.
+    """
+    found: dict[TopicPartition, ConsumerRecord | None] = {}
+    with broker_errors(settings, "connecting to read the outputs back"):
+        consumer = make_changelog_consumer(settings, committed_only=False)
+    try:
+        with broker_errors(settings, "looking up the offsets of the outputs"):
+            firsts = consumer.beginning_offsets(list(starts), timeout_ms=settings.kafka.request_timeout_ms)
+        stretches = {at: range(start, start + 1) for at, start in starts.items() if start >= firsts[at]}
+        for polled, _ in _read_stretches(settings, consumer, stretches):
+            for partition, records in polled.items():
+                found.update((partition, record) for record in records)
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1_000)
+    return {partition: found.get(partition) for partition in starts}
+
+
 def _read_topic(
     settings: Settings, consumer: KafkaConsumer, topic: str, ranges: Mapping[Source, range]
 ) -> Iterator[list[Record]]:

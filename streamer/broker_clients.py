@@ -5,7 +5,8 @@ held by tests/contract/test_kafka_rules.py. Clients are not fork-safe: make them
 """
 
 import platform
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +24,7 @@ from kafka.record import util as record_checksums
 from kafka.serializer import Serializer
 
 from streamer.config import Settings
-from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 
 NULL_VALUE: Any = object()
 """What to pass to `send` as the value of a record without one: the client refuses None where the key is None too."""
@@ -129,10 +130,14 @@ def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
     )
 
 
-def make_changelog_consumer(settings: Settings) -> KafkaConsumer:
-    """A consumer without a group, for reading outputs from their beginning."""
+def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> KafkaConsumer:
+    """A consumer without a group, for reading outputs from anywhere."""
+    isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return KafkaConsumer(
-        **_connection(settings), **_reading(settings), client_id=f"{settings.kafka.group}-changelog", group_id=None
+        **_connection(settings),
+        **(_reading(settings) | isolation),
+        client_id=f"{settings.kafka.group}-changelog",
+        group_id=None,
     )
 
 
@@ -156,9 +161,14 @@ def _writing(settings: Settings) -> dict[str, Any]:
     }
 
 
+def transactional_id(settings: Settings, instance: str) -> str:
+    """What the transactions of an instance of the group are named by."""
+    return f"{settings.kafka.group}-{instance}"
+
+
 def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:
     """The producer of the outputs; a new one with the same group and instance fences the old one."""
-    identity = f"{settings.kafka.group}-{instance}"
+    identity = transactional_id(settings, instance)
     return KafkaProducer(
         **_connection(settings),
         **_writing(settings),
@@ -171,6 +181,11 @@ def make_transactional_producer(settings: Settings, instance: str) -> KafkaProdu
 def make_loader(settings: Settings) -> KafkaProducer:
     """A producer without transactions, for filling an input topic by hand."""
     return KafkaProducer(**_connection(settings), **_writing(settings), client_id=f"{settings.kafka.group}-loader")
+
+
+def connections_of(producer: KafkaProducer) -> frozenset[object]:
+    """The connections that a producer has now; one that was lost and made anew is another one."""
+    return frozenset(tuple(producer._sender._client._manager._conns.values()))
 
 
 def let_go(producer: KafkaProducer) -> None:
@@ -198,3 +213,36 @@ def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | N
         if topic["error_code"] == 0:
             found[topic["name"]] = str(topic["topic_id"])
     return found
+
+
+def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:
+    """Make a call that the client may never come back from; raises its KafkaError, or DeliveryDoubtful."""
+    attempt = _Attempt(call)
+    # Daemonic: a call that never returns must not keep the process from ending.
+    threading.Thread(target=attempt.run, name=f"kafka-{step}", daemon=True).start()
+    timeout_ms = settings.kafka.delivery_timeout_ms
+    if not attempt.over.wait(timeout_ms / 1000):
+        raise DeliveryDoubtful(f"the {step} of the transaction was not answered within {timeout_ms} ms")
+    if attempt.error is not None:
+        raise attempt.error
+    if not attempt.succeeded:
+        raise DeliveryDoubtful(f"the {step} of the transaction broke off")
+
+
+class _Attempt:
+    """One call on a thread of its own, and how it went."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self.over = threading.Event()
+        self.succeeded = False
+        self.error: KafkaError | ValueError | None = None
+
+    def run(self) -> None:
+        try:
+            self._call()
+            self.succeeded = True
+        except (KafkaError, ValueError) as error:
+            self.error = error
+        finally:
+            self.over.set()

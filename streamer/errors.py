@@ -49,3 +49,9 @@ class BrokerUnavailable(StreamerError):
     """The broker does not answer, or not in time."""
 
     exit_code = os.EX_TEMPFAIL
+
+
+class TransactionHanging(StreamerError):
+    """The broker holds a transaction open that nothing will end, and that must not be ended by guess. A person has to."""
+
+    exit_code = os.EX_PROTOCOL

@@ -45,8 +45,9 @@ STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
 WORKER_STATES = ("starting", "running", "draining", "stopped")
 """The values of label `state`."""
 
-RESTART_CAUSES = ("transport", "no-progress", "killed", "error")
-"""The values of label `cause`: delivery in doubt or broker away; silent too long; ended by a signal; by an error."""
+RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
+"""The values of label `cause`: delivery in doubt or broker away; a transaction that a person has to end; silence;
+a signal; an error."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """What `Metrics.exposition` returns, as HTTP says it."""
@@ -135,10 +136,7 @@ RESTORED = Definition(
     "neardup_restored_total", "counter", "Documents fed back into the index from the unique topic, without output."
 )
 WORKER_RESTARTS = Definition(
-    "neardup_worker_restarts_total",
-    "counter",
-    "Workers started anew: after doubt about the transport, no progress, a signal, or an error.",
-    ("cause",),
+    "neardup_worker_restarts_total", "counter", "Workers started anew, by what made them end.", ("cause",)
 )
 WORKERS = Definition("neardup_workers", "gauge", "Worker processes by state.", ("state",))
 LAST_DELIVERY = Definition(
@@ -207,7 +205,7 @@ def restart_cause(exit_code: int) -> str:
     """The one of `RESTART_CAUSES` that a worker's exit code stands for (negative: the signal that ended it)."""
     if exit_code < 0:
         return "killed"
-    return "transport" if exit_code == os.EX_TEMPFAIL else "error"
+    return {os.EX_TEMPFAIL: "transport", os.EX_PROTOCOL: "hanging-transaction"}.get(exit_code, "error")
 
 
 def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:

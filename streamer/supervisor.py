@@ -33,13 +33,14 @@ CHECK_PERIOD_SECONDS = 0.2
 
 @dataclass(slots=True)
 class Slot:
-    """One worker's place: its process, when it was started, how long to wait before the next start."""
+    """One worker's place: its process, when it was started, how long to wait before the next start, how the last ended."""
 
     number: int
     process: SpawnProcess | None = None
     started_seconds: float = 0.0
     start_due_seconds: float = 0.0
     backoff_ms: int = 0
+    exit_code: int | None = None
 
 
 class Supervisor:
@@ -66,8 +67,15 @@ class Supervisor:
         for slot in self._slots:
             state = self._board.state(slot.number)
             if slot.process is None or not slot.process.is_alive() or state is not State.RUNNING:
-                return False, f"worker {slot.number} is {state.value if slot.process else 'waiting to be restarted'}"
+                words = f"worker {slot.number} is {state.value if slot.process else 'waiting to be restarted'}"
+                return False, words + (self._hangs() if slot.exit_code == os.EX_PROTOCOL else "")
         return True, "ok"
+
+    def _hangs(self) -> str:
+        return (
+            f"; group {self._settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "
+            "end; the log says which, and docs/operations.md under NeardupTransactionHanging how"
+        )
 
     def run(self) -> int:
         """Run until a signal, `stop`, or a worker that needs a person. Returns the exit code."""
@@ -117,7 +125,7 @@ class Supervisor:
 
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
-        exit_code = slot.process.exitcode
+        exit_code = slot.exit_code = slot.process.exitcode
         slot.process = None
         self._board.enter(slot.number, State.STOPPED)
         if exit_code == os.EX_CONFIG:

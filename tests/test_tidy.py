@@ -13,7 +13,13 @@ MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 
 ONLY_IMPORTERS = {
-    "kafka": {"streamer.broker", "streamer.broker_changelog", "streamer.broker_clients", "streamer.broker_topics"},
+    "kafka": {
+        "streamer.broker",
+        "streamer.broker_changelog",
+        "streamer.broker_clients",
+        "streamer.broker_topics",
+        "streamer.broker_transactions",
+    },
     "lmdb": {"index.copies", "index.store"},
     "jieba": {"streamer.segmentation"},
     "prometheus_client": {"streamer.metrics"},
@@ -37,6 +43,7 @@ LAYERS = (
     ("recovery",),
     ("pipeline",),
     ("broker", "files", "metrics", "logs", "setting_reference"),
+    ("broker_transactions",),
     ("broker_changelog", "broker_topics", "delivered_lines"),
     ("broker_clients", "output_folder", "line_reader"),
     ("route", "evaluation"),

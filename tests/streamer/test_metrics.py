@@ -242,7 +242,10 @@ def test_a_file_just_made_and_still_empty_does_not_break_a_scrape(directory: Pat
     assert value(supervisor.exposition(), "neardup_batches_total") == 0
 
 
-@pytest.mark.parametrize(("exit_code", "cause"), [(75, "transport"), (-9, "killed"), (1, "error"), (70, "error")])
+@pytest.mark.parametrize(
+    ("exit_code", "cause"),
+    [(75, "transport"), (76, "hanging-transaction"), (-9, "killed"), (1, "error"), (70, "error")],
+)
 def test_an_exit_code_has_one_of_the_known_causes(exit_code: int, cause: str) -> None:
     assert metrics.restart_cause(exit_code) == cause
     assert cause in metrics.RESTART_CAUSES

@@ -1,0 +1,259 @@
+"""Transactions that a real broker has forgotten to end, in every shape, and what the next worker makes of them."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from deploy.local_kafka import LocalKafka
+from index.entry import Source
+from streamer.broker import KafkaTransport
+from streamer.broker_clients import let_go, transactional_id
+from streamer.broker_transactions import OFFSETS_TOPIC, partition_of_group
+from streamer.config import Settings
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, TransactionHanging
+from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
+from tests.support.transport_worlds import (
+    KafkaWorld,
+    begin,
+    committed_records,
+    only,
+    patiently,
+    read_batch,
+    routed,
+)
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+VALUES = [b"zero", b"one", b"two"]
+
+
+@pytest.fixture(scope="module")
+def forgetful_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
+    """A broker that takes records of a transaction that its coordinator knows nothing of."""
+    with LocalKafka(tmp_path_factory.mktemp("forgetful"), overrides=FORGETFUL) as broker:
+        yield broker
+
+
+@pytest.fixture
+def settings(forgetful_kafka: LocalKafka) -> Settings:
+    """Of a group whose input holds VALUES."""
+    world = KafkaWorld(forgetful_kafka.bootstrap_servers)
+    world.set_up(records_max=2)
+    world.write(VALUES)
+    return world.settings
+
+
+@pytest.fixture
+def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
+    transports: list[KafkaTransport] = []
+
+    def make(settings: Settings) -> KafkaTransport:
+        transports.append(KafkaTransport(settings, "0"))
+        return transports[-1]
+
+    yield make
+    for transport in transports:
+        transport.close()
+    gc.collect()
+
+
+def begun(transport: KafkaTransport) -> Source:
+    """The one source, begun at offset 0 by a worker that is gone again."""
+    source = only(begin(transport))
+    transport.commit_start(source, 0)
+    transport.close()
+    return source
+
+
+def open_ends(settings: Settings, topic: str) -> tuple[int, int]:
+    """The end of a topic for readers of committed records, and for all others."""
+    ends = []
+    for isolation in ("read_committed", "read_uncommitted"):
+        consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level=isolation)
+        ends.append(consumer.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)])
+        consumer.close()
+    return ends[0], ends[1]
+
+
+def deliver_what_is_left(transport: KafkaTransport, settings: Settings) -> int:
+    """Go on as a worker does, until all is delivered; returns from which offset on."""
+    source = only(begin(transport))
+    at = transport.committed([source])[source]
+    assert at is not None
+    for _ in range(at, len(VALUES), settings.batch.records_max):
+        deliver_next(transport)
+    patiently(lambda: transport.committed([source]) == {source: len(VALUES)})
+    return at
+
+
+def deliver_next(transport: KafkaTransport) -> None:
+    batch = read_batch(transport)
+    transport.deliver(batch, [routed(record) for record in batch.records])
+
+
+def values_of(settings: Settings) -> list[bytes | None]:
+    found = committed_records(settings.kafka.bootstrap_servers[0], settings.topics.unique)
+    return [record.value for record in found]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "offsets", "end", "at"),
+    [
+        pytest.param("forgotten", "not sent", "abort", 0, id="aborted while it was written, as by its timeout"),
+        pytest.param("forgotten", "not sent", "nothing", 0, id="left open"),
+        pytest.param("forgotten", "forgotten", "commit", 3, id="committed, all marks forgotten"),
+        pytest.param("forgotten", "forgotten", "abort", 0, id="aborted, all marks forgotten"),
+        pytest.param("forgotten", "forgotten", "nothing", 0, id="left open behind the offsets"),
+        pytest.param("forgotten", "marked", "commit", 3, id="committed, the outputs' forgotten"),
+        pytest.param("forgotten", "marked", "abort", 0, id="aborted, the outputs' forgotten"),
+        pytest.param("marked", "forgotten", "commit", 3, id="committed, the offsets' forgotten"),
+        pytest.param("marked", "forgotten", "abort", 0, id="aborted, the offsets' forgotten"),
+        pytest.param("marked", "marked", "commit", 3, id="committed, nothing forgotten"),
+        pytest.param("marked", "marked", "abort", 0, id="aborted, nothing forgotten"),
+    ],
+)
+def test_whatever_marks_were_forgotten_every_record_comes_out_once(
+    settings: Settings,
+    open_transport: Callable[[Settings], KafkaTransport],
+    outputs: str,
+    offsets: str,
+    end: str,
+    at: int,
+) -> None:
+    source = begun(open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(VALUES, marked=outputs == "marked")
+    if offsets != "not sent":
+        predecessor.send_offsets(len(VALUES), marked=offsets == "marked")
+    predecessor.end(end)
+
+    assert deliver_what_is_left(open_transport(settings), settings) == at
+    assert values_of(settings) == VALUES
+    # Nothing stays open: who reads committed records only comes to the end like everybody else.
+    patiently(lambda: len(set(open_ends(settings, settings.topics.unique))) == 1)
+
+
+def test_the_broker_still_commits_what_it_forgot_to_abort_with_the_next_transaction(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    """The canary: what becomes of a batch that is aborted, forgotten and delivered again by a producer that never looks."""
+    source = begun(open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(VALUES, marked=False)
+    predecessor.end("abort")
+    careless = Predecessor(settings, source)
+    careless.write(VALUES, marked=True)
+    careless.end("commit")
+    assert values_of(settings) == VALUES + VALUES
+
+
+def test_where_nothing_tells_how_it_has_to_end_the_worker_says_what_a_person_does(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    source = begun(open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(VALUES, marked=False)
+    predecessor.send_offsets(len(VALUES), marked=False)
+    predecessor.end("commit")
+    let_go(initialised(settings, "0"))
+    transport = open_transport(settings)
+    identity, group = transactional_id(settings, "0"), settings.kafka.group
+    with pytest.raises(TransactionHanging) as raised:
+        transport.open()
+    message = str(raised.value)
+    assert repr(group) in message
+    assert repr(identity) in message
+    assert f"abort --topic {settings.topics.unique} --partition 0 --start-offset 0" in message
+    assert f"abort --topic {OFFSETS_TOPIC} --partition {partition_of_group(group, 4)} --start-offset" in message
+    transport.close()
+
+    abort_what_hangs(settings)
+    assert deliver_what_is_left(open_transport(settings), settings) == 0
+    assert values_of(settings) == VALUES
+
+
+def test_what_another_worker_has_delivered_since_is_not_committed_beside_it(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    source = begun(open_transport(settings))
+    predecessor = Predecessor(settings, source)
+    predecessor.write(VALUES, marked=False)
+    predecessor.end("abort")
+    other = KafkaTransport(settings, "1")
+    assert deliver_what_is_left(other, settings) == 0
+    other.close()
+    transport = open_transport(settings)
+    with pytest.raises(TransactionHanging):
+        transport.open()
+    transport.close()
+    abort_what_hangs(settings)
+    assert deliver_what_is_left(open_transport(settings), settings) == len(VALUES)
+    assert values_of(settings) == VALUES
+
+
+def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_away(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    source = begun(open_transport(settings))
+    other = Predecessor(settings, source, instance="1")
+    other.send_offsets(len(VALUES), marked=False)
+    timeouts = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 900, "transaction_timeout_ms": 6_000}
+    impatient = settings.model_copy(update={"kafka": settings.kafka.model_copy(update=timeouts)})
+    transport = open_transport(impatient)
+    begin_of_wait = time.monotonic()
+    with pytest.raises(BrokerUnavailable, match="fetching committed offsets"):
+        begin(transport)
+    assert time.monotonic() - begin_of_wait < 6, "too slow to show that a young transaction is waited for"
+    other.end("abort")
+    time.sleep(6)
+    with pytest.raises(TransactionHanging, match=f"transactional id '{transactional_id(settings, '1')}'"):
+        transport.committed([source])
+    transport.close()
+    # The worker itself would end it, started again under its name.
+    successor = KafkaTransport(settings, "1")
+    successor.open()
+    successor.close()
+    assert deliver_what_is_left(open_transport(settings), settings) == 0
+    assert values_of(settings) == VALUES
+
+
+def test_a_worker_that_outlives_its_broker_looks_whether_its_last_transaction_was_ended(
+    forgetful_kafka: LocalKafka, settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    transport = open_transport(settings)
+    begin(transport)
+    first, second = read_batch(transport), read_batch(transport)
+    producer = transport._producer
+    begin_transaction = producer.begin_transaction
+
+    def begin_unknown_to_the_coordinator() -> None:
+        begin_transaction()
+        producer._transaction_manager._partitions_in_transaction.add(TopicPartition(settings.topics.unique, 0))
+
+    producer.begin_transaction = begin_unknown_to_the_coordinator
+    transport.deliver(first, [routed(record) for record in first.records])
+    forgetful_kafka.kill()
+    forgetful_kafka.start()
+    # Going on would end the first batch together with the second: where that is aborted, both would be gone.
+    with pytest.raises(DeliveryDoubtful, match="still open in"):
+        transport.deliver(second, [routed(record) for record in second.records])
+    transport.close()
+    assert deliver_what_is_left(open_transport(settings), settings) == 2
+    assert values_of(settings) == VALUES
+
+
+def test_a_connection_that_was_lost_costs_nothing_where_nothing_was_forgotten(
+    settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    transport = open_transport(settings)
+    begin(transport)
+    deliver_next(transport)
+    transport._connections = frozenset({"one that is gone"})
+    deliver_next(transport)
+    assert values_of(settings) == VALUES
