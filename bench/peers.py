@@ -11,10 +11,14 @@ that its index finds. rensa and datasketch: signatures of 128 values over charac
 candidates by bands, verified by their own estimate of at least the same similarity. simhash: the words that rjieba cuts,
 each as often as it occurs, within the same distance. Nothing is normalised for a peer, which is to its advantage in time.
 
+Bytes a document: of the filter those of its index on disk that are in use, of a peer what the process has grown by, the most
+of all rounds.
+
 What a program takes to begin and to end is measured by itself, with one document, each round: the ratio is given with it
 and without, for a small set is little else. Tables and modules that a process loads once are loaded before.
 """
 
+import gc
 import logging
 import statistics
 import tempfile
@@ -33,10 +37,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.accuracy import Stream, machine, read_lines
+from bench.index import anonymous_mib
 from streamer import config
 from streamer.backfill import filter_files
 from streamer.logs import configure_logging
 from streamer.scheme import scheme_for
+from streamer.wiring import open_index
 
 VALUES = 128
 BANDS = 32
@@ -57,11 +63,11 @@ class Asked:
     distance_max: int
 
 
-Peer = Callable[[Iterable[str], Asked], Originals]
+Peer = Callable[[Iterable[str], Asked], tuple[Originals, object]]
 
 
-def by_rensa(texts: Iterable[str], asked: Asked) -> Originals:
-    """Per document the row of its original, -1 where it is unique."""
+def by_rensa(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
+    """Per document the row of its original, -1 where it is unique; and what it keeps."""
     import rensa
 
     def signature_of(text: str) -> Any:
@@ -72,8 +78,8 @@ def by_rensa(texts: Iterable[str], asked: Asked) -> Originals:
     return _by_signatures(texts, asked, rensa.RMinHashLSH(asked.similarity_min, VALUES, BANDS), signature_of)
 
 
-def by_datasketch(texts: Iterable[str], asked: Asked) -> Originals:
-    """Per document the row of its original, -1 where it is unique."""
+def by_datasketch(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
+    """Per document the row of its original, -1 where it is unique; and what it keeps."""
     import datasketch
 
     def signature_of(text: str) -> Any:
@@ -85,8 +91,8 @@ def by_datasketch(texts: Iterable[str], asked: Asked) -> Originals:
     return _by_signatures(texts, asked, index, signature_of)
 
 
-def by_simhash(texts: Iterable[str], asked: Asked) -> Originals:
-    """Per document the row of its original, -1 where it is unique; a text without words is unique and not kept."""
+def by_simhash(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
+    """The same; a text without words is unique and not kept."""
     import rjieba
     import simhash
 
@@ -108,7 +114,7 @@ def by_simhash(texts: Iterable[str], asked: Asked) -> Originals:
         kept[str(row)] = fingerprint
         return -1
 
-    return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64)
+    return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64), (index, kept)
 
 
 def shingles(text: str, size: int) -> list[str]:
@@ -117,7 +123,9 @@ def shingles(text: str, size: int) -> list[str]:
     return [solid[begin : begin + size] for begin in range(max(1, len(solid) - size + 1))]
 
 
-def _by_signatures(texts: Iterable[str], asked: Asked, index: Any, signature_of: Callable[[str], Any]) -> Originals:
+def _by_signatures(
+    texts: Iterable[str], asked: Asked, index: Any, signature_of: Callable[[str], Any]
+) -> tuple[Originals, object]:
     kept: dict[int, Any] = {}
 
     def decided(row: int, text: str) -> int:
@@ -130,7 +138,7 @@ def _by_signatures(texts: Iterable[str], asked: Asked, index: Any, signature_of:
         kept[row] = signature
         return -1
 
-    return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64)
+    return np.array([decided(row, text) for row, text in enumerate(texts)], np.int64), (index, kept)
 
 
 PEERS: dict[str, Peer] = {"rensa": by_rensa, "datasketch": by_datasketch, "simhash": by_simhash}
@@ -160,11 +168,15 @@ def originals_in(directory: Path) -> Originals:
 
 @dataclass(slots=True)
 class Taken:
-    """Seconds of processor time of one program, a round each: for one document, and for all; and what it decided."""
+    """Seconds of processor time of one program, a round each: for one document, and for all; and what it decided.
+
+    bytes  that it kept them in, of the documents of all
+    """
 
     one: list[float]
     all: list[float]
     originals: Originals
+    bytes: float = 0.0
 
 
 def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> dict[str, Taken]:
@@ -187,10 +199,16 @@ def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: 
             sizes = settings.minhash.shingle_characters_wide, settings.minhash.shingle_characters_narrow
             asked = Asked(sizes[not is_wide], settings.minhash.similarity_min, settings.index.distance_max)
             for peer in peers:
-                begin = time.process_time()
-                taken[peer].originals = PEERS[peer](texts_of(file), asked)
+                gc.collect()
+                grown, begin = -anonymous_mib(), time.process_time()
+                taken[peer].originals, kept = PEERS[peer](texts_of(file), asked)
                 getattr(taken[peer], name).append(time.process_time() - begin)
+                gc.collect()
+                taken[peer].bytes = max(taken[peer].bytes, (grown + anonymous_mib()) * 2**20)
+                del kept
         taken["filter"].originals = originals_in(out / "all")
+        with open_index(settings, scheme_for(settings)) as index:
+            taken["filter"].bytes = index.statistics().used_bytes
     return taken
 
 
@@ -224,6 +242,7 @@ def measure(
                 "same_verdict": float(np.mean((own.originals >= 0) == (filtered.originals >= 0))),
                 "documents_per_cpu_second": len(rows) / statistics.median(own.all),
                 "characters_per_cpu_second": characters / statistics.median(own.all),
+                "bytes_per_document": own.bytes / len(rows),
                 "one_document_cpu_ms": 1e3 * statistics.median(own.one),
                 "filter_is_faster_by": _ratio(own.all, filtered.all),
                 "without_start": _ratio(running, filter_running),

@@ -363,6 +363,7 @@ def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path, scheme: 
     ] * len(programs)
     assert results[0]["filter_is_faster_by"] == results[0]["without_start"] == 1.0
     assert all(result["one_document_cpu_ms"] > 0 for result in results)
+    assert results[0]["bytes_per_document"] > 0
 
 
 def test_a_set_without_truth_gets_no_score_but_says_how_far_verdicts_agree(tmp_path: Path) -> None:
@@ -378,7 +379,7 @@ def test_a_set_without_truth_gets_no_score_but_says_how_far_verdicts_agree(tmp_p
 @pytest.mark.parametrize("peer", [peers.by_rensa, peers.by_simhash])
 def test_a_peer_names_the_earlier_of_two_equal_texts_and_keeps_nothing_of_an_empty_one(peer: peers.Peer) -> None:
     texts = ["the quick brown fox jumps over the lazy dog", "，", "a text of its own", "a text of its own", "，"]
-    found = peer(texts, peers.Asked(8, 0.7, 3)).tolist()
+    found = peer(texts, peers.Asked(8, 0.7, 3))[0].tolist()
     assert [found[0], found[2], found[3]] == [-1, -1, 2]
     assert peer is peers.by_rensa or [found[1], found[4]] == [-1, -1]
 
