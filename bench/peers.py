@@ -11,8 +11,8 @@ that its index finds. rensa and datasketch: signatures of 128 values over charac
 candidates by bands, verified by their own estimate of at least the same similarity. simhash: the words that rjieba cuts,
 each as often as it occurs, within the same distance. Nothing is normalised for a peer, which is to its advantage in time.
 
-Bytes a document: of the filter those of its index on disk that are in use, of a peer what the process has grown by, the most
-of all rounds.
+Bytes a document: of the filter those of its index on disk that are in use, ids included; of a peer what a process of its own
+grows by in memory.
 
 What a program takes to begin and to end is measured by itself, with one document, each round: the ratio is given with it
 and without, for a small set is little else. Tables and modules that a process loads once are loaded before.
@@ -24,7 +24,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +168,18 @@ def originals_in(directory: Path) -> Originals:
     return np.array([rows.get(verdict["original"], -1) for verdict in verdicts], np.int64)
 
 
+def bytes_kept(peer: str, first: Path, lines: Path, asked: Asked) -> float:
+    """By how much this process grows by what a peer keeps of the lines; of `first` it has kept something before."""
+    PEERS[peer](texts_of(first), asked)
+    gc.collect()
+    before = anonymous_mib()
+    _, kept = PEERS[peer](texts_of(lines), asked)
+    gc.collect()
+    grown = anonymous_mib() - before
+    del kept
+    return grown * 2**20
+
+
 @dataclass(slots=True)
 class Taken:
     """Seconds of processor time of one program, a round each: for one document, and for all; and what it decided.
@@ -199,16 +213,15 @@ def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: 
             sizes = settings.minhash.shingle_characters_wide, settings.minhash.shingle_characters_narrow
             asked = Asked(sizes[not is_wide], settings.minhash.similarity_min, settings.index.distance_max)
             for peer in peers:
-                gc.collect()
-                grown, begin = -anonymous_mib(), time.process_time()
-                taken[peer].originals, kept = PEERS[peer](texts_of(file), asked)
+                begin = time.process_time()
+                taken[peer].originals, _ = PEERS[peer](texts_of(file), asked)
                 getattr(taken[peer], name).append(time.process_time() - begin)
-                gc.collect()
-                taken[peer].bytes = max(taken[peer].bytes, (grown + anonymous_mib()) * 2**20)
-                del kept
         taken["filter"].originals = originals_in(out / "all")
         with open_index(settings, scheme_for(settings)) as index:
             taken["filter"].bytes = index.statistics().used_bytes
+    for peer in peers:
+        with ProcessPoolExecutor(1, get_context("spawn")) as own_process:
+            taken[peer].bytes = own_process.submit(bytes_kept, peer, first, lines, asked).result()
     return taken
 
 
