@@ -1,6 +1,5 @@
 """Transactions that a real broker has forgotten to end, in every shape, and what the next worker makes of them."""
 
-import gc
 import time
 from collections.abc import Callable, Iterator
 
@@ -47,20 +46,6 @@ def settings(forgetful_kafka: LocalKafka) -> Settings:
     world.set_up(records_max=2)
     world.write(VALUES)
     return world.settings
-
-
-@pytest.fixture
-def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
-    transports: list[KafkaTransport] = []
-
-    def make(settings: Settings) -> KafkaTransport:
-        transports.append(KafkaTransport(settings, "0"))
-        return transports[-1]
-
-    yield make
-    for transport in transports:
-        transport.close()
-    gc.collect()
 
 
 def begun(transport: KafkaTransport) -> Source:

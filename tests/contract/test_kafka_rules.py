@@ -55,20 +55,6 @@ def world(kafka: "Kafka") -> Iterator[KafkaWorld]:
     made.tear_down()
 
 
-@pytest.fixture
-def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
-    transports: list[KafkaTransport] = []
-
-    def make(settings: Settings) -> KafkaTransport:
-        transports.append(KafkaTransport(settings, "0"))
-        return transports[-1]
-
-    yield make
-    for transport in transports:
-        transport.close()
-    gc.collect()
-
-
 def impatient(settings: Settings, **timeouts: int) -> Settings:
     kafka = settings.kafka.model_copy(update=timeouts)
     return settings.model_copy(update={"kafka": kafka})

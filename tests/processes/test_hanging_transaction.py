@@ -2,7 +2,7 @@
 
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,23 +15,10 @@ from streamer import config
 from streamer.broker_clients import let_go, transactional_id
 from streamer.broker_topics import require_topics
 from streamer.demo import documents
-from tests.processes.test_service_over_kafka import Started, make_run, require_every_position_once, wait_until
 from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
+from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[Run], Started]]:
-    started: list[Started] = []
-
-    def begin(run: Run) -> Started:
-        started.append(Started(run, tmp_path / "service.log"))
-        return started[-1]
-
-    yield begin
-    for each in started:
-        each.end()
 
 
 def settings_of(run: Run) -> config.Settings:

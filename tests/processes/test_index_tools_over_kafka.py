@@ -13,8 +13,8 @@ import pytest
 
 from bench.kafka_run import Outputs, Run, fill, stop
 from streamer.demo import documents
-from tests.processes.test_service_over_kafka import make_run, wait_until
 from tests.support.indexes import looked_at, wrong
+from tests.support.services import make_run, wait_until
 
 pytestmark = pytest.mark.kafka
 

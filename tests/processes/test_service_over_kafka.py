@@ -1,12 +1,10 @@
 """The service as its users run it: supervisor, workers, a real broker, and everything that can be taken away from them."""
 
 import os
-import signal
-import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,44 +12,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill, stop
+from bench.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
 from streamer.demo import documents
+from tests.support.services import Started, free_port, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
-
-SHORT_TIMEOUTS = (
-    "kafka.request_timeout_ms=2000",
-    "kafka.delivery_timeout_ms=4000",
-    "workers.progress_timeout_ms=7000",
-    "kafka.transaction_timeout_ms=12000",
-    "kafka.session_timeout_ms=6000",
-    "kafka.max_poll_interval_ms=30000",
-    "workers.restart_backoff_ms=100",
-    "workers.restart_backoff_max_ms=1000",
-    "batch.records_max=10",
-)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def make_run(bootstrap_servers: str, directory: Path, *settings: str, partitions: int = 1) -> Run:
-    name = f"service-{uuid.uuid4().hex[:8]}"
-    run = Run(name, bootstrap_servers, f"{name}-input", directory, free_port(), (*SHORT_TIMEOUTS, *settings))
-    create_topics(bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
-    create_topics(bootstrap_servers, [run.input_topic], partitions)
-    return run
-
-
-def wait_until(condition: Callable[[], bool], timeout_seconds: float = 40) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.05)
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -61,40 +27,6 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
         with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
             workers += [child] if "spawn_main" in " ".join(child.cmdline()) else []
     return workers
-
-
-class Started:
-    """A running service that is ended at the end of a test, and what it logged."""
-
-    def __init__(self, run: Run, log: Path) -> None:
-        self.run, self.log = run, log
-        self.process = run.start(log)
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[Run], Started]]:
-    started: list[Started] = []
-
-    def begin(run: Run) -> Started:
-        started.append(Started(run, tmp_path / "service.log"))
-        return started[-1]
-
-    yield begin
-    for each in started:
-        each.end()
-
-
-def require_every_position_once(outputs: Outputs, count: int) -> None:
-    assert outputs.wait_for(count, timeout_seconds=60), f"{len(outputs.by_position)} of {count}"
-    outputs.close()
-    doubled = {position: seen for position, seen in outputs.by_position.items() if len(seen) != 1}
-    assert not doubled
-    assert len(outputs.by_position) == count
 
 
 def kill_for_longer_than_the_delivery_timeout(broker: LocalKafka, run: Run) -> None:

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from streamer.broker import KafkaTransport
+    from streamer.config import Settings
+
+
+@pytest.fixture
+def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
+    """Makes transports that are closed at the end of the test."""
+    from streamer.broker import KafkaTransport
+
+    transports: list[KafkaTransport] = []
+
+    def make(settings: Settings) -> KafkaTransport:
+        transports.append(KafkaTransport(settings, "0"))
+        return transports[-1]
+
+    yield make
+    for transport in transports:
+        transport.close()
+    gc.collect()

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from bench.kafka_run import Run
+    from tests.support.services import Started
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[Run], Started]]:
+    """Starts services that are ended at the end of the test."""
+    from tests.support.services import Started
+
+    started: list[Started] = []
+
+    def begin(run: Run) -> Started:
+        started.append(Started(run, tmp_path / "service.log"))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.end()
