@@ -36,7 +36,6 @@ from rich.table import Table
 
 from bench.named_settings import Hashing, Insert, Setting, hasher_for, parse
 from bench.scoring import (
-    UNIQUE_BELOW,
     Pairs,
     Score,
     counting,
@@ -52,6 +51,7 @@ from index.admission import Index
 from index.bands import DISTANCE_UNITS
 from index.entry import Entries, Kind, Source, Verdict
 from index.looks import Look
+from streamer.evaluation import UNIQUE_BELOW
 from streamer.fingerprint import Fingerprints
 
 BATCH_RECORDS = 1_000

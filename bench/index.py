@@ -122,9 +122,9 @@ class Bare:
         return time.perf_counter() - begin
 
 
-def anonymous_mib() -> float:
-    """Memory of this process that no file stands behind (Linux)."""
-    return _field(Path("/proc/self/status"), "RssAnon:") / 1024
+def anonymous_mib(process_id: int | None = None) -> float:
+    """Memory of a process, of this one if none is named, that no file stands behind (Linux)."""
+    return _field(Path(f"/proc/{process_id or 'self'}/status"), "RssAnon:") / 1024
 
 
 def written_bytes() -> int:

@@ -12,14 +12,9 @@ from bench.named_settings import Insert
 from index.bands import Banding, band_keys, signature_distances
 from index.entry import Kind
 from index.looks import Look
+from streamer.evaluation import DUPLICATE_MIN, UNIQUE_BELOW
 from streamer.fingerprint import Fingerprints
 from streamer.text import normalise
-
-DUPLICATE_MIN = 0.8
-"""Jaccard similarity with an earlier document from which on a document is a duplicate."""
-
-UNIQUE_BELOW = 0.5
-"""Below this similarity with every earlier document it is unique; between the two lies the grey."""
 
 _TOKEN = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",

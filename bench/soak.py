@@ -29,6 +29,7 @@ from rich.table import Table
 
 from bench.accuracy import machine
 from bench.chaos import wait_until_ready
+from bench.index import anonymous_mib
 from bench.kafka_run import DESTINATIONS, Run, stop
 from deploy.local_kafka import LocalKafka
 
@@ -44,7 +45,10 @@ _LETTERS = np.array([*map(chr, range(0x4E00, 0x9FA6)), *"abcdefghijklmnopqrstuvw
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the service, its supervisor and workers together, holds at one moment."""
+    """What the service, its supervisor and workers together, holds at one moment.
+
+    memory_mib  what no file stands behind: the kernel may drop what is mapped from files, the index above all, at any time
+    """
 
     documents: int
     memory_mib: float
@@ -99,21 +103,12 @@ class Exactly:
         return produced - sum(times > 0 for times in self._times)
 
 
-def own_bytes(process_id: int) -> int:
-    """Anonymous memory: what is mapped from files, the index above all, may be dropped by the kernel at any time."""
-    for line in Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "Anonymous":
-            return int(value.split()[0]) * 1024
-    raise AssertionError("Linux tells it of every process")
-
-
 def sample(run: Run, process: psutil.Process, seen: int) -> Sample:
     everyone = [process, *process.children(recursive=True)]
     index = sum(file.stat().st_blocks * 512 for file in (run.directory / run.name).rglob("*") if file.is_file())
     return Sample(
         seen,
-        sum(own_bytes(one.pid) for one in everyone) / 2**20,
+        sum(anonymous_mib(one.pid) for one in everyone),
         index / 2**20,
         sum(one.num_fds() for one in everyone),
         sum(one.num_threads() for one in everyone),
