@@ -23,7 +23,7 @@ $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 	@echo "installing into .venv ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@echo "compiling what is to be fast (half a minute, once) ..."
-	@$(BIN)/python -m streamer.compilation
+	@$(BIN)/python -m streamer.fingerprint.warm_up
 	@touch $@
 
 $(INSTALLED_DEV): $(INSTALLED)

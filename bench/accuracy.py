@@ -47,12 +47,12 @@ from bench.scoring import (
     score,
     score_labels,
 )
-from index.admission import Index
-from index.bands import DISTANCE_UNITS
 from index.entry import Entries, Kind, Source, Verdict
-from index.looks import Look
-from streamer.evaluation import UNIQUE_BELOW
-from streamer.fingerprint import Fingerprints
+from index.index import Index
+from index.matching.minhash import DISTANCE_UNITS
+from index.matching.second_look import Look
+from streamer.evaluation.scores import UNIQUE_BELOW
+from streamer.fingerprint.fingerprints import Fingerprints
 
 BATCH_RECORDS = 1_000
 PROGRESS = Console(stderr=True)

@@ -28,10 +28,10 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from streamer.config import load
-from streamer.evaluation import pair_distances, pairs_flagged, unreachable
-from streamer.normalisation import visible_text
-from streamer.scheme import parameters_for, scheme_for
+from streamer.evaluation.scores import pair_distances, pairs_flagged, unreachable
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.settings.settings import load
+from streamer.text.normalisation import visible_text
 
 MARKUPS = ("none", "html", "html-main")
 PARAGRAPHS_MIN = 3

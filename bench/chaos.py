@@ -28,7 +28,7 @@ from rich.table import Table
 
 from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, document_lines, fill, kill_group, stop
 from deploy.local_kafka import LocalKafka
-from streamer.demo import documents as demo_documents
+from streamer.demo.demo import documents as demo_documents
 
 RUN_TIMEOUT_SECONDS = 600
 

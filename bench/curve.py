@@ -24,8 +24,8 @@ from rich.table import Table
 
 from bench.accuracy import PROGRESS, Result, machine, open_sets
 from bench.named_settings import Insert, Setting
-from index.bands import BIN_BITS, BINS, Banding, distance_of
-from streamer import config
+from index.matching.minhash import BIN_BITS, BINS, Banding, distance_of
+from streamer.settings.settings import Fingerprint, Minhash
 
 HASH_BYTES = 4
 """Of a band's values a block key has a hash of 32 bits; which band it is, its place tells."""
@@ -64,10 +64,10 @@ def settings_for(
     found: list[tuple[Banding, Setting]] = []
     for bins in BINS:
         for bin_bits in BIN_BITS:
-            chosen = config.Minhash.model_validate(
+            chosen = Minhash.model_validate(
                 {"bins": bins, "bin_bits": bin_bits, "shingles": shingles, "similarity_min": similarity_min}
             )
-            scheme = config.Fingerprint(scheme="minhash")
+            scheme = Fingerprint(scheme="minhash")
             for insert in inserts:
                 derived = Setting(scheme, distance_of(similarity_min), insert, chosen).parameters.banding
                 assert derived is not None
@@ -105,7 +105,7 @@ def show(points: Sequence[Point], conditions: dict[str, Any]) -> None:
 @click.command(help=__doc__)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--shingles", type=click.Choice(["characters", "words"]), default="characters", show_default=True)
-@click.option("--similarity-min", type=click.FloatRange(0.3, 1.0), default=config.Minhash().similarity_min)
+@click.option("--similarity-min", type=click.FloatRange(0.3, 1.0), default=Minhash().similarity_min)
 @click.option("--bands", multiple=True, type=click.IntRange(min=1), help="Try so many bands, too; may be repeated.")
 @click.option("--insert", type=click.Choice(["unique", "all", "both"]), default="unique", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")

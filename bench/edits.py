@@ -35,12 +35,12 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.accuracy import PROGRESS, machine, read_lines
-from streamer import normalisation
-from streamer.config import load
-from streamer.evaluation import pairs_flagged
-from streamer.fingerprint import Fingerprints
-from streamer.scheme import parameters_for, scheme_for
-from streamer.text import Characters
+from streamer.evaluation.scores import pairs_flagged
+from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.settings.settings import load
+from streamer.text import normalisation
+from streamer.text.characters import Characters
 
 SCHEMES = ("simhash", "minhash")
 STEPS = ("widths", "case", "invisible", "markup", "simplify")
@@ -48,7 +48,7 @@ SHOWN_MIN = 0.05
 """An edit stands in the table of the steps if leaving one out changes what is found of it by so much."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
-"""As `streamer.text` has it."""
+"""As `streamer.text.characters` has it."""
 
 
 @dataclass(frozen=True, slots=True)

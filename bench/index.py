@@ -27,16 +27,16 @@ from rich.table import Table
 
 from bench.accuracy import machine
 from bench.index_peers import peers_for
-from index import verification
-from index.admission import Index
-from index.bands import Banding
-from index.compilation import compile_kernels
 from index.entry import Entries, Kind, Source, Verdict
-from index.loading import Loading
-from index.merging import Merging, state
-from index.parameters import Parameters
-from streamer import config
-from streamer.scheme import parameters_for
+from index.index import Index
+from index.lsm.compaction import Merging, state
+from index.matching.minhash import Banding
+from index.storage.parameters import Parameters
+from index.tools.bulk_load import Loading
+from index.tools.verify import verify as verify_index
+from index.tools.warm_up import compile_kernels
+from streamer.fingerprint.scheme import parameters_for
+from streamer.settings.settings import load
 
 SOURCE = Source("bench", 0)
 MAP_BYTES_MAX = 2**40
@@ -266,7 +266,7 @@ def figures(
             yield measured(index, stream, rows, batches, bare, directory)
             if verify:
                 began = time.perf_counter()
-                found = index.inspect(lambda transaction: verification.verify(transaction, parameters))
+                found = index.inspect(lambda transaction: verify_index(transaction, parameters))
                 yield {"verify_seconds": time.perf_counter() - began}
                 yield {"verify_wrong": {finding.check: finding.wrong for finding in found}}
 
@@ -274,7 +274,7 @@ def figures(
 def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int | None) -> Parameters:
     """The parameters that the settings of a scheme ask for, but for what is given."""
     overrides = [*CHOSEN[scheme], *([f"index.distance_max={distance_max}"] if distance_max is not None else [])]
-    parameters = parameters_for(config.load(None, overrides, {}), {})
+    parameters = parameters_for(load(None, overrides, {}), {})
     if bands is None or rows is None:
         return parameters
     banding = Banding(BINS, BIN_BITS, bands, rows)
@@ -291,7 +291,7 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
 @click.option("--batch", "batch_rows", default=1_000, show_default=True, type=click.IntRange(1))
 @click.option("--batches", default=150, show_default=True, type=click.IntRange(1), help="Measured in each state.")
 @click.option("--peer-entries", default=20_000, show_default=True, type=click.IntRange(0), help="0: no peers.")
-@click.option("--run-entries", default=None, type=click.IntRange(1), help="As `index.merging.Merging` has it.")
+@click.option("--run-entries", default=None, type=click.IntRange(1), help="As `index.lsm.compaction.Merging` has it.")
 @click.option("--directory", default=None, type=click.Path(path_type=Path), help="Where; a temporary one if not given.")
 @click.option("--verify", is_flag=True, help="Verify the index in the end.")
 @click.option("--json", "as_json", is_flag=True)

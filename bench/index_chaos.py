@@ -28,19 +28,19 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as Shown
 
-from index import journal, sources
-from index.admission import Index
-from index.bands import banding_for
-from index.batch import counters_of
+from index.decide.retention import Retention
 from index.entry import Entries, Kind, Source, Verdict
-from index.layout import Table
-from index.living import Living
-from index.merging import Merging
-from index.parameters import Parameters
-from index.retention import Retention
-from index.store import CommitHooks, Store, Transaction
-from index.verification import verify
-from streamer.demo import documents as demo_documents
+from index.index import Index
+from index.lsm.compaction import Merging
+from index.matching.minhash import banding_for
+from index.storage import journal, sources
+from index.storage.counters import counters_of
+from index.storage.layout import Table
+from index.storage.parameters import Parameters
+from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.visibility import Living
+from index.tools.verify import verify
+from streamer.demo.demo import documents as demo_documents
 
 ROWS = 60
 """In a batch."""
@@ -385,7 +385,7 @@ def doomed_command(point: str, passage: int, arguments: tuple[str, ...]) -> None
         write(Path(arguments[1]), arguments[2], int(arguments[3]))
     else:
         sys.argv = list(arguments)
-        from streamer.cli import main as streamer
+        from streamer.cli.main import main as streamer
 
         streamer()
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from index.bands import similarity_of
-from index.parameters import Parameters
+from index.matching.minhash import similarity_of
+from index.storage.parameters import Parameters
 
 MEASURED_ROWS = 2_000
 TOKENS = 64

@@ -23,7 +23,7 @@ from bench.chaos import wait_until_ready
 from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, document_lines, fill, stop
 from bench.named_settings import Setting, parse
 from deploy.local_kafka import LocalKafka
-from streamer.setting_types import Section
+from streamer.settings.types import Section
 
 RUN_TIMEOUT_SECONDS = 600
 

@@ -4,17 +4,17 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from index.bands import distance_of
-from index.looks import Look, MetadataLook
-from index.parameters import Parameters
-from streamer import config
-from streamer.fingerprint import Fingerprinter
-from streamer.minhash import MinHasher
-from streamer.recipes import RECIPES
-from streamer.scheme import Scheme, parameters_for
+from index.matching.minhash import distance_of
+from index.matching.second_look import Look, MetadataLook
+from index.storage.parameters import Parameters
+from streamer.fingerprint.minhash.minhash import MinHasher
+from streamer.fingerprint.scheme import Scheme, parameters_for
+from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+from streamer.settings.recipes import RECIPES
+from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, SecondLook, Section, Settings
 
 Insert = Literal["unique", "all"]
-Hashing = config.Fingerprint | config.Minhash
+Hashing = Fingerprint | Minhash
 
 _NAME = re.compile(
     r"((?P<recipe>classic|improved-1|improved-2)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
@@ -42,19 +42,19 @@ _MINHASH_NAME = re.compile(
     r"-(?P<similarity>0\.\d+|1\.0)"
     r"(?P<rest>(-min\d+|-b\d+|-unique|-all)*)"
 )
-_SECOND_LOOK = config.SecondLook()
+_SECOND_LOOK = SecondLook()
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A way to run the filter, and its full name. `bands`: where not those that the product derives."""
 
-    fingerprint: config.Fingerprint
+    fingerprint: Fingerprint
     distance_max: int
     insert: Insert
-    minhash: config.Minhash | None = None
+    minhash: Minhash | None = None
     bands: int | None = None
-    second_look: config.SecondLook = _SECOND_LOOK
+    second_look: SecondLook = _SECOND_LOOK
 
     @property
     def look(self) -> Look | None:
@@ -69,15 +69,15 @@ class Setting:
     @property
     def parameters(self) -> Parameters:
         """What an index for it is built with."""
-        sections: dict[str, config.Section] = {
+        sections: dict[str, Section] = {
             "fingerprint": self.fingerprint,
             "second_look": self.second_look,
-            "index": config.Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
-            "decode": config.Decode(metadata=["/metadata"]),
+            "index": Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
+            "decode": Decode(metadata=["/metadata"]),
         }
         if self.minhash is not None:
             sections["minhash"] = self.minhash
-        parameters = parameters_for(config.Settings.model_validate(sections), {"bench": self.name})
+        parameters = parameters_for(Settings.model_validate(sections), {"bench": self.name})
         if self.bands is None or parameters.banding is None:
             return parameters
         return replace(parameters, banding=replace(parameters.banding, bands=self.bands))
@@ -116,9 +116,9 @@ def parse(name: str) -> Setting:
     So is `simhash` alone; `default` is the one of the two that the product ships. What is not named stays as shipped.
     Raises ValueError.
     """
-    shipped, shipped_index = config.Fingerprint(scheme="simhash"), config.Index()
+    shipped, shipped_index = Fingerprint(scheme="simhash"), Index()
     if name == "default":
-        name = config.Fingerprint().scheme
+        name = Fingerprint().scheme
     if name == "simhash":
         return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
     if name.startswith("minhash"):
@@ -135,7 +135,7 @@ def parse(name: str) -> Setting:
         values["shingle_words"] = int(match["shingle_words"])
     values["bits"] = int(match["bits"])
     insert: Insert = shipped_index.insert
-    look_values = config.SecondLook().model_dump()
+    look_values = SecondLook().model_dump()
     for part in filter(None, match["rest"].split("-")):
         word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")
         if part in ("unique", "all"):
@@ -154,15 +154,15 @@ def parse(name: str) -> Setting:
         else:
             pairs = re.findall(r"([a-z]+)([0-9.]+)", part.removeprefix("pos"))
             values["part_of_speech"] = ",".join(f"{tag}={factor}" for tag, factor in pairs)
-    fingerprint, second_look = config.Fingerprint.model_validate(values), config.SecondLook.model_validate(look_values)
+    fingerprint, second_look = Fingerprint.model_validate(values), SecondLook.model_validate(look_values)
     look = second_look.look(fingerprint.second_look)
     distance_max = look.reach if isinstance(look, MetadataLook) else int(match["distance"])
     return Setting(fingerprint, distance_max, insert, second_look=second_look)
 
 
 def _parse_minhash(name: str) -> Setting:
-    values: dict[str, object] = config.Minhash().model_dump()
-    insert: Insert = config.Index().insert
+    values: dict[str, object] = Minhash().model_dump()
+    insert: Insert = Index().insert
     bands = None
     if name != "minhash":
         match = _MINHASH_NAME.fullmatch(name)
@@ -184,10 +184,10 @@ def _parse_minhash(name: str) -> Setting:
                 values["features_min"] = int(part[3:])
             else:
                 bands = int(part[1:])
-    chosen = config.Minhash.model_validate(values)
-    return Setting(config.Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen, bands)
+    chosen = Minhash.model_validate(values)
+    return Setting(Fingerprint(scheme="minhash"), distance_of(chosen.similarity_min), insert, chosen, bands)
 
 
 def hasher_for(chosen: Hashing, look: Look | None = None) -> Scheme:
     """What makes fingerprints by these settings, with what a second look asks for."""
-    return MinHasher(chosen) if isinstance(chosen, config.Minhash) else Fingerprinter(chosen, look)
+    return MinHasher(chosen) if isinstance(chosen, Minhash) else Fingerprinter(chosen, look)

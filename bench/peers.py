@@ -40,11 +40,11 @@ from rich.table import Table
 
 from bench.accuracy import Stream, machine, read_lines
 from bench.index import anonymous_mib
-from streamer import config
-from streamer.backfill import filter_files
-from streamer.logs import configure_logging
-from streamer.scheme import scheme_for
-from streamer.wiring import open_index
+from streamer.fingerprint.scheme import scheme_for
+from streamer.observe.logs import configure_logging
+from streamer.service.file_job import filter_files
+from streamer.service.wiring import open_index
+from streamer.settings.settings import Settings, load
 
 VALUES = 128
 BANDS = 32
@@ -154,7 +154,7 @@ def texts_of(lines: Path) -> Iterator[str]:
             yield orjson.loads(line)["text"]
 
 
-def by_filter(lines: Path, directory: Path, settings: config.Settings) -> float:
+def by_filter(lines: Path, directory: Path, settings: Settings) -> float:
     """The seconds of processor time that the filter takes for a file; what it decides lies in `directory` then."""
     begin = time.process_time()
     filter_files(settings, [lines], directory, Console(quiet=True))
@@ -207,7 +207,7 @@ def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: 
         out = directory / f"out-{number}"
         for name, file in (("one", first), ("all", lines)):
             own = [f"index.directory={directory / f'index-{number}-{name}'}"]
-            settings = config.load(None, [*SCHEMES[scheme], *own, *overrides], {})
+            settings = load(None, [*SCHEMES[scheme], *own, *overrides], {})
             scheme_for(settings)
             getattr(taken["filter"], name).append(by_filter(file, out / name, settings))
             sizes = settings.minhash.shingle_characters_wide, settings.minhash.shingle_characters_narrow

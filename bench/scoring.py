@@ -9,12 +9,12 @@ import numpy.typing as npt
 import regex
 
 from bench.named_settings import Insert
-from index.bands import Banding, band_keys, signature_distances
 from index.entry import Kind
-from index.looks import Look
-from streamer.evaluation import DUPLICATE_MIN, UNIQUE_BELOW
-from streamer.fingerprint import Fingerprints
-from streamer.text import normalise
+from index.matching.minhash import Banding, band_keys, signature_distances
+from index.matching.second_look import Look
+from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW
+from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.text.characters import normalise
 
 _TOKEN = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",

@@ -24,18 +24,18 @@ from bench.accuracy import machine
 from bench.kafka_run import document_lines, fill
 from deploy.local_kafka import LocalKafka
 from index.entry import Verdict
-from streamer import config
-from streamer.backfill import filter_files
-from streamer.broker import KafkaTransport
-from streamer.broker_topics import create_topics
-from streamer.demo import documents as demo_documents
-from streamer.logs import configure_logging
-from streamer.record import Decision, Destination, Outgoing
-from streamer.scheme import scheme_for
-from streamer.service import BatchReport, Listener
-from streamer.summary import Totals
-from streamer.transport import Assigned, Finished
-from streamer.wiring import build_service, open_index
+from streamer.demo.demo import documents as demo_documents
+from streamer.fingerprint.scheme import scheme_for
+from streamer.observe.logs import configure_logging
+from streamer.records.record import Decision, Destination, Outgoing
+from streamer.service.file_job import filter_files
+from streamer.service.loop import BatchReport, Listener
+from streamer.service.summary import Totals
+from streamer.service.wiring import build_service, open_index
+from streamer.settings.settings import Settings, load
+from streamer.transports.kafka.topics import create_topics
+from streamer.transports.kafka.transport import KafkaTransport
+from streamer.transports.transport import Assigned, Finished
 
 
 def values_of(files: Sequence[Path], count: int) -> list[bytes]:
@@ -43,15 +43,13 @@ def values_of(files: Sequence[Path], count: int) -> list[bytes]:
     return list(document_lines(files)) if files else list(demo_documents(count))
 
 
-def settings_for(
-    directory: Path, name: str, overrides: Sequence[str], broker: LocalKafka | None = None
-) -> config.Settings:
+def settings_for(directory: Path, name: str, overrides: Sequence[str], broker: LocalKafka | None = None) -> Settings:
     topics = [f"topics.{role}={name}-{role.replace('_', '-')}" for role in ("unique", "duplicate", "dead_letter")]
     kafka = [f"kafka.bootstrap_servers={broker.bootstrap_servers}", f"kafka.group={name}"] if broker else []
-    return config.load(None, [f"index.directory={directory / name}", *topics, *kafka, *overrides], {})
+    return load(None, [f"index.directory={directory / name}", *topics, *kafka, *overrides], {})
 
 
-def filter_round(settings: config.Settings, count: int) -> Totals:
+def filter_round(settings: Settings, count: int) -> Totals:
     """The service, one worker, over a filled topic; the clock runs from the read of the first batch to the end."""
     totals = Totals()
     fingerprinter = scheme_for(settings)
@@ -74,7 +72,7 @@ def filter_round(settings: config.Settings, count: int) -> Totals:
     return totals
 
 
-def copy_round(settings: config.Settings, count: int) -> tuple[float, float]:
+def copy_round(settings: Settings, count: int) -> tuple[float, float]:
     """The bare exactly-once copy loop over the same topic, timed alike: seconds, microseconds of CPU a document."""
     transport = KafkaTransport(settings, "0")
     decision = Decision(Verdict.UNIQUE, "copied", None)

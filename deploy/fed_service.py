@@ -14,9 +14,9 @@ from itertools import count
 from pathlib import Path
 
 from deploy.local_kafka import LocalKafka
-from streamer import config
-from streamer.broker_topics import create_topics, produce
-from streamer.demo import documents
+from streamer.demo.demo import documents
+from streamer.settings.settings import Settings, load
+from streamer.transports.kafka.topics import create_topics, produce
 
 START_TIMEOUT_SECONDS = 60
 DOCUMENTS_EACH_TIME = 200
@@ -39,7 +39,7 @@ def fed_service() -> Iterator[str]:
                 f"index.directory={directory / 'index'}",
                 f"observe.port={port}",
             ]
-            settings = config.load(None, overrides, {})
+            settings = load(None, overrides, {})
             create_topics(settings, partitions=4, replication_factor=1)
             log = directory / "service.log"
             with log.open("wb") as stream:
@@ -59,7 +59,7 @@ def fed_service() -> Iterator[str]:
                 service.wait()
 
 
-def _feed(settings: config.Settings, enough: threading.Event) -> None:
+def _feed(settings: Settings, enough: threading.Event) -> None:
     for seed in count():
         produce(settings, settings.topics.input, documents(DOCUMENTS_EACH_TIME, seed))
         if enough.wait(PERIOD_SECONDS):

@@ -6,7 +6,7 @@ A batch goes in as `Entries` and comes back as `Decisions`; row i of one belongs
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ NO_NUMBER = np.uint64(2**64 - 1)
 
 NO_DISTANCE = -1
 """In a column of distances: there is none."""
+
+Insert = Literal["unique", "all"]
+"""Which documents become entries: unique ones only, or duplicates too."""
 
 
 class Verdict(IntEnum):

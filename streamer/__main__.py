@@ -1,6 +1,6 @@
 """`python -m streamer`, and the command `streamer`."""
 
-from streamer.cli import main
+from streamer.cli.main import main
 
 __all__ = ["main"]
 

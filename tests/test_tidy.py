@@ -3,72 +3,66 @@
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.paths import ROOT
+
 PACKAGES = ("streamer", "index")
-MODULE_LINES_MAX = 400
+MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+FOLDER_MODULES_MAX = 14
 
 ONLY_IMPORTERS = {
     "kafka": {
-        "streamer.broker",
-        "streamer.broker_changelog",
-        "streamer.broker_clients",
-        "streamer.broker_topics",
-        "streamer.broker_transactions",
+        "streamer.transports.kafka.changelog",
+        "streamer.transports.kafka.clients",
+        "streamer.transports.kafka.topics",
+        "streamer.transports.kafka.transactions",
+        "streamer.transports.kafka.transport",
     },
-    "lmdb": {"index.copies", "index.store"},
-    "jieba": {"streamer.segmentation"},
-    "prometheus_client": {"streamer.metrics"},
-    "opencc": {"streamer.normalisation"},
-    "numba": {"index.machine_code"},
-    "selectolax": {"streamer.normalisation"},
-    "trafilatura": {"streamer.main_text"},
+    "lmdb": {"index.storage.store", "index.tools.backup"},
+    "jieba": {"streamer.text.segmentation"},
+    "prometheus_client": {"streamer.observe.metrics"},
+    "opencc": {"streamer.text.normalisation"},
+    "numba": {"index.kernels.jit"},
+    "selectolax": {"streamer.text.normalisation"},
+    "trafilatura": {"streamer.text.main_text"},
 }
 
 LAYERS = (
-    ("__main__",),
-    ("cli",),
-    ("compilation", "demo", "index_cli", "method_commands"),
-    ("evaluation_report",),
-    ("calibration",),
-    ("demo_changes", "demo_differences"),
-    ("demo_documents", "supervisor", "backfill", "evaluation_sets", "idf", "sample"),
-    ("worker", "summary", "index_export", "index_rebuild", "index_tables"),
-    ("wiring", "board", "observe", "index_tools"),
-    ("service",),
-    ("recovery",),
-    ("pipeline",),
-    ("broker", "files", "metrics", "logs", "setting_reference"),
-    ("broker_transactions",),
-    ("broker_changelog", "broker_topics", "delivered_lines"),
-    ("broker_clients", "output_folder", "line_reader"),
-    ("route", "evaluation"),
-    ("scheme",),
-    ("minhash",),
-    ("document", "fingerprint"),
-    ("word_factors", "sketches"),
-    ("hashing", "simhash"),
-    ("word_tables", "normalisation", "features"),
-    ("weights", "segmentation", "shingles", "simhash_kernels"),
-    ("word_kernels", "cutting_kernels", "minhash_kernels"),
-    ("text",),
-    ("transport", "text_kernels"),
-    ("record", "reason", "config"),
-    ("method_settings",),
-    ("kafka_settings", "look_settings"),
-    ("setting_values", "setting_types", "recipes", "main_text"),
-    ("errors",),
+    ("streamer.__main__",),
+    ("streamer.cli",),
+    ("streamer.demo", "streamer.index_admin"),
+    ("streamer.service", "streamer.evaluation"),
+    ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
+    ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
+    ("streamer.fingerprint", "streamer.transports.kafka", "streamer.transports.files"),
+    ("streamer.transports", "streamer.observe"),
+    ("streamer.text", "streamer.records"),
+    ("streamer.settings",),
+    ("streamer.errors",),
+    ("index.tools",),
+    ("index.index",),
+    ("index.decide",),
+    ("index.lsm",),
+    ("index.storage",),
+    ("index.matching",),
+    ("index.kernels",),
+    ("index.entry", "index.errors"),
 )
+"""Rooms from top to bottom: a module imports from its own room and from rooms further down."""
+
+PURE = {"index.decide.rule"} | {f"index.matching.{name}" for name in ("distance", "minhash", "second_look", "simhash")}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
-        for path in sorted((ROOT / package).glob("*.py")):
-            yield f"{package}.{path.stem}", path
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
 def imports(path: Path) -> set[str]:
@@ -83,6 +77,24 @@ def imports(path: Path) -> set[str]:
 
 
 ALL_MODULES = dict(modules())
+ROOMS = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+
+
+def is_package(name: str) -> bool:
+    return ALL_MODULES[name].name == "__init__.py"
+
+
+def room_of(module: str) -> str | None:
+    """The innermost room that holds a module."""
+    parts = module.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in ROOMS), None)
+
+
+def own_imports(name: str) -> set[str]:
+    """The modules of the house that a module imports; of a name in a module the module."""
+    found = {used if used in ALL_MODULES else used.rpartition(".")[0] for used in imports(ALL_MODULES[name])}
+    return {used for used in found if used in ALL_MODULES and not is_package(used)} - {name}
 
 
 @pytest.mark.parametrize("client", sorted(ONLY_IMPORTERS))
@@ -95,21 +107,41 @@ def test_only_one_module_imports_each_outside_client(client: str) -> None:
 
 def test_the_index_knows_nothing_of_the_streamer() -> None:
     for name, path in ALL_MODULES.items():
-        if name.startswith("index."):
+        if name.split(".")[0] == "index":
             assert not {used for used in imports(path) if used.split(".")[0] == "streamer"}, name
 
 
-def test_imports_in_the_streamer_point_downwards_only() -> None:
-    depth = {module: level for level, names in enumerate(LAYERS) for module in names}
-    for name, path in ALL_MODULES.items():
-        if not name.startswith("streamer.") or name == "streamer.__init__":
-            continue
-        own = name.removeprefix("streamer.")
-        assert own in depth, f"{own} has no place in LAYERS"
-        for used in imports(path):
-            target = used.removeprefix("streamer.").split(".")[0]
-            if used.startswith("streamer.") and target in depth and target != own:
-                assert depth[target] > depth[own], f"{own} imports {target}"
+@pytest.mark.parametrize("name", sorted(name for name in ALL_MODULES if not is_package(name)))
+def test_every_module_stands_in_a_room_and_imports_point_downwards_only(name: str) -> None:
+    room = room_of(name)
+    assert room is not None, f"{name} has no place in LAYERS"
+    for used in own_imports(name):
+        target = room_of(used)
+        if target is not None and target != room and target.split(".")[0] == room.split(".")[0]:
+            assert ROOMS[target] > ROOMS[room], f"{name} imports {used}"
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    graph = {name: own_imports(name) for name in ALL_MODULES}
+    assert len(list(TopologicalSorter(graph).static_order())) == len(ALL_MODULES)
+
+
+def test_what_decides_knows_no_store() -> None:
+    for name in PURE:
+        assert not {used for used in own_imports(name) if used.startswith(("index.storage", "index.lsm"))}, name
+
+
+def test_folders_stay_small() -> None:
+    for folder in {path.parent for path in ALL_MODULES.values()}:
+        count = len([path for path in folder.glob("*.py") if path.name != "__init__.py"])
+        assert count <= FOLDER_MODULES_MAX, f"{folder.relative_to(ROOT)} holds {count} modules"
+
+
+def test_tests_stand_where_their_modules_stand() -> None:
+    for package in PACKAGES:
+        for path in (ROOT / "tests" / package).rglob("test_*.py"):
+            folder = ROOT / path.relative_to(ROOT / "tests").parent
+            assert folder.is_dir(), f"{path.relative_to(ROOT)} has no folder to mirror"
 
 
 def test_only_the_settings_read_the_environment() -> None:
@@ -118,7 +150,7 @@ def test_only_the_settings_read_the_environment() -> None:
         for name, path in ALL_MODULES.items()
         if re.search(r"os\.(environ|getenv)", path.read_text(encoding="utf-8"))
     }
-    assert readers <= {"streamer.config", "streamer.metrics"}
+    assert readers <= {"streamer.settings.settings", "streamer.observe.metrics"}
 
 
 @pytest.mark.parametrize("name", sorted(ALL_MODULES))

@@ -27,14 +27,14 @@ from bench.scoring import (
     score,
     score_labels,
 )
-from index.bands import Banding
 from index.entry import Kind
-from index.looks import CosineLook, MetadataLook
-from streamer import config
-from streamer.fingerprint import Fingerprints
-from streamer.minhash import MinHasher
-from streamer.recipes import RECIPES
-from streamer.scheme import parameters_for
+from index.matching.minhash import Banding
+from index.matching.second_look import CosineLook, MetadataLook
+from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.minhash.minhash import MinHasher
+from streamer.fingerprint.scheme import parameters_for
+from streamer.settings.recipes import RECIPES
+from streamer.settings.settings import Fingerprint, Minhash, Settings, load
 from tests.support.written_set import written_set
 
 
@@ -59,12 +59,12 @@ LOOKS = ("cosine0.3", "metadata")
 
 
 def test_the_default_is_what_the_product_ships() -> None:
-    shipped = config.Settings()
+    shipped = Settings()
     assert parse("default").parameters.scheme == shipped.fingerprint.scheme == "minhash"
     assert parse("default") == parse("minhash")
     assert parse("default").minhash == shipped.minhash
     assert parse("default").insert == shipped.index.insert
-    assert parse("simhash") == Setting(config.Fingerprint(scheme="simhash"), shipped.index.distance_max, "unique")
+    assert parse("simhash") == Setting(Fingerprint(scheme="simhash"), shipped.index.distance_max, "unique")
 
 
 def test_a_full_name_says_everything() -> None:
@@ -108,7 +108,7 @@ def test_a_name_says_which_second_look_is_taken_and_how_far_metadata_reach() -> 
 
 def test_a_recipe_is_what_it_sets() -> None:
     for recipe in ("classic", "improved-1", "improved-2"):
-        spelt_out = config.Fingerprint.model_validate({"scheme": "simhash", **RECIPES[recipe]})
+        spelt_out = Fingerprint.model_validate({"scheme": "simhash", **RECIPES[recipe]})
         assert parse(f"{recipe}-64-3").fingerprint == spelt_out
 
 
@@ -126,7 +126,7 @@ def test_a_minhash_setting_is_found_again_by_the_name_it_prints(name: str) -> No
 
 def test_a_full_minhash_name_says_everything() -> None:
     setting = parse("minhash-256x4-k4/9-0.65-min20-all")
-    assert setting.minhash == config.Minhash(
+    assert setting.minhash == Minhash(
         bins=256,
         bin_bits=4,
         shingle_characters_wide=4,
@@ -135,10 +135,10 @@ def test_a_full_minhash_name_says_everything() -> None:
         features_min=20,
     )
     assert (setting.distance_max, setting.insert) == (3_500, "all")
-    assert parse("minhash").minhash == config.Minhash()
+    assert parse("minhash").minhash == Minhash()
     assert parse("minhash-256x4-k4/9-0.65-b7").parameters.banding == Banding(256, 4, 7, 6)
     of_words = parse("minhash-64x8-w2-0.8").minhash
-    assert of_words == config.Minhash(bins=64, shingles="words", shingle_words=2, similarity_min=0.8)
+    assert of_words == Minhash(bins=64, shingles="words", shingle_words=2, similarity_min=0.8)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_brute_force_decides_as_the_index_on_disk_does(
     data: st.DataObject, bits: int, distance_max: int, insert: Insert
 ) -> None:
     prints = data.draw(clustered(bits // 64))
-    setting = Setting(config.Fingerprint.model_validate({"scheme": "simhash", "bits": bits}), distance_max, insert)
+    setting = Setting(Fingerprint.model_validate({"scheme": "simhash", "bits": bits}), distance_max, insert)
     by_force = decide(near_pairs(prints, 7), len(prints), distance_max, insert)
     assert by_force.tolist() == accuracy.admit_on_disk(prints, setting).tolist()
 
@@ -218,7 +218,7 @@ def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band
     base = ["".join(generator.choice(list("长河落日圆清晨的雾气还没有散去"), 120)) for _ in range(20)]
     texts = [text[: 60 - cut] + text[60:] for text in base for cut in range(0, 30, 6)]
     setting = replace(parse("minhash-128x8-k5/8-0.7"), insert=insert)
-    prints = MinHasher(config.Minhash()).fingerprint(texts)
+    prints = MinHasher(Minhash()).fingerprint(texts)
     assert setting.parameters.banding is not None
     near = near_pairs(prints, setting.distance_max, setting.parameters.banding)
     assert len(near.later) > 50
@@ -228,7 +228,7 @@ def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band
     assert (by_force != on_disk).mean() < 0.05
     flagged = same(prints, prints, setting.distance_max, setting.parameters.banding)
     assert flagged.all()
-    apart = MinHasher(config.Minhash()).fingerprint(texts[5:] + texts[:5])
+    apart = MinHasher(Minhash()).fingerprint(texts[5:] + texts[:5])
     assert not same(prints, apart, setting.distance_max, setting.parameters.banding).any()
 
 
@@ -340,9 +340,9 @@ def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
 )
 def test_a_setting_is_run_by_the_service_as_it_is_by_the_bench(name: str) -> None:
     setting = parse(name)
-    loaded = config.load(None, kafka_accuracy.overrides(setting), {})
+    loaded = load(None, kafka_accuracy.overrides(setting), {})
     assert loaded.fingerprint == setting.fingerprint
-    assert loaded.minhash == (setting.minhash or config.Minhash())
+    assert loaded.minhash == (setting.minhash or Minhash())
     assert parameters_for(loaded, {"bench": setting.name}) == setting.parameters
 
 

@@ -6,7 +6,7 @@ import orjson
 from click.testing import CliRunner
 
 from bench.boilerplate import MARKUPS, article_of, blocks, elements, main, pairs_of
-from streamer.normalisation import visible_text
+from streamer.text.normalisation import visible_text
 
 SENTENCES = (
     "The ferry to the island was late again on {day}, and the people on the pier of {place} waited in the rain for hours.",

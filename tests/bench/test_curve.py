@@ -12,7 +12,7 @@ from bench import curve
 from bench.curve import bytes_per_document, settings_for
 from bench.named_settings import hasher_for, parse
 from bench.scoring import same
-from index.bands import BIN_BITS, BINS, Banding, banding_for
+from index.matching.minhash import BIN_BITS, BINS, Banding, banding_for
 from tests.support.written_set import written_set
 
 SHAPES = len(BINS) * len(BIN_BITS)

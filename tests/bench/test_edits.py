@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.edits import SCHEMES, STEPS, EditedSet, edit_table, folded, main, measure, normal_form, step_table
-from streamer import normalisation
-from streamer.config import load
-from streamer.evaluation import pairs_flagged
-from streamer.scheme import parameters_for, scheme_for
-from streamer.text import decode, fold
+from streamer.evaluation.scores import pairs_flagged
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.settings.settings import load
+from streamer.text import normalisation
+from streamer.text.characters import decode, fold
 
 ARTICLE = (
     "The lights of the bridge over the river are on tonight, for the first time since the storm of last winter, and 27 "

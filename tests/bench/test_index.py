@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from bench import index_peers
 from bench.index import CENTRES, Stream, chosen, device_written_bytes, freeze, main, opened, written_bytes
-from index.bands import Banding
-from index.merging import Merging, state
+from index.lsm.compaction import Merging, state
+from index.matching.minhash import Banding
 
 SMALL = ["--entries", "2000", "--batch", "50", "--batches", "3", "--run-entries", "3000", "--peer-entries", "0"]
 FIGURES = {

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from streamer.broker import KafkaTransport
-    from streamer.config import Settings
+    from streamer.settings.settings import Settings
+    from streamer.transports.kafka.transport import KafkaTransport
 
 
 @pytest.fixture
 def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
     """Makes transports that are closed at the end of the test."""
-    from streamer.broker import KafkaTransport
+    from streamer.transports.kafka.transport import KafkaTransport
 
     transports: list[KafkaTransport] = []
 

@@ -8,11 +8,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from deploy.local_kafka import LocalKafka
 from index.entry import Source
-from streamer.broker import KafkaTransport
-from streamer.broker_clients import let_go, transactional_id
-from streamer.broker_transactions import OFFSETS_TOPIC, partition_of_group
-from streamer.config import Settings
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, TransactionHanging
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import let_go, transactional_id
+from streamer.transports.kafka.transactions import OFFSETS_TOPIC, partition_of_group
+from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
 from tests.support.transport_worlds import (
     KafkaWorld,

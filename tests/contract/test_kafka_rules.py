@@ -1,4 +1,4 @@
-"""The rules of `streamer.broker`, one by one, against a real broker; and the client's defects that they contain.
+"""The rules of `streamer.transports.kafka`, one by one, against a real broker; and the client's defects that they contain.
 
 A test named `the_client_still_...` pins a defect (F1 to F4): when it fails after an upgrade the rule may be relaxed.
 """
@@ -18,12 +18,12 @@ from kafka.errors import KafkaError, UnknownError
 from kafka.producer import kafka as producer_module
 from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 
-from streamer import broker_clients
-from streamer.broker import KafkaTransport, _RebalanceNotes
-from streamer.broker_topics import create_topics
-from streamer.config import Settings
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.record import Batch
+from streamer.records.record import Batch
+from streamer.settings.settings import Settings
+from streamer.transports.kafka import clients
+from streamer.transports.kafka.topics import create_topics
+from streamer.transports.kafka.transport import KafkaTransport, _RebalanceNotes
 from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
@@ -73,7 +73,7 @@ def unique_values(world_settings: Settings) -> list[bytes | None]:
 
 
 def test_1_a_client_without_fast_checksums_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_clients.record_checksums, "crc32c_c", None)
+    monkeypatch.setattr(clients.record_checksums, "crc32c_c", None)
     with pytest.raises(SettingsError, match="pip install --force-reinstall crc32c"):
         KafkaTransport(make_settings(), "0").open()
 
@@ -322,8 +322,8 @@ def test_5_a_commit_that_is_not_answered_is_given_up_and_replayed(
 NO_BROKER = """
 import sys, warnings
 warnings.simplefilter("ignore")
-from streamer.broker import KafkaTransport
-from streamer.config import Kafka, Settings
+from streamer.transports.kafka.transport import KafkaTransport
+from streamer.settings.settings import Kafka, Settings
 from streamer.errors import BrokerUnavailable
 transport = KafkaTransport(Settings(kafka=Kafka(bootstrap_servers=["127.0.0.1:1"], request_timeout_ms=1_000)), "0")
 try:
@@ -419,7 +419,7 @@ def test_9_transactions_are_named_by_group_and_instance_and_dropped_producers_ar
     producer = transport._producer
     assert producer.config["transactional_id"] == f"{world.settings.kafka.group}-0"
     transport.close()
-    assert producer in broker_clients._dropped
+    assert producer in clients._dropped
 
 
 def test_9_the_client_still_silences_its_logger_when_a_producer_is_collected(
@@ -463,4 +463,4 @@ def test_the_client_still_stumbles_in_flush_over_a_pack_that_was_split(world: Ka
         careless.flush(timeout=5)
     for future in sent:
         future.get(timeout=5)
-    broker_clients.let_go(careless)
+    clients.let_go(careless)

@@ -1,4 +1,4 @@
-"""The contract of `streamer.transport`, held by the transport in memory and by the one over a real Apache Kafka.
+"""The contract of `streamer.transports.transport`, held by the transport in memory and by the one over a real Apache Kafka.
 
 Whatever the tests of service and recovery find out with the broker in memory is worth as much as this suite.
 """
@@ -9,8 +9,8 @@ import pytest
 
 from index.entry import Source
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.record import Batch, Destination
-from streamer.transport import Assigned, Transport
+from streamer.records.record import Batch, Destination
+from streamer.transports.transport import Assigned, Transport
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import (
     KafkaWorld,

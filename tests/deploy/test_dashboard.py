@@ -4,7 +4,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.dashboard_check import CheckFailed, alert_queries, dashboard_queries, substituted, vector_selectors
-from streamer import metrics
-from streamer.config import Settings
+from streamer.observe import metrics
+from streamer.settings.settings import Settings
 from tests.support.observed_metrics import observe_everything
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboards" / "neardup.json"
 RULES = ROOT / "deploy" / "prometheus" / "rules.yml"
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from index.admission import Index
-from index.documents import Document
 from index.entry import Verdict
+from index.index import Index
+from index.storage.documents import Document
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ends_of, entries_of
 from tests.support.index_process import BATCH_ROWS, DOCUMENTS, MAP_BYTES_MAX, MERGING, PARAMETERS, rows_of, source_of
 from tests.support.packed import number_of, packed, require_packed
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 60
 
 
@@ -176,7 +176,7 @@ def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path)
 
 def test_a_killed_reader_does_not_make_the_file_grow(tmp_path: Path) -> None:
     reading = (
-        "import sys; from pathlib import Path; from index.admission import Index\n"
+        "import sys; from pathlib import Path; from index.index import Index\n"
         "index = Index.open(Path(sys.argv[1]), None, map_bytes_max=2**30, read_only=True)\n"
         "index._store.read(lambda transaction: (print('reading', flush=True), sys.stdin.readline()))"
     )

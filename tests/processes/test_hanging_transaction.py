@@ -11,20 +11,20 @@ import pytest
 from bench.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
 from index.entry import Source
-from streamer import config
-from streamer.broker_clients import let_go, transactional_id
-from streamer.broker_topics import require_topics
-from streamer.demo import documents
+from streamer.demo.demo import documents
+from streamer.settings.settings import Settings, load
+from streamer.transports.kafka.clients import let_go, transactional_id
+from streamer.transports.kafka.topics import require_topics
 from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
 
 
-def settings_of(run: Run) -> config.Settings:
+def settings_of(run: Run) -> Settings:
     arguments = run.arguments()
     overrides = [value for name, value in pairwise(arguments) if name == "--set"]
-    return config.load(None, overrides, {})
+    return load(None, overrides, {})
 
 
 def readiness(run: Run) -> str:

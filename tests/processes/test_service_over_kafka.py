@@ -14,7 +14,7 @@ import pytest
 
 from bench.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
-from streamer.demo import documents
+from streamer.demo.demo import documents
 from tests.support.services import Started, free_port, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -51,7 +51,7 @@ def test_a_broker_that_goes_away_amid_a_transaction_costs_nothing(
 ) -> None:
     broker = own_kafka()
     # Small batches, so that a transaction is under way whenever the broker goes: when it starts again it forgets to end
-    # some of those (`streamer.broker_transactions`).
+    # some of those (`streamer.transports.kafka.transactions`).
     run = make_run(broker.bootstrap_servers, tmp_path)
     values = list(documents(600))
     service = start(run)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from index.bands import Banding, band_keys, pack_bins
+from index.matching.minhash import Banding, band_keys, pack_bins
 from tests.support.brute_force_index import BruteForceIndex
 
 FAR = 10_001

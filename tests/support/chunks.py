@@ -4,8 +4,8 @@ from bisect import bisect_left
 
 import numpy as np
 
-from index.kernels import Spans
-from index.packing import pack_chunk, unpack_chunk
+from index.kernels.scan import Spans
+from index.storage.codec import pack_chunk, unpack_chunk
 
 NO_NUMBERS = np.empty(0, np.uint64)
 

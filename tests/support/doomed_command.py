@@ -9,8 +9,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from index.store import Store
-from streamer.cli import main
+from index.storage.store import Store
+from streamer.cli.main import main
 from tests.support.index_process import suicide
 
 

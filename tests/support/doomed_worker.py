@@ -10,15 +10,15 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from index.admission import Index
-from index.store import CommitHooks
-from streamer import config
-from streamer.broker import KafkaTransport
-from streamer.record import Batch, Outgoing
-from streamer.scheme import parameters_for, scheme_for
-from streamer.service import BatchReport, Listener, Service
-from streamer.transport import Assigned
-from streamer.wiring import build_service
+from index.index import Index
+from index.storage.store import CommitHooks
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.records.record import Batch, Outgoing
+from streamer.service.loop import BatchReport, Listener, Service
+from streamer.service.wiring import build_service
+from streamer.settings.settings import Settings, load
+from streamer.transports.kafka.transport import KafkaTransport
+from streamer.transports.transport import Assigned
 
 POINTS = (
     "after-read",
@@ -49,7 +49,7 @@ class Doom:
 class DoomedTransport(KafkaTransport):
     """The real transport, passing its points by."""
 
-    def __init__(self, settings: config.Settings, doom: Doom) -> None:
+    def __init__(self, settings: Settings, doom: Doom) -> None:
         super().__init__(settings, "0")
         self._doom = doom
 
@@ -70,7 +70,7 @@ class DoomedTransport(KafkaTransport):
 
 
 def main(point: str, passage: int, count: int, journal: bool, overrides: list[str]) -> None:
-    settings = config.load(None, overrides, {})
+    settings = load(None, overrides, {})
     doom = Doom(point, passage)
     fingerprinter = scheme_for(settings)
     parameters = parameters_for(settings, fingerprinter.stamp())

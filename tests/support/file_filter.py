@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from index.entry import Applied, Source, Verdict
-from streamer.config import Batching
-from streamer.files import FileTransport
-from streamer.output_folder import CHECKPOINT, OUTPUTS, DeliveryHooks
-from streamer.record import Batch, Decision, Destination, Outgoing, Record
-from streamer.transport import FINISHED, Assigned
+from streamer.records.record import Batch, Decision, Destination, Outgoing, Record
+from streamer.settings.settings import Batching
+from streamer.transports.files.output_folder import CHECKPOINT, OUTPUTS, DeliveryHooks
+from streamer.transports.files.transport import FileTransport
+from streamer.transports.transport import FINISHED, Assigned
 
 SMALL = Batching(records_max=3, bytes_max=200, wait_ms=20)
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from index.layout import AMENDMENT_KEY, COUNTERS_KEY, Change, Filing, Table, pack_counters, unpack_counters
-from index.log import key_of
-from index.packing import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Amendment, pack_batch
-from index.parameters import Parameters
-from index.search import Search
-from index.store import Transaction
+from index.lsm.tree import Search
+from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Amendment, pack_batch
+from index.storage.layout import AMENDMENT_KEY, COUNTERS_KEY, Change, Filing, Table, pack_counters, unpack_counters
+from index.storage.log import key_of
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
 from tests.support.packed import Columns, columns_of, read
 
 Words = tuple[int, ...]

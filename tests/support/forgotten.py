@@ -13,10 +13,10 @@ from kafka.producer.transaction_manager import TxnOffsetCommitHandler
 from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 
 from index.entry import Source
-from streamer.broker_clients import let_go, transactional_id
-from streamer.broker_transactions import OFFSETS_TOPIC, partition_of_group
-from streamer.config import Settings
-from streamer.route import POSITION, STREAM
+from streamer.records.route import POSITION, STREAM
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import let_go, transactional_id
+from streamer.transports.kafka.transactions import OFFSETS_TOPIC, partition_of_group
 
 FORGETFUL = {"transaction.partition.verification.enable": "false"}
 """The broker's setting."""

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from index.admission import Index
 from index.entry import Source
-from index.merging import Merging
-from index.parameters import Parameters
-from index.store import CommitHooks
+from index.index import Index
+from index.lsm.compaction import Merging
+from index.storage.parameters import Parameters
+from index.storage.store import CommitHooks
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
 
 PARAMETERS = Parameters(64, 3, "unique", {})

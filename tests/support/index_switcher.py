@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from index import copies
+from index.tools import backup
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -27,7 +27,7 @@ def main(directory: str, source: str, place: str) -> None:
     elif place == "replace":
         Path.replace = die  # type: ignore[assignment,method-assign]
     elif place == "copyfd":
-        copies._copy_compacted = die
+        backup._copy_compacted = die
     elif place == "open":
         # After the file was replaced, before the lock file is written anew.
         replaced = Path.replace
@@ -38,7 +38,7 @@ def main(directory: str, source: str, place: str) -> None:
             return path
 
         Path.replace = then_die  # type: ignore[method-assign]
-    before, after = copies.replace(Path(directory), Path(source), keep_former=directory != source)
+    before, after = backup.replace(Path(directory), Path(source), keep_former=directory != source)
     print(before, after, flush=True)
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from index.admission import Index
 from index.entry import Kind
-from index.finding import Finding
-from index.merging import Merging
-from index.parameters import Parameters
-from index.verification import verify
+from index.index import Index
+from index.lsm.compaction import Merging
+from index.storage.parameters import Parameters
+from index.tools.finding import Finding
+from index.tools.verify import verify
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 
 MAP_BYTES_MAX = 2**30

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from index import loading
-from index.admission import Index
-from index.batch import take
+from index.decide.batch import take
 from index.entry import Entries, Position, Verdict
-from index.loading import Loading
-from index.merging import Merging
-from index.parameters import Parameters
+from index.index import Index
+from index.lsm.compaction import Merging
+from index.storage.parameters import Parameters
+from index.tools import bulk_load
+from index.tools.bulk_load import Loading
 from tests.support.entries import ONE, Row, entries_of
 from tests.support.index_process import suicide
 
@@ -49,7 +49,7 @@ def verdicts_of(entries: Entries) -> tuple[np.ndarray, list[Position | None]]:
 
 def main(directory: str, moment: str = "", commit: str = "0") -> None:
     # Every slice that moves on is a commit of its own.
-    loading.MOVING_SECONDS = 0.0
+    bulk_load.MOVING_SECONDS = 0.0
     hooks = suicide(moment, int(commit))
     with Index.open(Path(directory), PARAMETERS, map_bytes_max=2**30, merging=MERGING, hooks=hooks) as index:
         print("open", flush=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from index.entry import Kind
-from index.looks import CosineLook, Look, MetadataLook
-from index.parameters import Parameters
+from index.matching.second_look import CosineLook, Look, MetadataLook
+from index.storage.parameters import Parameters
 from tests.support.entries import Row
 from tests.support.indexes import mixed_rows
 

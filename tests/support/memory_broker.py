@@ -1,4 +1,4 @@
-"""A broker in memory, and a transport over it that keeps the contract of `streamer.transport`.
+"""A broker in memory, and a transport over it that keeps the contract of `streamer.transports.transport`.
 
 Transactions are atomic, groups share partitions out cooperatively (an owner gives a partition up at its next read, and
 only then another one gets it), a newcomer fences the instance of the same name, offsets may have gaps.
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from index.entry import Applied, Source
-from streamer.config import Settings
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.record import Batch, Destination, Headers, Outgoing, Record
-from streamer.route import parse_position
-from streamer.transport import Assigned
+from streamer.records.record import Batch, Destination, Headers, Outgoing, Record
+from streamer.records.route import parse_position
+from streamer.settings.settings import Settings
+from streamer.transports.transport import Assigned
 
 
 class CrashPoint(Enum):
@@ -169,7 +169,7 @@ class MemoryBroker:
 
 
 class MemoryTransport:
-    """streamer.transport.Transport over a MemoryBroker; never waits."""
+    """streamer.transports.transport.Transport over a MemoryBroker; never waits."""
 
     takes_headers = True
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import orjson
 
-from index.admission import Index
-from index.store import CommitHooks
-from streamer import config
-from streamer.config import Recovery, Settings
-from streamer.record import Headers
-from streamer.scheme import parameters_for, scheme_for
-from streamer.service import BatchReport, Listener, Service, State
-from streamer.wiring import build_service
+from index.index import Index
+from index.storage.store import CommitHooks
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.records.record import Headers
+from streamer.service.loop import BatchReport, Listener, Service, State
+from streamer.service.wiring import build_service
+from streamer.settings.settings import Recovery, Settings
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport
 
 RESTARTS_MAX = 200
@@ -28,7 +27,7 @@ class World:
     """A broker and an index that outlive the workers, and what the workers reported."""
 
     directory: Path
-    settings: Settings = field(default_factory=config.Settings)
+    settings: Settings = field(default_factory=Settings)
     journal: bool = True
     broker: MemoryBroker = field(default_factory=MemoryBroker)
     reports: list[BatchReport] = field(default_factory=list)

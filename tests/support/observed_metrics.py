@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from streamer import metrics, reason
+from streamer.observe import metrics
+from streamer.records import reason
 
 BATCH_RECORDS = 200
 

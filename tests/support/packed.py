@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from index.admission import Index
-from index.bands import band_keys
-from index.documents import Document
-from index.layout import MERGE_KEY, Merge, Table, unpack_merge
-from index.packing import unpack_chunk
-from index.parameters import Parameters
-from index.store import Transaction
+from index.index import Index
+from index.matching.minhash import band_keys
+from index.storage.codec import unpack_chunk
+from index.storage.documents import Document
+from index.storage.layout import MERGE_KEY, Merge, Table, unpack_merge
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
 from tests.support.brute_force_index import Known
 
 Columns = tuple[int, ...]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from index.layout import Table
-from index.store import CommitHooks, Store
+from index.storage.layout import Table
+from index.storage.store import CommitHooks, Store
 
 
 @contextmanager

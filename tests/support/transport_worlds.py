@@ -9,13 +9,13 @@ from typing import Protocol
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from index.entry import Source, Verdict
-from streamer.broker import KafkaTransport
-from streamer.broker_clients import NULL_VALUE, make_loader
-from streamer.broker_topics import create_topics
-from streamer.config import Batching, Decode, Kafka, Settings, Topics, Workers
-from streamer.record import Batch, Decision, Destination, Headers, Outgoing, Record
-from streamer.route import POSITION, STREAM
-from streamer.transport import Assigned, Finished, Transport
+from streamer.records.record import Batch, Decision, Destination, Headers, Outgoing, Record
+from streamer.records.route import POSITION, STREAM
+from streamer.settings.settings import Batching, Decode, Kafka, Settings, Topics, Workers
+from streamer.transports.kafka.clients import NULL_VALUE, make_loader
+from streamer.transports.kafka.topics import create_topics
+from streamer.transports.kafka.transport import KafkaTransport
+from streamer.transports.transport import Assigned, Finished, Transport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport, Stored
 
 PATIENCE_SECONDS = 20.0

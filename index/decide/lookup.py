@@ -1,0 +1,195 @@
+"""Looking up what counts: the entries that the tables hold, without those that are retired, with those filed aside."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_DISTANCE, NO_NUMBER
+from index.lsm.tree import Search, Wanted
+from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.second_look import Look
+from index.storage import log
+from index.storage.documents import earliest_equals
+from index.storage.layout import Table, pack_fingerprints, unpack_numbers
+from index.storage.store import Transaction
+from index.storage.visibility import Living
+
+LOOKS_AT_ONCE = 2**15
+"""Looks read and compared at once: bounds their memory, 8 MiB at 256 bytes."""
+
+REPEATS_AT_ONCE = 64
+"""Entries with one fingerprint looked at first; four times as many each time that was not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found for n fingerprints.
+
+    best      per row the nearest entry, the earliest among equally near ones
+    compared  int64 [n], comparisons made
+    stale     retired entries with an equal fingerprint that the tables still hold, by row
+    equal     bool [n], there is an entry with an equal fingerprint that is not retired
+    """
+
+    best: Matches
+    compared: npt.NDArray[np.int64]
+    stale: Matches
+    equal: npt.NDArray[np.bool_]
+
+
+def nearest_living(transaction: Transaction, search: Search, living: Living, wanted: Wanted, words: int) -> Answer:
+    """Look up fingerprints for a decision."""
+    if living.all_are:
+        best, compared = search.nearest(transaction, wanted)
+        return Answer(best, compared, no_matches(), _equal_rows(best, len(wanted)))
+    best, stale = no_matches(), no_matches()
+    compared = np.zeros(len(wanted), np.int64)
+    for matches, comparisons in search.matches(transaction, wanted):
+        compared += comparisons
+        alive = living.are(transaction, matches.numbers)
+        dead = matches.take(~alive)
+        equals = _instead(transaction, living, dead, words)
+        best = nearest(joined([best, matches.take(alive), equals]), 1)
+        stale = joined([stale, dead.take(dead.distances == 0)])
+    return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(wanted)))
+
+
+def nearest_counting(
+    transaction: Transaction,
+    search: Search,
+    living: Living,
+    wanted: Wanted,
+    words: int,
+    look: Look,
+    looks: npt.NDArray[np.uint8],
+) -> Answer:
+    """Look up fingerprints, of which `looks` uint8 [n, look bytes] are the looks, for a decision with a second look.
+
+    `best` holds what counts, at the distances that the second look tells. Entries of one fingerprint differ in their
+    looks, so those that are filed aside are looked at, too: until none can be better.
+    """
+    best, stale = no_matches(), no_matches()
+    compared, equal = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    second = _SecondLook(transaction, living, look, looks, words)
+    for matches, comparisons in search.matches(transaction, wanted):
+        compared += comparisons
+        alive = living.are(transaction, matches.numbers)
+        dead = matches.take(~alive)
+        stale = joined([stale, dead.take(dead.distances == 0)])
+        told = second.told(matches)
+        equal |= _equal_rows(matches.take(alive), len(equal))
+        counting = alive & (told != NO_DISTANCE)
+        best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
+        # Whoever stands in the blocks entered before the equal ones that are aside.
+        settled = counting & (told == look.least(matches.distances))
+        for beside, of_beside in second.repeats(matches.take(~settled)):
+            equal |= _equal_rows(beside, len(equal))
+            best = nearest(joined([best, of_beside]), 1)
+    return Answer(best, compared, nearest(stale, None), equal)
+
+
+class _SecondLook:
+    """The second look at matches of some fingerprints, within one transaction."""
+
+    def __init__(
+        self, transaction: Transaction, living: Living, look: Look, looks: npt.NDArray[np.uint8], words: int
+    ) -> None:
+        self._transaction = transaction
+        self._living = living
+        self._look = look
+        self._looks = looks
+        self._words = words
+
+    def told(self, matches: Matches) -> npt.NDArray[np.int16]:
+        """What each is told as, int16 [m]; NO_DISTANCE where it does not count, or is in the log no more."""
+        told = np.full(len(matches), NO_DISTANCE, np.int16)
+        order = np.argsort(matches.numbers, kind="stable")
+        for begin in range(0, len(order), LOOKS_AT_ONCE):
+            places = order[begin : begin + LOOKS_AT_ONCE]
+            some = matches.take(places)
+            distinct, inverse = np.unique(some.numbers, return_inverse=True)
+            stored, there = log.looks(self._transaction, distinct, self._words, self._look.bytes)
+            judged = self._look.judge(some.distances, self._looks[some.rows], stored[inverse])
+            told[places] = np.where(judged.counts & there[inverse], judged.distances, NO_DISTANCE)
+        return told
+
+    def repeats(self, matches: Matches) -> Iterator[tuple[Matches, Matches]]:
+        """The entries filed aside that equal these matches and are not retired, some at a time; those that count.
+
+        The second are at the distances that are told. Of a match's equals more are read, in the order in which they
+        entered, until one counts that is as near as can be.
+        """
+        if not len(matches) or not self._transaction.count(Table.REPEATS):
+            return
+        distinct, inverse = np.unique(matches.numbers, return_inverse=True)
+        fingerprints, there = log.fingerprints(self._transaction, distinct, self._words)
+        keys = pack_fingerprints(fingerprints)
+        left, begin, end = np.flatnonzero(there[inverse]), 0, REPEATS_AT_ONCE
+        while len(left):
+            going_on = [left[:0]]
+            step = max(1, LOOKS_AT_ONCE // (end - begin))
+            for some in (left[start : start + step] for start in range(0, len(left), step)):
+                of_fingerprint = {
+                    place: unpack_numbers(self._transaction.first_values(Table.REPEATS, keys[place], end)[begin:])
+                    for place in np.unique(inverse[some]).tolist()
+                }
+                each = [of_fingerprint[place] for place in inverse[some].tolist()]
+                counts = np.fromiter(map(len, each), np.int64, len(each))
+                of_match = np.repeat(some, counts)
+                found = Matches(matches.rows[of_match], matches.distances[of_match], np.concatenate(each))
+                alive = self._living.are(self._transaction, found.numbers)
+                found, of_match = found.take(alive), of_match[alive]
+                told = self.told(found)
+                yield found, Matches(found.rows, told, found.numbers).take(told != NO_DISTANCE)
+                settled = of_match[told == self._look.least(found.distances)]
+                going_on.append(some[(counts == end - begin) & ~np.isin(some, settled)])
+            left, begin, end = np.concatenate(going_on), end, 4 * end
+
+
+def all_living(
+    transaction: Transaction, search: Search, living: Living, wanted: Wanted, words: int, limit: int
+) -> Matches:
+    """Per row its `limit` nearest entries, nearest and earliest first, equal ones each for itself."""
+    best = no_matches()
+    for matches, _ in search.matches(transaction, wanted):
+        found = joined([matches, _repeats(transaction, matches, words, limit)])
+        best = nearest(joined([best, found.take(living.are(transaction, found.numbers))]), limit)
+    return best
+
+
+def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
+    equal = np.zeros(count, np.bool_)
+    equal[matches.rows[matches.distances == 0]] = True
+    return equal
+
+
+def _instead(transaction: Transaction, living: Living, dead: Matches, words: int) -> Matches:
+    """For retired matches the earliest equal entry that is filed aside and not retired, where there is one."""
+    if not len(dead) or not transaction.count(Table.REPEATS):
+        return no_matches()
+    distinct, inverse = np.unique(dead.numbers, return_inverse=True)
+    fingerprints, there = log.fingerprints(transaction, distinct, words)
+    numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
+    numbers[there] = earliest_equals(transaction, living, Table.REPEATS, fingerprints[there])
+    found = Matches(dead.rows, dead.distances, numbers[inverse])
+    return found.take(found.numbers != NO_NUMBER)
+
+
+def _repeats(transaction: Transaction, matches: Matches, words: int, limit: int) -> Matches:
+    """The entries filed aside that equal these matches; of each at most `limit`."""
+    parts = [no_matches()]
+    if len(matches) and transaction.count(Table.REPEATS):
+        distinct, inverse = np.unique(matches.numbers, return_inverse=True)
+        fingerprints, there = log.fingerprints(transaction, distinct, words)
+        keys = pack_fingerprints(fingerprints)
+        numbers = [
+            unpack_numbers(transaction.first_values(Table.REPEATS, key, limit) if known else [])
+            for key, known in zip(keys, there.tolist(), strict=True)
+        ]
+        for place, of_match in enumerate(inverse.tolist()):
+            count = len(numbers[of_match])
+            row, distance = matches.rows[place], matches.distances[place]
+            parts.append(Matches(np.full(count, row), np.full(count, distance), numbers[of_match]))
+    return joined(parts)

@@ -1,0 +1,71 @@
+"""Entries that leave the tables in which they are found: because they expired, or because somebody wants it."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER, Kind
+from index.lsm.tree import Search
+from index.storage.codec import Amendment
+from index.storage.documents import earliest_equals
+from index.storage.layout import Change, Counters, Filing, Table, pack_fingerprints, pack_numbers
+from index.storage.store import Transaction
+from index.storage.visibility import Living
+
+
+class Leaving(NamedTuple):
+    """Entries that leave, each for the first time.
+
+    numbers       uint64 [n], distinct
+    fingerprints  uint64 [n, words]
+    kinds         uint8 [n], values of `Kind`
+    filings       uint8 [n], as the log has them
+    """
+
+    numbers: npt.NDArray[np.uint64]
+    fingerprints: npt.NDArray[np.uint64]
+    kinds: npt.NDArray[np.uint8]
+    filings: npt.NDArray[np.uint8]
+
+
+def retire(
+    transaction: Transaction, search: Search, living: Living, leaving: Leaving, change: Change, counters: Counters
+) -> Counters:
+    """Take entries out of the tables; the counters behind it.
+
+    Where the one that stood for several equal ones leaves the blocks, the earliest of the others that is not retired
+    takes its place. `change` is EXPIRED if their batches leave the log in this transaction, else FORGOTTEN.
+    """
+    if not len(leaving.numbers):
+        return counters
+    near = leaving.kinds == Kind.NEAR
+    in_blocks = near & (leaving.filings == Filing.BLOCKS)
+    keys, numbers = pack_fingerprints(leaving.fingerprints), pack_numbers(leaving.numbers)
+    for row in np.flatnonzero(~in_blocks).tolist():
+        table = Table.REPEATS if near[row] else Table.EXACT
+        was_there = transaction.delete(table, keys[row], numbers[row])
+        # A repeat that is not there any more was raised.
+        in_blocks[row] = near[row] and not was_there
+    if change is Change.FORGOTTEN:
+        for number in numbers:
+            transaction.put(Table.RETIRED, number, b"")
+        living.note_retired(leaving.numbers)
+    removed, fingerprints = leaving.numbers[in_blocks], leaving.fingerprints[in_blocks]
+    counters = counters._replace(near_entries=counters.near_entries - int(np.count_nonzero(near)))
+    if not len(removed):
+        return counters
+    raised = np.full(len(removed), NO_NUMBER, np.uint64)
+    if transaction.count(Table.REPEATS):
+        raised = earliest_equals(transaction, living, Table.REPEATS, fingerprints)
+    taking = raised != NO_NUMBER
+    for key, number in zip(pack_fingerprints(fingerprints[taking]), pack_numbers(raised[taking]), strict=True):
+        transaction.delete(Table.REPEATS, key, number)
+    changes = np.full(len(removed), change, np.uint8), np.full(int(taking.sum()), Change.RAISED, np.uint8)
+    amendment = Amendment(
+        np.concatenate([removed, raised[taking]]),
+        np.concatenate([fingerprints, fingerprints[taking]]),
+        np.concatenate(changes),
+    )
+    search.amend(transaction, counters.next_amendment, amendment)
+    return counters._replace(next_amendment=counters.next_amendment + 1)

@@ -1,0 +1,1 @@
+"""Loops over whole batches as machine code. The only importers of numba."""

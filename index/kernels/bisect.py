@@ -1,0 +1,218 @@
+"""Compiled search for keys in chunks: many keys at once, as most of the time goes into waiting for memory. See `kernels`.
+
+The key of an entry is what its first two columns say, 32 bits: of MinHash the hash of a band, of SimHash two blocks.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import array_at, columns_at, compiled, prefetch
+from index.kernels.scan import Spans
+
+AT_ONCE = 64
+"""Keys looked for together: enough to keep the memory busy, few enough that what it brings is still in the cache."""
+
+STEP = 16
+"""Places of the first step away from a guess: half a line of the cache."""
+
+
+@compiled
+def _columns_at(address: Any, count: int) -> Any:
+    """The first columns of a chunk where they stand: uint16 [count, entries]."""
+    halves = array_at(columns_at(address), 2)
+    return array_at(columns_at(address + np.uint64(8)), (count, np.int64(halves[0]) | np.int64(halves[1]) << 16))
+
+
+@compiled
+def _key_at(columns: npt.NDArray[np.uint16], place: Any) -> Any:
+    """The key of an entry of uint16 [columns, n]: int64."""
+    return np.int64(columns[0, place]) << 16 | np.int64(columns[1, place])
+
+
+@compiled
+def _prefetch_key(address: Any, size: Any, place: Any) -> None:
+    """Begin to load the key of an entry of a chunk with so many."""
+    prefetch(address + np.uint64(8 + 2 * place))
+    prefetch(address + np.uint64(8 + 2 * (size + place)))
+
+
+@compiled
+def _first_near(columns: npt.NDArray[np.uint16], key: Any, guess: Any) -> Any:
+    """The first place whose key is not below this one; by steps of doubling length away from a guess."""
+    low, high, step = guess, guess, STEP
+    while low > 0 and _key_at(columns, low) >= key:
+        low, step = max(0, low - step), step * 2
+    step = STEP
+    while high < columns.shape[1] and _key_at(columns, high) < key:
+        low, high, step = high + 1, min(columns.shape[1], high + step), step * 2
+    while low < high:
+        middle = (low + high) >> 1
+        if _key_at(columns, middle) < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def fill_spans(
+    tables: npt.NDArray[np.int64],
+    lowest: npt.NDArray[np.uint64],
+    highest: npt.NDArray[np.uint64],
+    order: npt.NDArray[np.int64],
+    edges: npt.NDArray[np.int64],
+    bounds: npt.NDArray[np.uint64],
+    begins: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+) -> None:
+    """Fill in begins and ends, int64 [n, k]: which chunks may hold entries of tables int64 [k] between two bounds.
+
+    The bounds are uint64 [n, k] twice, both included.
+
+    order   int64 [n * k], their places, ascending by table and lowest bound
+    edges   int64 [tables + 1], the first chunk of each table
+    bounds  uint64 [chunks], where each begins, ascending in each table
+    """
+    lows, highs = lowest.reshape(-1), highest.reshape(-1)
+    of_begins, of_ends = begins.reshape(-1), ends.reshape(-1)
+    chunk, table = 0, -1
+    for which in order:
+        if tables[which % len(tables)] != table:
+            table = tables[which % len(tables)]
+            chunk = edges[table]
+        while chunk < edges[table + 1] and bounds[chunk] < lows[which]:
+            chunk += 1
+        # A chunk begins at its bound, so the one before the first bound that is not below holds more, too.
+        of_begins[which], end = max(edges[table], chunk - 1), chunk
+        while end < edges[table + 1] and bounds[end] <= highs[which]:
+            end += 1
+        of_ends[which] = end
+
+
+@compiled
+def fill_places(
+    keys: npt.NDArray[np.uint32],
+    breadth: int,
+    order: npt.NDArray[np.int64],
+    firsts: npt.NDArray[np.int64],
+    widths: npt.NDArray[np.int64],
+    spans: Spans,
+) -> None:
+    """Fill in places: in the first chunk of each span the first entry whose key is not below one of uint32 [n, k].
+
+    Spans then begin at the chunk that holds it; those end there that hold no key below `breadth` above the one asked for.
+    The place is guessed by proportion, and from there again, as the keys of a chunk are spread evenly where they are
+    hashes; what the guesses for AT_ONCE keys name is loaded together.
+
+    order   int64 [n * k], the places of the keys in the order to look for them: neighbours share pages
+    firsts  int64 [chunks], no key in a chunk is below it
+    widths  int64 [chunks], all keys in a chunk are less than this above it
+    """
+    asked, begins, ends = keys.reshape(-1), spans.begins.reshape(-1), spans.ends.reshape(-1)
+    places = spans.places.reshape(-1)
+    for start in range(0, len(order), AT_ONCE):
+        some = order[start : start + AT_ONCE]
+        for which in some:
+            prefetch(spans.addresses[begins[which]])
+        for again in range(3):
+            for which in some:
+                chunk, place, key = begins[which], places[which], np.int64(asked[which])
+                columns = _columns_at(spans.addresses[chunk], 2)
+                size = columns.shape[1]
+                if again == 2:
+                    place = _first_near(columns, key, place)
+                    begins[which], places[which] = (chunk, place) if place < size else (chunk + 1, 0)
+                    if place < size and _key_at(columns, place) >= key + breadth:
+                        ends[which] = chunk
+                    continue
+                off = key - _key_at(columns, place) if again else key - firsts[chunk]
+                place = max(0, min(size - 1, (place if again else 0) + off * size // widths[chunk]))
+                places[which] = place
+                _prefetch_key(spans.addresses[chunk], size, place)
+
+
+@compiled
+def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column twice as long that begins with this one."""
+    larger = np.empty(len(column) * 2, column.dtype)
+    larger[: len(column)] = column
+    return larger
+
+
+@compiled
+def chunk_candidates(
+    keys: npt.NDArray[np.uint32],
+    spans: Spans,
+    order: npt.NDArray[np.int64],
+    turn: int,
+    passed: int,
+    hits_max: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int]:
+    """MinHash: the numbers of the entries with one of the page keys of a row, uint32 [n, tables], as often as they have one.
+
+    order   int64 [n * tables], the places in `keys` in the order to look them up
+    turn    begin at this place of `order`
+    passed  so many entries of this key were given before
+
+    Gives rows int64 and numbers uint64 of at most `hits_max`, and where to go on: turn and passed.
+    """
+    rows, numbers = np.empty(1024, np.int64), np.empty(1024, np.uint64)
+    count, tables = 0, keys.shape[1]
+    while turn < len(order):
+        row, table = order[turn] // tables, order[turn] % tables
+        key, met = np.int64(keys[row, table]), 0
+        for chunk in range(spans.begins[row, table], spans.ends[row, table]):
+            columns = _columns_at(spans.addresses[chunk], 5)
+            entry = spans.places[row, table] if chunk == spans.begins[row, table] else 0
+            while entry < columns.shape[1] and _key_at(columns, entry) == key:
+                met += 1
+                if met > passed:
+                    if count == hits_max:
+                        return rows[:count], numbers[:count], turn, met - 1
+                    if count == len(rows):
+                        rows, numbers = _grown(rows), _grown(numbers)
+                    rows[count], numbers[count] = row, 0
+                    for column in range(2, 5):
+                        numbers[count] = numbers[count] << np.uint64(16) | np.uint64(columns[column, entry])
+                    count += 1
+                entry += 1
+        turn, passed = turn + 1, 0
+    return rows[:count], numbers[:count], turn, 0
+
+
+@compiled
+def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> Any:
+    """The first place in column[low:high], ascending, that is not below the value."""
+    while low < high:
+        middle = (low + high) >> 1
+        if np.int64(column[middle]) < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def places_in_chunks(
+    entries: npt.NDArray[np.uint16], spans: Spans
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """SimHash: where entries uint16 [n, columns] stand in chunks of table 0; the spans are int64 [n, 1].
+
+    Gives the chunk and the place in it, int64 [n] twice; -1: nowhere.
+    """
+    chunks, places = np.full(len(entries), -1, np.int64), np.full(len(entries), -1, np.int64)
+    for row in range(len(entries)):
+        key = np.int64(entries[row, 0]) << 16 | np.int64(entries[row, 1])
+        for chunk in range(spans.begins[row, 0], spans.ends[row, 0]):
+            columns = _columns_at(spans.addresses[chunk], entries.shape[1])
+            low = spans.places[row, 0] if chunk == spans.begins[row, 0] else 0
+            high = _first_near(columns, key + 1, min(low, columns.shape[1] - 1))
+            for column in range(2, entries.shape[1]):
+                value = np.int64(entries[row, column])
+                low = _lower(columns[column], value, low, high)
+                high = _lower(columns[column], value + 1, low, high)
+            if low < high:
+                chunks[row], places[row] = chunk, low
+    return chunks, places

@@ -1,0 +1,356 @@
+"""Loops over whole batches, compiled: pure functions of arrays.
+
+A compiled function calls only those of its own module: what numba keeps on disk is made anew when the module of a
+function has changed, but not when that of a function it calls has. A chunk is named by the address of its first byte, as
+`layout` draws it: whoever calls promises that it stays there during the call. Where a column meets a number of Python's,
+the number is turned into the column's type first: numba makes a float of uint64 with int64.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import array_at, bits_apart, columns_at, compiled, lesser, ones, prefetch
+
+Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64], int]
+
+HOT_ENTRIES = 4096
+"""Of a bucket with more entries in a chunk only the parts are read that can hold entries with the next block wanted."""
+
+BUCKETS_AHEAD = 4
+"""So many buckets before it is looked into, one begins to be loaded."""
+
+BUCKET_LINES = 6
+"""And so much of it, in lines of the cache, of 32 entries each."""
+
+AT_ONCE = 64
+"""Values that are looked at together, before any of them is for itself."""
+
+
+class Pages(NamedTuple):
+    """Entries by the high half of their page keys, one lot of buckets for each table; in units of pages.
+
+    heads      int32 [tables, 65536], the newest page of a bucket, -1: the bucket is empty
+    links      int32 [pages, 2], the next older page of the bucket or -1, and the entries in this one
+    following  uint16 [pages, p], the low halves of the page keys of a page's entries
+    places     int32 [pages, p], their places in the columns of whoever filed them
+
+    All pages but a bucket's newest are full.
+    """
+
+    heads: npt.NDArray[np.int32]
+    links: npt.NDArray[np.int32]
+    following: npt.NDArray[np.uint16]
+    places: npt.NDArray[np.int32]
+
+
+class Spans(NamedTuple):
+    """Where to look keys up: int64 [n, keys] three times, and addresses.
+
+    begins, ends  the chunks from begins to below ends, as places in addresses; all between stand whole in the span
+    places        in the first of them the entries from this place on; in the others all
+    addresses     uint64 [chunks]; of a chunk in no span it is not read
+    """
+
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    addresses: npt.NDArray[np.uint64]
+
+
+@compiled
+def address_of(value: Any) -> Any:
+    """Where a buffer, which has a byte at least, begins in memory: uint64."""
+    return np.frombuffer(value, np.uint8).ctypes.data
+
+
+@compiled
+def _bits(value: Any) -> Any:
+    """How many bits are set."""
+    return np.int64(ones(np.uint64(value)))
+
+
+@compiled
+def _count_at(address: Any) -> Any:
+    """How many entries a chunk has."""
+    halves = array_at(columns_at(address), 2)
+    return np.int64(halves[0]) | np.int64(halves[1]) << 16
+
+
+@compiled
+def _chunk_at(address: Any, columns: int, count: int) -> Any:
+    """The columns of a chunk where they stand: uint16 [columns, count]."""
+    return array_at(columns_at(address + np.uint64(8)), (columns, count))
+
+
+@compiled
+def _lower(column: npt.NDArray[np.uint16], value: Any, low: int, high: int) -> int:
+    """The first place in column[low:high], ascending, that is not below the value."""
+    while low < high:
+        middle = (low + high) >> 1
+        if column[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column twice as long that begins with this one."""
+    larger = np.empty((column.shape[0] * 2, *column.shape[1:]), column.dtype)
+    larger[: column.shape[0]] = column
+    return larger
+
+
+@compiled
+def _next_near(column: npt.NDArray[np.uint16], value: Any, begin: int, end: Any, bits: Any) -> Any:
+    """The first place in column[begin:end] whose value differs in at most so many bits from one; `end`: there is none."""
+    wanted = np.uint16(value)
+    while begin < end:
+        part_end, least = min(end, begin + AT_ONCE), np.uint16(16)
+        for place in range(begin, part_end):
+            # Some 30 of them in one step. An unsigned index is known not to count from the end.
+            least = lesser(least, bits_apart(column[np.uint64(place)], wanted))
+        if np.int64(least) <= bits:
+            for place in range(begin, part_end):
+                if _bits(column[place] ^ wanted) <= bits:
+                    return place
+        begin = part_end
+    return end
+
+
+@compiled
+def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
+    """The first place from `begin` on that does not have this value; the values of the column ascend, none is below."""
+    low, step = begin, 32
+    while low + step < len(column) and np.int64(column[low + step]) == value:
+        low, step = low + step, step * 2
+    return _lower(column, value + 1, low, min(len(column), low + step))
+
+
+@compiled
+def _prefetch_page(pages: Pages, page: Any) -> None:
+    """Begin to load what is looked at first of a page; -1: there is none."""
+    if page >= 0:
+        prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(page * 8))
+        prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(page * 2 * pages.following.shape[1]))
+
+
+@compiled
+def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
+    """Begin to load the newest pages, or those behind them, that the keys of a row name, if there is such a row."""
+    for probe in range(keys.shape[1] if row < keys.shape[0] else 0):
+        page = np.int64(pages.heads[np.int64(keys[row, probe] >> 16), keys[row, probe] & 0xFFFF])
+        if page >= 0 and not newest:
+            page = np.int64(pages.links[page, 0])
+        _prefetch_page(pages, page)
+
+
+@compiled
+def _prefetch_buckets(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
+    """Begin to load the newest pages that the page keys of a row name, or where that is said, if there is such a row."""
+    heads, buckets = np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
+    for table in range(keys.shape[1] if row < keys.shape[0] else 0):
+        bucket = np.int64(keys[row, table] >> 16)
+        if newest:
+            _prefetch_page(pages, np.int64(pages.heads[table, bucket]))
+        else:
+            prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
+
+
+@compiled
+def _block_values(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
+    """The blocks of fingerprints uint64 [n, words], block 0 the top 16 bits of word 0: uint16 [n, words * 4]."""
+    count, words = fingerprints.shape
+    values = np.empty((count, words * 4), np.uint16)
+    for row in range(count):
+        for block in range(words * 4):
+            shift = np.uint64(48 - 16 * (block & 3))
+            values[row, block] = np.uint16((fingerprints[row, block >> 2] >> shift) & np.uint64(0xFFFF))
+    return values
+
+
+@compiled
+def scan_pages(
+    fingerprints: npt.NDArray[np.uint64],
+    keys: npt.NDArray[np.uint32],
+    allowed: npt.NDArray[np.int8],
+    pages: Pages,
+    filed: npt.NDArray[np.uint64],
+    ends: npt.NDArray[np.int64],
+    nearest_only: bool,
+    best: npt.NDArray[np.int16],
+    compared: npt.NDArray[np.int64],
+    row: int,
+    hits_max: int,
+) -> Hits:
+    """SimHash: compare rows, uint64 [n, words], with the entries that their keys name in pages.
+
+    keys      uint32 [n, probes], as `blocks.probe_keys` makes them
+    allowed   int8 [probes], only entries are compared whose next block differs in at most so many bits
+    filed     uint64 [capacity, words], the fingerprints of the entries
+    ends      int64 [n], entries from this place on are no hits of the row
+    best      int16 [n], a hit lies at most so far; with `nearest_only` lowered to the distance of every hit
+    compared  int64 [n], raised by the comparisons made
+    row       begin at this row; stop behind the row that makes it `hits_max` hits
+
+    Gives rows int64, distances int16 and places (as uint64 [m, 1]) of the hits, and the row to go on at.
+    """
+    rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, 1), np.uint64)
+    asked = _block_values(fingerprints)
+    count, words, blocks = 0, fingerprints.shape[1], asked.shape[1]
+    while row < keys.shape[0] and count < hits_max:
+        _prefetch_pages(keys, pages, row + 2, True)
+        _prefetch_pages(keys, pages, row + 1, False)
+        for probe in range(keys.shape[1]):
+            table = np.int64(keys[row, probe] >> 16)
+            page = pages.heads[table, keys[row, probe] & 0xFFFF]
+            next_block = asked[row, (table + 1) % blocks]
+            while page >= 0:
+                slot, size = -1, pages.links[page, 1]
+                while True:
+                    slot = _next_near(pages.following[page], next_block, slot + 1, size, allowed[probe])
+                    if slot == size:
+                        break
+                    place = pages.places[page, slot]
+                    distance = 0
+                    for word in range(words):
+                        distance += _bits(fingerprints[row, word] ^ filed[place, word])
+                    compared[row] += 1
+                    if distance > best[row] or place >= ends[row]:
+                        continue
+                    if nearest_only:
+                        best[row] = distance
+                    if count == len(rows):
+                        rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+                    rows[count], distances[count], found[count, 0] = row, distance, place
+                    count += 1
+                page = pages.links[page, 0]
+        row += 1
+    return rows[:count], distances[:count], found[:count], row
+
+
+@compiled
+def _prefetch_bucket(spans: Spans, row: Any, probe: Any) -> None:
+    """Begin to load the first entries that a probe names, if there are any: their next blocks."""
+    chunk = spans.begins[row, probe]
+    if chunk < spans.ends[row, probe]:
+        address, place = spans.addresses[chunk], spans.places[row, probe]
+        prefetch(address + np.uint64(8 + 2 * place))
+        next_block = address + np.uint64(8 + 2 * (_count_at(address) + place))
+        for line in range(BUCKET_LINES):
+            prefetch(next_block + np.uint64(64 * line))
+
+
+@compiled
+def scan_chunks(
+    fingerprints: npt.NDArray[np.uint64],
+    keys: npt.NDArray[np.uint32],
+    allowed: npt.NDArray[np.int8],
+    spans: Spans,
+    order: npt.NDArray[np.int64],
+    nearest_only: bool,
+    best: npt.NDArray[np.int16],
+    compared: npt.NDArray[np.int64],
+    turn: int,
+    hits_max: int,
+) -> Hits:
+    """SimHash: compare rows with the entries that their keys name in chunks. As `scan_pages`, but for:
+
+    order  int64 [n * probes], the places in `keys` in the order to look them up: fastest as they ascend, for neighbours
+           are in the cache then
+    turn   begin at this place of `order`, and stop behind the one that makes it `hits_max` hits
+
+    Gives the fingerprints of the hits, uint64 [m, words], where `scan_pages` gives places, and the turn to go on at.
+    """
+    words, probes, count = fingerprints.shape[1], keys.shape[1], 0
+    blocks, asked = words * 4, _block_values(fingerprints)
+    rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, words), np.uint64)
+    while turn < len(order) and count < hits_max:
+        row, probe = order[turn] // probes, order[turn] % probes
+        turn += 1
+        if turn + BUCKETS_AHEAD < len(order):
+            _prefetch_bucket(spans, order[turn + BUCKETS_AHEAD] // probes, order[turn + BUCKETS_AHEAD] % probes)
+        table, value = np.int64(keys[row, probe] >> 16), np.int64(keys[row, probe] & 0xFFFF)
+        following = np.int64(asked[row, (table + 1) % blocks])
+        for chunk in range(spans.begins[row, probe], spans.ends[row, probe]):
+            size = _count_at(spans.addresses[chunk])
+            columns = _chunk_at(spans.addresses[chunk], blocks, size)
+            begin = spans.places[row, probe] if chunk == spans.begins[row, probe] else 0
+            end = _bucket_end(columns[0], value, begin)
+            hot = end - begin > HOT_ENTRIES
+            for off in range(256 if hot else 1):
+                entry, high = begin - 1, end
+                if hot:
+                    # A bucket is sorted by the next block: all that have its top byte so far off stand together.
+                    if _bits(off) > allowed[probe]:
+                        continue
+                    top = (following >> 8 ^ off) << 8
+                    entry = _lower(columns[1], top, begin, end) - 1
+                    high = _lower(columns[1], top + 256, entry + 1, end)
+                while True:
+                    entry = _next_near(columns[1], following, entry + 1, high, allowed[probe])
+                    if entry == high:
+                        break
+                    distance = 0
+                    for block in range(blocks):
+                        distance += _bits(asked[row, (table + block) % blocks] ^ columns[block, entry])
+                    compared[row] += 1
+                    if distance > best[row]:
+                        continue
+                    if count == len(rows):
+                        rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+                    found[count] = 0
+                    for block in range(blocks):
+                        own = (table + block) % blocks
+                        found[count, own >> 2] |= np.uint64(columns[block, entry]) << np.uint64(48 - 16 * (own & 3))
+                    if nearest_only:
+                        best[row] = distance
+                    rows[count], distances[count] = row, distance
+                    count += 1
+    return rows[:count], distances[:count], found[:count], turn
+
+
+@compiled
+def page_candidates(
+    keys: npt.NDArray[np.uint32], pages: Pages, met: npt.NDArray[np.int64], row: int, hits_max: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """MinHash: the entries with one of the page keys of a row, uint32 [n, tables], each once.
+
+    met  int64 [capacity], the row that an entry was found for last
+
+    Gives rows and places, int64 [m] twice, and the row to go on at: begins at `row`, and stops behind the one that makes
+    it `hits_max`.
+    """
+    rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
+    count, here = 0, np.empty(keys.shape[1], np.int64)
+    while row < keys.shape[0] and count < hits_max:
+        _prefetch_buckets(keys, pages, row + 2, False)
+        _prefetch_buckets(keys, pages, row + 1, True)
+        for table in range(keys.shape[1]):
+            here[table] = pages.heads[table, keys[row, table] >> 16]
+        # A page of every table, then the next one of every table: they are loaded beside each other.
+        left = keys.shape[1]
+        while left:
+            left = 0
+            for table in range(keys.shape[1]):
+                page = here[table]
+                if page < 0:
+                    continue
+                for slot in range(pages.links[page, 1]):
+                    if pages.following[page, slot] != keys[row, table] & 0xFFFF:
+                        continue
+                    place = pages.places[page, slot]
+                    if met[place] == row:
+                        continue
+                    if count == len(rows):
+                        rows, places = _grown(rows), _grown(places)
+                    met[place], rows[count], places[count] = row, row, place
+                    count += 1
+                here[table] = pages.links[page, 0]
+                _prefetch_page(pages, here[table])
+                left += here[table] >= 0
+        row += 1
+    return rows[:count], places[:count], row

@@ -1,0 +1,206 @@
+"""Compiled loops over entries that come in by the million: finding equal ones, and sorting. See `kernels`."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import compiled, prefetch
+
+AT_ONCE = 64
+"""Slots that are looked at together: what one waits for from memory is loaded beside the others."""
+
+DIGIT_BITS = 11
+HIGH_BIT = 31
+"""The bits of a key from this one on are three digits."""
+
+
+@compiled
+def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
+    """Where a fingerprint's search for a slot begins; slots: how many there are, a power of two."""
+    mixed = np.uint64(0)
+    for word in range(fingerprints.shape[1]):
+        mixed = (mixed ^ fingerprints[row, word]) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    return np.int64(mixed & np.uint64(slots - 1))
+
+
+@compiled
+def _find_slots(
+    fingerprints: npt.NDArray[np.uint64],
+    first: int,
+    count: int,
+    slots: npt.NDArray[np.int32],
+    here: npt.NDArray[np.int64],
+) -> None:
+    """`_slot_of` some fingerprints, and begin to load what stands there: each is elsewhere in memory."""
+    base = np.uint64(slots.ctypes.data)
+    for place in range(count):
+        here[place] = _slot_of(fingerprints, first + place, len(slots))
+        prefetch(base + np.uint64(4 * here[place]))
+
+
+@compiled
+def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
+    """Enter the places begin <= p < end of fingerprints uint64 [capacity, words] into a hash table.
+
+    slots  int32 [s], s a power of two and above `end`: a place, or -1
+    """
+    here = np.empty(AT_ONCE, np.int64)
+    for first in range(begin, end, AT_ONCE):
+        count = min(AT_ONCE, end - first)
+        _find_slots(fingerprints, first, count, slots, here)
+        for place in range(count):
+            slot = here[place]
+            while slots[slot] >= 0:
+                slot = (slot + 1) & (len(slots) - 1)
+            slots[slot] = first + place
+
+
+@compiled
+def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
+    """The reverse of `hash_entries`, for those entered last."""
+    for place in range(end - 1, begin - 1, -1):
+        slot = _slot_of(fingerprints, place, len(slots))
+        while slots[slot] != place:
+            slot = (slot + 1) & (len(slots) - 1)
+        slots[slot] = -1
+
+
+@compiled
+def equal_places(
+    asked: npt.NDArray[np.uint64], fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """All places of fingerprints entered by `hash_entries` that equal rows asked, uint64 [n, words].
+
+    Rows and places, int64 [m] twice, ascending by row.
+    """
+    rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
+    count, here = 0, np.empty(AT_ONCE, np.int64)
+    base, row_bytes = np.uint64(fingerprints.ctypes.data), 8 * fingerprints.shape[1]
+    for row in range(asked.shape[0]):
+        if row % AT_ONCE == 0:
+            some = min(AT_ONCE, asked.shape[0] - row)
+            _find_slots(asked, row, some, slots, here)
+            for place in here[:some]:
+                prefetch(base + np.uint64(row_bytes * max(0, slots[place])))
+        slot = here[row % AT_ONCE]
+        while slots[slot] >= 0:
+            equal = True
+            for word in range(asked.shape[1]):
+                if asked[row, word] != fingerprints[slots[slot], word]:
+                    equal = False
+                    break
+            if equal:
+                if count == len(rows):
+                    rows, places = np.append(rows, np.empty_like(rows)), np.append(places, np.empty_like(places))
+                rows[count], places[count] = row, slots[slot]
+                count += 1
+            slot = (slot + 1) & (len(slots) - 1)
+    return rows[:count], places[:count]
+
+
+@compiled
+def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """For every row of fingerprints uint64 [n, words] the first equal one, int64 [n]; slots: as above, all -1."""
+    firsts = np.empty(len(fingerprints), np.int64)
+    for row in range(len(fingerprints)):
+        slot = _slot_of(fingerprints, row, len(slots))
+        firsts[row] = row
+        while slots[slot] >= 0:
+            equal = True
+            for word in range(fingerprints.shape[1]):
+                if fingerprints[row, word] != fingerprints[slots[slot], word]:
+                    equal = False
+                    break
+            if equal:
+                firsts[row] = slots[slot]
+                break
+            slot = (slot + 1) & (len(slots) - 1)
+        if firsts[row] == row:
+            slots[slot] = row
+    return firsts
+
+
+@compiled
+def _by_digits(
+    keys: npt.NDArray[np.uint64],
+    places: npt.NDArray[np.uint32],
+    other_keys: npt.NDArray[np.uint64],
+    other_places: npt.NDArray[np.uint32],
+    low_bit: int,
+    high_bit: int,
+) -> bool:
+    """Sort by these bits of the keys, keeping the order of equal ones; whether the result stands in the others."""
+    in_others = False
+    for first_bit in range(low_bit, high_bit, DIGIT_BITS):
+        bits = min(DIGIT_BITS, high_bit - first_bit)
+        shift, mask = np.uint64(first_bit), np.uint64((1 << bits) - 1)
+        begins = np.zeros((1 << bits) + 1, np.int64)
+        for key in keys:
+            begins[np.int64((key >> shift) & mask) + 1] += 1
+        if begins.max() == len(keys):
+            continue
+        for digit in range(1 << bits):
+            begins[digit + 1] += begins[digit]
+        for place in range(len(keys)):
+            begin = np.int64((keys[place] >> shift) & mask)
+            to = begins[begin]
+            other_keys[to], other_places[to] = keys[place], places[place]
+            begins[begin] = to + 1
+        keys, other_keys, places, other_places = other_keys, keys, other_places, places
+        in_others = not in_others
+    return in_others
+
+
+@compiled
+def _by_insertion(keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], steps: int) -> bool:
+    """Sort what is nearly sorted, keeping the order of equal ones; False: it took more steps, and is not done."""
+    for place in range(1, len(keys)):
+        key, own, to = keys[place], places[place], place
+        while to > 0 and keys[to - 1] > key:
+            keys[to], places[to] = keys[to - 1], places[to - 1]
+            to -= 1
+        keys[to], places[to] = key, own
+        steps -= place - to
+        if steps < 0:
+            return False
+    return True
+
+
+@compiled
+def by_top_bits(keys: npt.NDArray[np.uint64], bits: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """The places of keys uint64 [n] in the order of their `bits` top bits, uint32 [n]; of equal ones in the order given.
+
+    And where each value of those bits begins there, int64 [2^bits + 1].
+    """
+    # In two steps, as a shift by all 64 bits is none.
+    shift, begins = np.uint64(63 - bits), np.zeros((1 << bits) + 1, np.int64)
+    for key in keys:
+        begins[np.int64((key >> np.uint64(1)) >> shift) + 1] += 1
+    for value in range(1 << bits):
+        begins[value + 1] += begins[value]
+    places, ends = np.empty(len(keys), np.uint32), begins.copy()
+    for place in range(len(keys)):
+        own = np.int64((keys[place] >> np.uint64(1)) >> shift)
+        places[ends[own]] = place
+        ends[own] += 1
+    return places, begins
+
+
+@compiled
+def sorted_by(
+    keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """Keys uint64 [n], ascending, each with its place, uint32 [n]; equal ones in the order given.
+
+    By counting digits, from the lowest on. The high half of the keys is enough, but for a few steps, where they are
+    spread evenly, as those of hashes are.
+    """
+    keys, places = keys.copy(), places.copy()
+    other_keys, other_places = np.empty_like(keys), np.empty_like(places)
+    if _by_digits(keys, places, other_keys, other_places, HIGH_BIT, 64):
+        keys, other_keys, places, other_places = other_keys, keys, other_places, places
+    if not _by_insertion(keys, places, len(keys)) and _by_digits(keys, places, other_keys, other_places, 0, 64):
+        keys, places = other_keys, other_places
+    return keys, places

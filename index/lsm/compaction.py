@@ -1,0 +1,256 @@
+"""Moving the newest entries from the log into chunks, a slice at a time, each in the transaction of some batch.
+
+When the overlay holds enough it freezes: its entries, and what left since the last time, become the frozen run. From then
+on every batch moves some of it, table by table and in order, until all tables have all of it. The frozen run is looked
+up as a whole all the while, so that it does not matter how far it has moved, nor who moves it on after a crash. Nothing
+here changes the overlays: they follow what the next transaction finds in the file.
+
+A run adds entries and removes others. What is in both, by its number, has come and gone, and is neither. What is removed
+besides is taken out of what the chunks held before the run: in SimHash by the fingerprint, which at most one of them has,
+in MinHash by fingerprint and number.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels import memtable
+from index.lsm.memtable import Overlay
+from index.lsm.shape import Shape
+from index.matching.simhash import BLOCK_BITS
+from index.storage.codec import pack_chunk, unpack_chunk
+from index.storage.layout import AMENDMENT_KEY, MERGE_KEY, Merge, Table, chunk_key, pack_merge, unpack_merge
+from index.storage.store import Transaction
+
+GROWTH = 32
+"""The overlay freezes at the latest of `run_entries` and this fraction of what is merged: so much is written again."""
+
+AHEAD = 1.25
+"""A merge is done when the overlay is full again to 1 / AHEAD."""
+
+SLICES_MAX = 32
+"""At most so many slices in one batch: bounds the time that a batch takes, whatever the bound on its rows."""
+
+RUN_BYTES = 2**26
+"""Memory that an overlay may take, about, where `run_entries` is not said. With the frozen one there are two."""
+
+RUN_BYTES_MAX = 2**28
+"""Memory that an overlay may grow to, about, in an index so large that `GROWTH` asks for more entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """How the newest entries become packed ones. It may differ from one opening to the next.
+
+    run_entries  this many newest entries stay in memory before they move, or more in a large index; None: as many as
+                 take 64 MiB, which is a million of 64 bits
+    chunk_bytes  the size up to which a chunk grows
+    """
+
+    run_entries: int | None = None
+    chunk_bytes: int = 2**20
+
+    def __post_init__(self) -> None:
+        if (self.run_entries is not None and self.run_entries < 1) or self.chunk_bytes < 64:
+            raise ValueError("run_entries must be at least 1 and chunk_bytes at least 64")
+
+
+class Run:
+    """What was filed by blocks since the runs before, and what left."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.added = Overlay(shape)
+        self.removed = Overlay(shape)
+
+    def counts(self) -> tuple[int, int]:
+        """How many entries were added and removed."""
+        return len(self.added), len(self.removed)
+
+    def cut(self, added: int, removed: int) -> None:
+        """Take back all but the first so many."""
+        self.added.cut(added)
+        self.removed.cut(removed)
+
+    @cached_property
+    def _cancelled(self) -> npt.NDArray[np.uint64]:
+        """The numbers that were both added and removed, ascending; to be asked for when the run changes no more."""
+        if not len(self.removed):
+            return np.empty(0, np.uint64)
+        return np.intersect1d(self.added.numbers, self.removed.numbers, assume_unique=True)
+
+    def of_table(
+        self, table: int, begin: bytes, end: bytes | None, count_max: int
+    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
+        """What to add and to remove from the bound `begin` to below the bound `end` (None: the end of the table).
+
+        The entries to add, uint16 [columns, n] ascending, their numbers, uint64 [n], the entries to remove, uint16
+        [columns, m] ascending, and the bound they all end at: an earlier one where more than `count_max` are to be
+        added; a bucket is not divided for that.
+        """
+        values_begin = int.from_bytes(begin[:2], "big")
+        values_end = 1 << BLOCK_BITS if end is None else int.from_bytes(end[:2], "big") + 1
+        new, numbers, stopped = self.added.of_table(table, values_begin, values_end, count_max)
+        if stopped < values_end:
+            cut = stopped.to_bytes(2, "big").ljust(len(begin), b"\0")
+            end = cut if end is None else min(cut, end)
+        old, old_numbers, _ = self.removed.of_table(table, values_begin, stopped, len(self.removed) + 1)
+        new, numbers = self._left(new, numbers, begin, end)
+        old, _ = self._left(old, old_numbers, begin, end)
+        return new, numbers, old, end
+
+    def _left(
+        self, entries: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64], begin: bytes, end: bytes | None
+    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
+        """Those of entries uint16 [n, columns] between two bounds that were not both added and removed, in order.
+
+        As uint16 [columns, n].
+        """
+        words = words_of(entries)
+        inside = ~are_below(words, begin)
+        if len(self._cancelled):
+            inside &= ~np.isin(numbers, self._cancelled)
+        if end is not None:
+            inside &= are_below(words, end)
+        order = np.flatnonzero(inside)
+        order = order[_ascending(words[order])]
+        return np.ascontiguousarray(entries[order].T), numbers[order]
+
+
+def state(transaction: Transaction) -> Merge:
+    """How far the entries have moved."""
+    return unpack_merge(transaction.get(Table.META, MERGE_KEY))
+
+
+def progress(merge: Merge, tables: int) -> float:
+    """How much of the key space of all tables is behind the cursor, 0 to 1; 1 where nothing moves."""
+    if not merge.is_moving:
+        return 1.0
+    return (merge.table + int.from_bytes(merge.bound[:2], "big") / (1 << BLOCK_BITS)) / tables
+
+
+def advance(
+    transaction: Transaction,
+    merging: Merging,
+    frozen: Run | None,
+    active: Run,
+    next_number: int,
+    next_amendment: int,
+) -> None:
+    """Freeze the active run when it is full, or move some of the frozen one; at the end of a batch's transaction.
+
+    next_number, next_amendment  behind those of this batch
+    """
+    shape = active.shape
+    merged_entries = transaction.count(Table.CHUNKS) * shape.chunk_entries(merging.chunk_bytes)
+    full = max(active.counts()) / _run_entries(merging, shape, merged_entries)
+    if frozen is not None:
+        move(transaction, merging, frozen, min(1.0, AHEAD * full), SLICES_MAX)
+    elif full >= 1:
+        freeze(transaction, shape, next_number, next_amendment)
+
+
+def freeze(transaction: Transaction, shape: Shape, next_number: int, next_amendment: int) -> None:
+    """Let all entries and amendments below these numbers become the frozen run; there must be none."""
+    begun = state(transaction)._replace(frozen_to=next_number, frozen_amendments=next_amendment, table=0)
+    transaction.put(Table.META, MERGE_KEY, pack_merge(begun._replace(bound=bytes(shape.bound_bytes))))
+
+
+def move(transaction: Transaction, merging: Merging, frozen: Run, progress_min: float, slices_max: int) -> Merge:
+    """Move slices of the frozen run until so much of it has moved, but not more than so many; the new state."""
+    now, shape = state(transaction), frozen.shape
+    for _ in range(slices_max):
+        if progress(now, shape.tables) >= progress_min:
+            break
+        now = _slice(transaction, now, frozen, shape.chunk_entries(merging.chunk_bytes))
+    if not now.is_moving:
+        for key in transaction.keys(Table.AMENDMENTS):
+            if AMENDMENT_KEY.unpack(key)[0] < now.frozen_amendments:
+                transaction.delete(Table.AMENDMENTS, key)
+    transaction.put(Table.META, MERGE_KEY, pack_merge(now))
+    return now
+
+
+def _run_entries(merging: Merging, shape: Shape, merged_entries: int) -> int:
+    """At how many entries a run freezes; merged_entries: in all tables, about."""
+    wished = merging.run_entries or RUN_BYTES // shape.overlay_bytes
+    return max(wished, min(merged_entries // shape.tables // GROWTH, RUN_BYTES_MAX // shape.overlay_bytes))
+
+
+def _slice(transaction: Transaction, now: Merge, frozen: Run, capacity: int) -> Merge:
+    """Move what of the frozen run belongs into the chunk at the cursor, or the first of it; the new state.
+
+    Where there is no chunk at the cursor, no chunk holds anything from there to the next.
+    """
+    shape = frozen.shape
+    numbered = shape.numbered and now.table == 0
+    key = chunk_key(now.table, now.bound)
+    value = transaction.view(Table.CHUNKS, key)
+    above = transaction.key_above(Table.CHUNKS, key)
+    chunk_end = above[1:] if above is not None and above[0] == now.table else None
+    new, new_numbers, removed, end = frozen.of_table(now.table, now.bound, chunk_end, capacity)
+    if not new.size and not removed.size and end == chunk_end:
+        return _moved_on(now, end, shape)
+    old, old_numbers = np.empty((shape.columns, 0), np.uint16), np.empty(0, np.uint64)
+    if value is not None:
+        old, old_numbers = unpack_chunk(value, shape.columns, numbered=numbered)
+    kept = old.shape[1]
+    if end is not None and end != chunk_end:
+        # There is more for this chunk than one slice moves: cut it, so that the cursor stands at a bound again.
+        kept = int(np.searchsorted(old[0], int.from_bytes(end[:2], "big")))
+        if kept < old.shape[1]:
+            rest = pack_chunk(old[:, kept:], old_numbers[kept:])
+            transaction.put(Table.CHUNKS, chunk_key(now.table, end), rest)
+    columns, numbers = memtable.merged(
+        np.ascontiguousarray(old[:, :kept]),
+        old_numbers[:kept],
+        new,
+        new_numbers[: len(new_numbers) * numbered],
+        removed,
+    )
+    count = columns.shape[1]
+    parts = -(-count // capacity)
+    if not parts and value is not None:
+        transaction.delete(Table.CHUNKS, key)
+    for first, last in pairwise([count * part // max(1, parts) for part in range(parts + 1)]):
+        bound = now.bound if first == 0 else columns[:, first].astype(">u2").tobytes()
+        transaction.put(
+            Table.CHUNKS, chunk_key(now.table, bound), pack_chunk(columns[:, first:last], numbers[first:last])
+        )
+    return _moved_on(now, end, shape)
+
+
+def _moved_on(now: Merge, end: bytes | None, shape: Shape) -> Merge:
+    """The state behind a slice that ended at this bound."""
+    now = now._replace(version=now.version + 1)
+    if end is not None:
+        return now._replace(bound=end)
+    if now.table + 1 < shape.tables:
+        return now._replace(table=now.table + 1, bound=bytes(shape.bound_bytes))
+    return now._replace(merged_to=now.frozen_to, table=0, bound=b"")
+
+
+def _ascending(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
+    """The order of entries, uint64 [n, words]; mostly their first word alone tells."""
+    order = np.argsort(words[:, 0])
+    first = words[order, 0]
+    return np.lexsort(words.T[::-1]) if (first[1:] == first[:-1]).any() else order
+
+
+def words_of(entries: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
+    """Entries uint16 [n, columns], four columns to a word and filled up with zeros: uint64 [n, words], in equal order."""
+    filled = np.zeros((len(entries), -(-entries.shape[1] // 4) * 4), ">u2")
+    filled[:, : entries.shape[1]] = entries
+    return filled.view(">u8").astype(np.uint64)
+
+
+def are_below(words: npt.NDArray[np.uint64], bound: bytes) -> npt.NDArray[np.bool_]:
+    """Which entries, uint64 [n, words] as `words_of` makes them, stand before a bound: bool [n]. Further words do not count."""
+    of_bound = words_of(np.frombuffer(bound, ">u2").astype(np.uint16)[None])[0]
+    below = np.zeros(len(words), np.bool_)
+    for word in range(len(of_bound) - 1, -1, -1):
+        below = (words[:, word] < of_bound[word]) | ((words[:, word] == of_bound[word]) & below)
+    return below

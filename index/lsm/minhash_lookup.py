@@ -1,0 +1,112 @@
+"""Looking up MinHash signatures: whoever shares a band is a candidate, and every candidate is verified.
+
+Candidates are listed, compared and forgotten some at a time. Those in chunks are known there by their numbers only; their
+signatures stand in the log.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels import minhash
+from index.lsm.memtable import Overlay
+from index.lsm.segments import Chunks
+from index.lsm.shape import Shape
+from index.lsm.simhash_lookup import first_of_equals
+from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.minhash import DISTANCE_UNITS, Banding
+from index.storage import log
+from index.storage.store import Transaction
+
+SIGNATURES_MAX = 2**17
+"""Signatures of entries read at once: 16 MiB of them at 128 bytes."""
+
+COMPARED_MAX = 2**16
+"""Signatures compared at once: 128 bytes each on both sides, and as much again for what is computed of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Banded:
+    """All of looking up n signatures that needs no store.
+
+    signatures  uint64 [n, words]
+    hashes      uint32 [n, bands], of the bands
+    """
+
+    signatures: npt.NDArray[np.uint64]
+    hashes: npt.NDArray[np.uint32]
+    distance_max: int
+    banding: Banding
+
+    def __len__(self) -> int:
+        return len(self.signatures)
+
+    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
+        """Matches among the signatures, as `matching.Probes.pairs` gives them; those that share a band."""
+        count = len(self)
+        leading = first_of_equals(self.signatures) == np.arange(count)
+        rows, earlier = minhash.sharing(self.hashes, leading)
+        found = joined([no_matches(), *self._verified(self.signatures, rows, earlier)])
+        return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
+
+    def nearest(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+    ) -> tuple[Matches, npt.NDArray[np.int64]]:
+        """As `matching.Probes.nearest`, but only among those that share a band."""
+        best, compared = no_matches(), np.zeros(len(self), np.int64)
+        for found, comparisons in self._portions(transaction, overlays, chunks, 1):
+            best = nearest(joined([best, found]), 1)
+            compared += comparisons
+        return best, compared
+
+    def matches(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
+        """As `matching.Probes.matches`, but only those that share a band."""
+        return self._portions(transaction, overlays, chunks, None)
+
+    def _portions(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks, limit: int | None
+    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
+        """Per row the `limit` nearest of each portion, as `distance.nearest` gives them."""
+        for overlay in overlays:
+            for rows, places in overlay.candidates(self.hashes):
+                found = joined([no_matches(), *self._verified(overlay.fingerprints, rows, places)])
+                numbers = overlay.numbers[found.numbers.astype(np.int64)]
+                yield self._portion(Matches(found.rows, found.distances, numbers), rows, limit)
+        for rows, of_rows in chunks.candidates(transaction, self.hashes):
+            distinct, members = np.unique(of_rows, return_inverse=True)
+            for start in range(0, len(distinct), SIGNATURES_MAX):
+                some = distinct[start : start + SIGNATURES_MAX]
+                known, there = log.fingerprints(transaction, some, self.signatures.shape[1])
+                here = np.flatnonzero((members >= start) & (members < start + len(some)))
+                here = here[there[members[here] - start]]
+                verified = self._verified(known, rows[here], members[here] - start)
+                found = joined([no_matches(), *verified])
+                numbers = some[found.numbers.astype(np.int64)]
+                yield self._portion(Matches(found.rows, found.distances, numbers), rows[here], limit)
+
+    def _portion(
+        self, found: Matches, compared_rows: npt.NDArray[np.int64], limit: int | None
+    ) -> tuple[Matches, npt.NDArray[np.int64]]:
+        return nearest(found, limit), np.bincount(compared_rows, minlength=len(self))
+
+    def _verified(
+        self, known: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
+    ) -> Iterator[Matches]:
+        """Of the pairs of signatures rows[i] and known[others[i]] those within distance_max; `numbers` are others."""
+        for start in range(0, len(rows), COMPARED_MAX):
+            of_rows, of_known = rows[start : start + COMPARED_MAX], others[start : start + COMPARED_MAX]
+            distances = minhash.distances(
+                self.signatures, known, of_rows, of_known, self.banding.bin_bits, DISTANCE_UNITS
+            )
+            near = distances <= self.distance_max
+            yield Matches(of_rows[near], distances[near], of_known[near].astype(np.uint64))
+
+
+def banded(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> Banded:
+    """Signatures uint64 [n, words] with what to look up of them."""
+    assert shape.banding is not None
+    return Banded(signatures, shape.page_keys(signatures), distance_max, shape.banding)

@@ -1,0 +1,139 @@
+"""The packed entries: sorted tables, cut into chunks. Reading them; `merging` writes them.
+
+The entries of a table that begin with the same value stand side by side, the bucket: in SimHash those with an equal
+block, in MinHash those with an equal half of the hash of a band.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER
+from index.kernels import bisect, scan
+from index.kernels.scan import Spans
+from index.lsm import memtable
+from index.lsm.segment_directory import Directory
+from index.lsm.shape import Shape
+from index.matching.distance import Matches
+from index.matching.simhash import BLOCK_BITS
+from index.storage.codec import chunk_numbers
+from index.storage.layout import Merge, Table
+from index.storage.store import Transaction
+
+NO_KEYS = np.empty(0, np.uint32)
+
+
+class Chunks:
+    """All chunks; which there are, and where, says their `directory`."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._directory = Directory(shape)
+
+    def follow(self, transaction: Transaction, now: Merge) -> None:
+        """Take over what was written since the last time. now: the merge as it stands in this transaction."""
+        self._directory.follow(transaction, now)
+
+    def __len__(self) -> int:
+        return len(self._directory)
+
+    def hits(
+        self,
+        transaction: Transaction,
+        fingerprints: npt.NDArray[np.uint64],
+        keys: npt.NDArray[np.uint32],
+        allowed: npt.NDArray[np.int8],
+        best: npt.NDArray[np.int16],
+        compared: npt.NDArray[np.int64],
+        *,
+        nearest_only: bool,
+    ) -> Iterator[Matches]:
+        """SimHash: all entries within the distance, as `Overlay.hits` gives them."""
+        if not len(self) or not len(keys):
+            return
+        lowest = (keys & np.uint32(0xFFFF)).astype(np.uint64) << np.uint64(48)
+        tables = (keys[0] >> np.uint32(BLOCK_BITS)).astype(np.int64)
+        order, turn = np.argsort(keys, axis=None), 0
+        spans, order = self._spans(transaction, tables, lowest, lowest | np.uint64(2**48 - 1), order)
+        while turn < len(order):
+            rows, distances, hits, turn = scan.scan_chunks(
+                fingerprints, keys, allowed, spans, order, nearest_only, best, compared, turn, memtable.HITS_MAX
+            )
+            if nearest_only:
+                # What was the nearest when it was found need not be the nearest any more.
+                still = distances == best[rows]
+                rows, distances, hits = rows[still], distances[still], hits[still]
+            numbers = self.numbers(transaction, hits)
+            # What table 0 holds no more is on its way out of the others.
+            there = numbers != NO_NUMBER
+            yield Matches(rows[there], distances[there], numbers[there])
+
+    def numbers(self, transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """SimHash: the numbers of fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER where there is none."""
+        numbers = np.full(len(fingerprints), NO_NUMBER)
+        if not len(fingerprints) or not len(self):
+            return numbers
+        first = np.ascontiguousarray(fingerprints[:, :1])
+        order = np.argsort(first[:, 0])
+        spans, _ = self._spans(transaction, np.zeros(1, np.int64), first, first, order)
+        entries = self._shape.entry_columns(0, NO_KEYS, fingerprints, numbers)
+        chunks, places = bisect.places_in_chunks(entries, spans)
+        for chunk in np.unique(chunks[chunks >= 0]).tolist():
+            value = transaction.view(Table.CHUNKS, self._directory.keys[chunk])
+            assert value is not None
+            here = chunks == chunk
+            numbers[here] = chunk_numbers(value, places[here], self._shape.columns)
+        return numbers
+
+    def candidates(
+        self, transaction: Transaction, page_keys: npt.NDArray[np.uint32]
+    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
+        """MinHash: who shares a key with a row of page keys uint32 [n, k]: rows int64 [m] and numbers uint64 [m].
+
+        The keys are those of the first k tables. At most HITS_MAX at a time, in order of row and number, each pair once
+        among them.
+        """
+        if not len(self) or not len(page_keys):
+            return
+        lowest = page_keys.astype(np.uint64) << np.uint64(32)
+        # Table by table, and in each in the order of its entries.
+        order = (np.argsort(page_keys, axis=0) * page_keys.shape[1] + np.arange(page_keys.shape[1])).T.reshape(-1)
+        highest = lowest | np.uint64(2**32 - 1)
+        spans, order = self._spans(transaction, np.arange(page_keys.shape[1]), lowest, highest, order)
+        turn, passed = 0, 0
+        while turn < len(order):
+            rows, numbers, turn, passed = bisect.chunk_candidates(
+                page_keys, spans, order, turn, passed, memtable.HITS_MAX
+            )
+            by_row = np.lexsort((numbers, rows))
+            rows, numbers = rows[by_row], numbers[by_row]
+            again = (rows[1:] == rows[:-1]) & (numbers[1:] == numbers[:-1])
+            first = np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~again])
+            yield rows[first], numbers[first]
+
+    def _spans(
+        self,
+        transaction: Transaction,
+        tables: npt.NDArray[np.int64],
+        lowest: npt.NDArray[np.uint64],
+        highest: npt.NDArray[np.uint64],
+        order: npt.NDArray[np.int64],
+    ) -> tuple[Spans, npt.NDArray[np.int64]]:
+        """Where entries of tables int64 [k] stand whose first two columns lie where those of two bounds do.
+
+        The bounds, both included, are four columns: uint64 [n, k] twice.
+
+        order  int64 [n * k], the places of what is asked, ascending by table and lowest; those of which there is any
+               are given back
+        """
+        directory, count = self._directory, len(self) + 1
+        begins, ends, places = (np.zeros(lowest.shape, np.int64) for _ in range(3))
+        bisect.fill_spans(tables, lowest, highest, order, directory.edges, directory.bounds, begins, ends)
+        order = order[(begins < ends).reshape(-1)[order]]
+        changes = np.bincount(begins.reshape(-1), minlength=count) - np.bincount(ends.reshape(-1), minlength=count)
+        spans = Spans(begins, ends, places, directory.addresses(transaction, np.cumsum(changes[:-1]) > 0))
+        keys, of_highest = ((each >> np.uint64(32)).astype(np.uint32) for each in (lowest, highest))
+        breadth = int(of_highest.flat[0] - keys.flat[0]) + 1
+        bisect.fill_places(keys, breadth, order, directory.firsts, directory.widths, spans)
+        return spans, order[(begins < ends).reshape(-1)[order]]

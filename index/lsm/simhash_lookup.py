@@ -1,0 +1,114 @@
+"""Looking up SimHash fingerprints: among themselves, in memory, in chunks. Bounded in memory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels import sort
+from index.lsm.memtable import Overlay
+from index.lsm.segments import Chunks
+from index.lsm.shape import Shape
+from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.simhash import next_bits, probe_keys
+from index.storage.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """All of looking up n fingerprints that needs no store.
+
+    fingerprints  uint64 [n, words]
+    keys          uint32 [n, probes], `blocks.probe_keys`
+    allowed       int8 [probes], `blocks.next_bits`
+    looks         uint8 [n, look bytes], of the second look that decides which matches count; None: all do
+    """
+
+    fingerprints: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint32]
+    allowed: npt.NDArray[np.int8]
+    distance_max: int
+    shape: Shape
+    looks: npt.NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return len(self.fingerprints)
+
+    def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
+        """Matches among the fingerprints: `numbers` are rows, each below the row it was found for.
+
+        Ordered by row, distance, number. Of equal fingerprints, with equal looks, only the first is found: whatever
+        matches a later one matches the first just so, and the first is the earlier. With `nearest_only` one match a row.
+        Also int64 [n]: the comparisons made for each row.
+        """
+        rows = np.arange(len(self))
+        alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
+        leaders = np.flatnonzero(first_of_equals(alike) == rows)
+        overlay = Overlay(self.shape)
+        overlay.add(self.fingerprints[leaders], leaders.astype(np.uint64))
+        best, compared = self._nothing_yet()
+        ends, limit = np.searchsorted(leaders, rows), 1 if nearest_only else None
+        hits = overlay.hits(
+            self.fingerprints, self.keys, self.allowed, best, compared, nearest_only=nearest_only, ends=ends
+        )
+        return joined([no_matches(), *(nearest(found, limit) for found in hits)]), compared
+
+    def nearest(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+    ) -> tuple[Matches, npt.NDArray[np.int64]]:
+        """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
+
+        Only where no entry is on its way out of the chunks: what is left of one would hide others.
+        """
+        best, compared = self._nothing_yet()
+        hits = self._hits(transaction, overlays, chunks, best, compared, nearest_only=True)
+        return nearest(joined([no_matches(), *(nearest(found, 1) for found in hits)]), 1), compared
+
+    def matches(
+        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+    ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
+        """All entries within the distance, some at a time, each pair at most once in a portion, with the comparisons."""
+        best, compared = self._nothing_yet()
+        for found in self._hits(transaction, overlays, chunks, best, compared, nearest_only=False):
+            yield nearest(found, None), compared.copy()
+            compared[:] = 0
+
+    def _nothing_yet(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+        return np.full(len(self), self.distance_max, np.int16), np.zeros(len(self), np.int64)
+
+    def _hits(
+        self,
+        transaction: Transaction,
+        overlays: Sequence[Overlay],
+        chunks: Chunks,
+        best: npt.NDArray[np.int16],
+        compared: npt.NDArray[np.int64],
+        *,
+        nearest_only: bool,
+    ) -> Iterator[Matches]:
+        asked = self.fingerprints, self.keys, self.allowed, best, compared
+        for overlay in overlays:
+            yield from overlay.hits(*asked, nearest_only=nearest_only)
+        yield from chunks.hits(transaction, *asked, nearest_only=nearest_only)
+
+
+def probes_of(
+    fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape, looks: npt.NDArray[np.uint8] | None = None
+) -> Probes:
+    """Fingerprints uint64 [n, words] with what to look up of them, and their looks."""
+    allowed = next_bits(shape.tables, distance_max)
+    return Probes(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape, looks)
+
+
+def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Both as words, uint64 [n, w]."""
+    padded = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
+    padded[:, : looks.shape[1]] = looks
+    return np.hstack([fingerprints, padded.view(np.uint64)])
+
+
+def first_of_equals(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """For every row the first row with an equal fingerprint: uint64 [n, words] -> int64 [n]."""
+    slots = np.full(4 << len(fingerprints).bit_length(), -1, np.int32)
+    return sort.first_equals(fingerprints, slots)

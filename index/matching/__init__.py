@@ -1,0 +1,1 @@
+"""Pure: when two fingerprints match, for SimHash, MinHash and the second look."""

@@ -1,0 +1,176 @@
+"""The second look: what is kept of a document beside its fingerprint, and which matches count by it. Pure.
+
+Only here is known what the bytes of a look mean; all else stores them, and asks how two documents compare whose
+fingerprints lie within the distance.
+
+Cosine (the vector space model): cos(A, B) = A.B / (|A| |B|) over the weights of features. A look is a vector of signed
+8-bit cells, a sketch of all the weights whose cosine with another estimates that of the whole vectors (feature hashing:
+Weinberger et al., ICML 2009). A match counts where the cosine is large enough; it is told by its Hamming distance.
+
+Metadata (improved SimHash I): keywords, tags and references are a set, of which a look holds a MinHash signature: one
+value of 8 bits for each hash function, 1 to 255, and 0 only in the signature of the empty set (b-bit minwise hashing: Li,
+König, WWW 2010). Of two different minima one in 255 has the same value, which is taken out again:
+
+    similarity = mu / (1 + Hamming distance) + (1 - mu) * m,   m = max(0, (agreement - 1/255) / (1 - 1/255))
+
+A match counts where the similarity is large enough; it is told, and ranked, by 1 - similarity in ten-thousandths.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.matching.minhash import DISTANCE_UNITS, distance_of
+
+SIGNATURE_VALUES = 255
+"""Values of a hash function in a signature, without 0 for the empty set."""
+
+ROWS_AT_ONCE = 2**12
+"""Looks compared at once: bounds their memory as numbers."""
+
+_REACH_LIMIT = 128
+
+
+class Judged(NamedTuple):
+    """What a second look says of n matches.
+
+    distances  int16 [n], what each is told as and ranked by
+    counts     bool [n], whether it is a near-duplicate
+    """
+
+    distances: npt.NDArray[np.int16]
+    counts: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class CosineLook:
+    """Compare vectors of feature weights.
+
+    cells       cells of a vector, a byte each
+    cosine_min  from this cosine on a match counts, 0 to 1
+    """
+
+    kind: ClassVar[str] = "cosine"
+    by_similarity: ClassVar[bool] = False
+    cells: int
+    cosine_min: float
+
+    def __post_init__(self) -> None:
+        if self.cells < 1 or not 0 <= self.cosine_min <= 1:
+            raise ValueError("a vector has at least one cell, and cosine_min is 0 to 1")
+
+    @property
+    def bytes(self) -> int:
+        """Of a look."""
+        return self.cells
+
+    def judge(
+        self, distances: npt.NDArray[np.int16], left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
+    ) -> Judged:
+        """Matches at these Hamming distances, int16 [n], row by row with the looks of both, uint8 [n, bytes] twice."""
+        counts = np.empty(len(distances), np.bool_)
+        for begin in range(0, len(distances), ROWS_AT_ONCE):
+            rows = slice(begin, begin + ROWS_AT_ONCE)
+            counts[rows] = cosine(left[rows].view(np.int8), right[rows].view(np.int8)) >= self.cosine_min
+        return Judged(distances, counts)
+
+    def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+        """What a match at these Hamming distances, int16 [n], is told as at best: int16 [n]."""
+        return distances
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLook:
+    """Compare sets of metadata, and combine their similarity with that of the fingerprints.
+
+    functions       hash functions of a signature, a byte each
+    content_weight  mu, what the fingerprints' distance weighs beside the metadata: above 0, at most 1
+    similarity_min  from this similarity on a match counts, above 0, at most 1
+    """
+
+    kind: ClassVar[str] = "metadata"
+    by_similarity: ClassVar[bool] = True
+    functions: int
+    content_weight: float
+    similarity_min: float
+
+    def __post_init__(self) -> None:
+        if self.functions < 1 or not 0 < self.content_weight <= 1 or not 0 < self.similarity_min <= 1:
+            raise ValueError("a signature has at least one value, and content_weight and similarity_min are 0 to 1")
+
+    @property
+    def bytes(self) -> int:
+        """Of a look."""
+        return self.functions
+
+    @property
+    def reach(self) -> int:
+        """The largest Hamming distance at which a match can count: floor(mu / (similarity_min - (1 - mu)) - 1).
+
+        Where metadata alone is enough there is no such distance; then 128.
+        """
+        near = self.least(np.arange(_REACH_LIMIT + 1, dtype=np.int16)) <= distance_of(self.similarity_min)
+        return int(np.flatnonzero(near)[-1])
+
+    def judge(
+        self, distances: npt.NDArray[np.int16], left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
+    ) -> Judged:
+        """As `CosineLook.judge`."""
+        told = self._told(distances, signature_similarity(left, right))
+        return Judged(told, told <= distance_of(self.similarity_min))
+
+    def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+        """As `CosineLook.least`."""
+        return self._told(distances, np.ones(len(distances)))
+
+    def _told(self, distances: npt.NDArray[np.int16], similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.int16]:
+        similarity = combined_similarity(distances, similarities, self.content_weight)
+        return np.rint((1.0 - similarity) * DISTANCE_UNITS).astype(np.int16)
+
+
+Look = CosineLook | MetadataLook
+_KINDS: Mapping[str, type[Look]] = {look.kind: look for look in (CosineLook, MetadataLook)}
+
+
+def cosine(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """A.B / (|A| |B|) row by row: numbers [n, d] twice -> float64 [n].
+
+    Equal rows have 1, even where they are zero; a row of zeros has 0 with any other.
+    """
+    one, other = left.astype(np.float64), right.astype(np.float64)
+    products, ones, others = (np.einsum("ij,ij->i", *each) for each in ((one, other), (one, one), (other, other)))
+    # Sums and products of whole numbers of 8 bits stay exact, so that only two steps round.
+    sizes = np.sqrt(ones * others)
+    found = np.where(sizes > 0, products / np.where(sizes > 0, sizes, 1.0), 0.0)
+    return np.asarray(np.where((left == right).all(axis=1), 1.0, found))
+
+
+def signature_similarity(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
+    """The Jaccard similarity that two signatures estimate, row by row: uint8 [n, functions] twice -> float64 [n].
+
+    The empty set shares nothing, with itself neither.
+    """
+    agreement = np.count_nonzero((left == right) & (left != 0), axis=1) / left.shape[1]
+    chance = 1.0 / SIGNATURE_VALUES
+    return np.asarray(np.maximum(0.0, (agreement - chance) / (1.0 - chance)))
+
+
+def combined_similarity(
+    distances: npt.NDArray[np.int16], similarities: npt.NDArray[np.float64], content_weight: float
+) -> npt.NDArray[np.float64]:
+    """mu / (1 + Hamming distance) + (1 - mu) * similarity of the metadata: int16 [n], float64 [n] -> float64 [n]."""
+    return content_weight / (1.0 + distances) + (1.0 - content_weight) * similarities
+
+
+def look_fields(look: Look) -> dict[str, Any]:
+    """A second look for JSON."""
+    return {"kind": look.kind, **asdict(look)}
+
+
+def look_of(fields: Mapping[str, Any]) -> Look:
+    """The reverse of `look_fields`. Raises KeyError, TypeError, ValueError."""
+    rest = dict(fields)
+    return _KINDS[rest.pop("kind")](**rest)

@@ -1,0 +1,185 @@
+"""The large values of the tables, as `layout` draws them: batches of the log, chunks, amendments."""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.storage.layout import pack_text
+
+_BATCH = struct.Struct("<IIIII")
+_CHUNK = struct.Struct("<II")
+_PAGE_BYTES = 4096
+_PAGE_HEADER_BYTES = 16
+
+LOG_SOURCE = np.dtype([("stream", "<u4"), ("partition", "<u4")])
+LOG_ROW = np.dtype(
+    [
+        ("offset", "<u8"),
+        ("number", "<u8"),
+        ("time_ms", "<i8"),
+        ("source", "<u4"),
+        ("id_end", "<u4"),
+        ("distance", "<i2"),
+        ("verdict", "u1"),
+        ("reason", "u1"),
+        ("kind", "u1"),
+        ("filing", "u1"),
+    ]
+)
+LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4")])
+
+
+class Lines(NamedTuple):
+    """A value of `log`, as views of it.
+
+    sources         LOG_SOURCE [s]
+    rows            LOG_ROW [n]
+    fingerprints    <u8 [entered, words], of the rows that entered, in order
+    looks           u1 [entered, bytes of a look], of the same
+    originals       LOG_ORIGINAL [duplicates], of the rows that are duplicates, in order
+    ids             the ids of the rows that entered, one behind the other
+    original_ids    those of the originals
+    """
+
+    sources: npt.NDArray[np.void]
+    rows: npt.NDArray[np.void]
+    fingerprints: npt.NDArray[np.uint64]
+    looks: npt.NDArray[np.uint8]
+    originals: npt.NDArray[np.void]
+    ids: memoryview
+    original_ids: memoryview
+
+
+def pack_batch(
+    sources: npt.NDArray[np.void],
+    rows: npt.NDArray[np.void],
+    fingerprints: npt.NDArray[np.uint64],
+    ids: Sequence[str],
+    originals: npt.NDArray[np.void],
+    original_ids: Sequence[str],
+    looks: npt.NDArray[np.uint8] | None = None,
+) -> bytes:
+    """A value of `log`, as `Lines` names its parts; looks None: of no bytes.
+
+    Every `id_end` is set here; `ids` has one for each row.
+    """
+    if looks is None:
+        looks = np.empty((len(fingerprints), 0), np.uint8)
+    packed_ids, rows["id_end"] = _pack_texts(ids)
+    packed_original_ids, originals["id_end"] = _pack_texts(original_ids)
+    header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1])
+    columns = (sources, rows, fingerprints.astype("<u8", copy=False), looks, originals)
+    return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])
+
+
+def unpack_batch(value: memoryview, words: int) -> Lines:
+    """The reverse of `pack_batch`."""
+    row_count, source_count, entered, duplicates, look_bytes = _BATCH.unpack_from(value)
+    at = _BATCH.size
+    sources = np.frombuffer(value, LOG_SOURCE, source_count, at)
+    at += sources.nbytes
+    rows = np.frombuffer(value, LOG_ROW, row_count, at)
+    at += rows.nbytes
+    fingerprints = np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
+    at += fingerprints.nbytes
+    looks = np.frombuffer(value, np.uint8, entered * look_bytes, at).reshape(entered, look_bytes)
+    at += looks.nbytes
+    originals = np.frombuffer(value, LOG_ORIGINAL, duplicates, at)
+    at += originals.nbytes
+    end = at + (int(rows["id_end"][-1]) if row_count else 0)
+    return Lines(sources, rows, fingerprints, looks, originals, value[at:end], value[end:])
+
+
+def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]:
+    """Only the fingerprints of a value of `log`, as in `Lines`."""
+    row_count, source_count, entered, _, _ = _BATCH.unpack_from(value)
+    at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
+    return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
+
+
+class Amendment(NamedTuple):
+    """A value of `amendments`: numbers uint64 [n], fingerprints uint64 [n, words], and what became of each, uint8 [n]."""
+
+    numbers: npt.NDArray[np.uint64]
+    fingerprints: npt.NDArray[np.uint64]
+    changes: npt.NDArray[np.uint8]
+
+
+def pack_amendment(amendment: Amendment) -> bytes:
+    """A value of `amendments`."""
+    numbers, fingerprints = amendment.numbers.astype("<u8"), amendment.fingerprints.astype("<u8")
+    parts = (numbers, fingerprints, amendment.changes.astype(np.uint8))
+    return b"".join([_CHUNK.pack(len(numbers), 0), *(part.tobytes() for part in parts)])
+
+
+def unpack_amendment(value: bytes | memoryview, words: int) -> Amendment:
+    """The reverse of `pack_amendment`."""
+    count = _CHUNK.unpack_from(value)[0]
+    at = _CHUNK.size
+    numbers = np.frombuffer(value, "<u8", count, at).astype(np.uint64)
+    at += numbers.nbytes
+    fingerprints = np.frombuffer(value, "<u8", count * words, at).astype(np.uint64).reshape(count, words)
+    return Amendment(numbers, fingerprints, np.frombuffer(value, np.uint8, count, at + fingerprints.nbytes).copy())
+
+
+def pack_chunk(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
+    """A value of `chunks`: uint16 [columns, n], and uint64 [n] in table 0 of SimHash, [0] elsewhere.
+
+    Its size is one of few, so that pages which one chunk leaves serve another.
+    """
+    assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
+    parts = [_CHUNK.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
+    parts += [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
+    size = sum(map(len, parts))
+    parts.append(bytes(_size_class(size) - size))
+    return b"".join(parts)
+
+
+def unpack_chunk(
+    value: bytes | memoryview, columns: int, *, numbered: bool
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
+    """The reverse of `pack_chunk`; `numbered`: it is of table 0 of SimHash."""
+    count = _CHUNK.unpack_from(value)[0]
+    found = np.frombuffer(value, "<u2", columns * count, _CHUNK.size).reshape(columns, count).astype(np.uint16)
+    if not numbered:
+        return found, np.empty(0, np.uint64)
+    return found, chunk_numbers(value, np.arange(count), columns)
+
+
+def chunk_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.uint64]:
+    """Only the numbers, uint64 [n], at these places of a chunk of table 0 of SimHash."""
+    count = _CHUNK.unpack_from(value)[0]
+    begin = _CHUNK.size + 2 * columns * count
+    low = np.frombuffer(value, "<u4", count, begin)[places].astype(np.uint64)
+    return low | np.frombuffer(value, np.uint8, count, begin + 4 * count)[places].astype(np.uint64) << np.uint64(32)
+
+
+def chunk_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
+    """One column of a chunk where it stands, uint16 [n]."""
+    count = _CHUNK.unpack_from(value)[0]
+    return np.frombuffer(value, "<u2", count, _CHUNK.size + 2 * column * count)
+
+
+def chunk_entry_bytes(columns: int, *, numbered: bool) -> int:
+    """What an entry takes in a chunk."""
+    return columns * 2 + (5 if numbered else 0)
+
+
+def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """Texts one behind the other, and where each ends."""
+    packed = pack_text("".join(texts))
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    if len(packed) != sizes.sum():
+        # Some character takes more than one byte.
+        sizes = np.fromiter((len(pack_text(text)) for text in texts), np.int64, len(texts))
+    return packed, np.cumsum(sizes)
+
+
+def _size_class(size: int) -> int:
+    """The least size not below this that has at most 5 leading bits when counted in pages, and fills its last page."""
+    pages = -(-(size + _PAGE_HEADER_BYTES) // _PAGE_BYTES)
+    step = 1 << max(0, pages.bit_length() - 5)
+    return (-(-pages // step) * step) * _PAGE_BYTES - _PAGE_HEADER_BYTES

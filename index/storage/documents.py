@@ -1,0 +1,137 @@
+"""What became an entry: documents by their number, and the entries that are filed by their whole fingerprint."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER, Kind, Position, Source
+from index.storage import log
+from index.storage.layout import Table, pack_fingerprints, pack_numbers, unpack_numbers
+from index.storage.log import Origin
+from index.storage.sources import streams_of
+from index.storage.store import Transaction
+from index.storage.visibility import Living
+
+EQUALS_AT_ONCE = 64
+"""Entries with one fingerprint read at once, where the first of them are retired."""
+
+
+class Document(NamedTuple):
+    """What the index remembers of one entry. `root` is its own number, or its original's; `look` is for `looks` to read."""
+
+    number: int
+    root: int
+    id: str
+    position: Position
+    time_ms: int
+    kind: Kind
+    fingerprint: tuple[int, ...]
+    look: bytes = b""
+
+
+def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
+    """The documents at these places, int64 [m], among those that entered with a batch."""
+    at = batch.entered()[places]
+    rows, of_rows = batch.rows[at], batch.sources[batch.rows["source"][at]]
+    streams = streams_of(transaction, of_rows["stream"].tolist())
+    columns = zip(
+        batch.numbers()[places].tolist(),
+        rows["number"].tolist(),
+        batch.ids(at),
+        of_rows["stream"].tolist(),
+        of_rows["partition"].tolist(),
+        rows["offset"].tolist(),
+        rows["time_ms"].tolist(),
+        rows["kind"].tolist(),
+        batch.fingerprints[places].tolist(),
+        batch.lines.looks[places],
+        strict=True,
+    )
+    return [
+        Document(
+            number,
+            root,
+            id_,
+            Position(Source(streams[stream], partition), offset),
+            time_ms,
+            Kind(kind),
+            tuple(fp),
+            look.tobytes(),
+        )
+        for number, root, id_, stream, partition, offset, time_ms, kind, fp, look in columns
+    ]
+
+
+def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Document]:
+    """The documents that have these numbers; those that were never given, or are gone, are left out."""
+    return {
+        document.number: document
+        for batch, places, _ in log.holding(transaction, np.unique(numbers), words)
+        for document in of_batch(transaction, batch, places)
+    }
+
+
+def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
+    """These documents as the originals of duplicates, by number; those that are gone are left out."""
+    found: dict[int, Origin] = {}
+    for batch, places, _ in log.holding(transaction, np.unique(numbers), words):
+        rows = batch.entered()[places]
+        sources = batch.sources[batch.rows["source"][rows]]
+        columns = (sources["stream"].tolist(), sources["partition"].tolist(), batch.rows["offset"][rows].tolist())
+        each = map(Origin, batch.ids(rows), *columns)
+        found.update(zip(batch.numbers()[places].tolist(), each, strict=True))
+    return found
+
+
+def roots(
+    transaction: Transaction, living: Living, numbers: npt.NDArray[np.uint64], words: int
+) -> npt.NDArray[np.uint64]:
+    """The original of each of these documents, uint64 [n] -> uint64 [n]; the document itself where that is retired.
+
+    All must be in the log.
+    """
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    of_distinct = distinct.copy()
+    for batch, documents, places in log.holding(transaction, distinct, words):
+        of_distinct[places] = batch.rows["number"][batch.entered()[documents]]
+    of_distinct = np.where(living.are(transaction, of_distinct), of_distinct, distinct)
+    return of_distinct[inverse]
+
+
+def file_aside(
+    transaction: Transaction, table: Table, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]
+) -> None:
+    """File entries, uint64 [n, words] and uint64 [n], by their whole fingerprint: EXACT or REPEATS."""
+    if len(numbers):
+        transaction.add(table, pack_fingerprints(fingerprints), pack_numbers(numbers))
+
+
+def earliest_equals(
+    transaction: Transaction, living: Living, table: Table, fingerprints: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """The earliest entry of EXACT or REPEATS that equals each fingerprint and is not retired; NO_NUMBER: there is none.
+
+    uint64 [n, words] -> uint64 [n].
+    """
+    keys = pack_fingerprints(fingerprints)
+    distinct = sorted(set(keys))
+    found = transaction.get_many(table, distinct)
+    lowest = unpack_numbers([value for _, value in found])
+    earliest = dict(zip((key for key, _ in found), lowest.tolist(), strict=True))
+    for place in np.flatnonzero(~living.are(transaction, lowest)).tolist():
+        earliest[found[place][0]] = _earliest_living(transaction, living, table, found[place][0])
+    return np.array([earliest.get(key, int(NO_NUMBER)) for key in keys], np.uint64)
+
+
+def _earliest_living(transaction: Transaction, living: Living, table: Table, key: bytes) -> int:
+    """As `earliest_equals` for one key whose lowest value is retired. Retired ones do not stay for long."""
+    count = EQUALS_AT_ONCE
+    while True:
+        numbers = unpack_numbers(transaction.first_values(table, key, count))
+        alive = np.flatnonzero(living.are(transaction, numbers))
+        if len(alive):
+            return int(numbers[alive[0]])
+        if len(numbers) < count:
+            return int(NO_NUMBER)
+        count *= 4

@@ -1,0 +1,221 @@
+"""The log: every batch as it was decided, one value each, in order. All that is known of a document stands here."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import Entries, Verdict
+from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch, unpack_fingerprints
+from index.storage.layout import LOG_KEY, Filing, Table, unpack_text
+from index.storage.store import Transaction
+
+_LAST = 2**64 - 1
+
+
+def key_of(number: int, rows: int) -> bytes:
+    """The key of a batch: the next document number and the journal rows, both as they were before it."""
+    return LOG_KEY.pack(number, rows)
+
+
+class Origin(NamedTuple):
+    """A duplicate's original, as its own row names it; the stream by the index's own number."""
+
+    id: str
+    stream: int
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that stands in the log; to be read before anything is written in its transaction.
+
+    key           its key in the log
+    first_number  the document number of the first row that entered
+    value         what stands there
+    words         64-bit words of a fingerprint
+    """
+
+    key: bytes
+    first_number: int
+    value: memoryview
+    words: int
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Everything in it, as `packing` names it."""
+        return unpack_batch(self.value, self.words)
+
+    @cached_property
+    def fingerprints(self) -> npt.NDArray[np.uint64]:
+        """Those of the rows that entered, uint64 [entered, words]; where these are all that is asked for, much faster."""
+        return unpack_fingerprints(self.value, self.words)
+
+    @property
+    def rows(self) -> npt.NDArray[np.void]:
+        """Structured LOG_ROW [n]."""
+        return self.lines.rows
+
+    @property
+    def sources(self) -> npt.NDArray[np.void]:
+        """Structured LOG_SOURCE [s]."""
+        return self.lines.sources
+
+    @property
+    def end_number(self) -> int:
+        """The number behind that of the last row that entered."""
+        return self.first_number + len(self.fingerprints)
+
+    def entered(self) -> npt.NDArray[np.int64]:
+        """The rows that entered, ascending: row i of them has the number first_number + i."""
+        return np.flatnonzero(self.rows["filing"])
+
+    def numbers(self) -> npt.NDArray[np.uint64]:
+        """The document numbers of the rows that entered."""
+        return np.arange(self.first_number, self.end_number, dtype=np.uint64)
+
+    def ids(self, rows: npt.NDArray[np.int64]) -> list[str]:
+        """The ids of these rows, int64 [m], all of which entered."""
+        return _texts(self.lines.ids, self.rows["id_end"], rows)
+
+    def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
+        """The originals of these rows, int64 [m], all of which are duplicates."""
+        places = np.searchsorted(np.flatnonzero(self.rows["verdict"] == Verdict.DUPLICATE), rows)
+        of_rows = self.lines.originals[places]
+        ids = _texts(self.lines.original_ids, self.lines.originals["id_end"], places)
+        columns = (of_rows["stream"].tolist(), of_rows["partition"].tolist(), of_rows["offset"].tolist())
+        return [Origin(*origin) for origin in zip(ids, *columns, strict=True)]
+
+
+def write(
+    transaction: Transaction,
+    key: bytes,
+    entries: Entries,
+    sources: npt.NDArray[np.void],
+    columns: dict[str, npt.NDArray[np.generic]],
+    origins: Sequence[Origin],
+) -> None:
+    """Append a batch of decided rows.
+
+    sources  LOG_SOURCE [s], the index's own numbers of `entries.sources`
+    columns  number, distance, verdict and filing of every row, as `layout` says
+    origins  of the rows that are duplicates, in order
+    """
+    rows = np.zeros(len(entries), LOG_ROW)
+    rows["offset"], rows["time_ms"], rows["source"] = entries.offsets, entries.times_ms, entries.source_numbers
+    rows["reason"], rows["kind"] = entries.reasons, entries.kinds
+    for name, column in columns.items():
+        rows[name] = column
+    entered = rows["filing"] != Filing.NOTHING
+    ids = entries.ids
+    if not entered.all():
+        ids = [id_ if filed else "" for id_, filed in zip(ids, entered.tolist(), strict=True)]
+    originals = np.zeros(len(origins), LOG_ORIGINAL)
+    for name in ("offset", "stream", "partition"):
+        originals[name] = [getattr(origin, name) for origin in origins]
+    original_ids = [origin.id for origin in origins]
+    looks = None if entries.looks is None else entries.looks[entered]
+    value = pack_batch(sources, rows, entries.fingerprints[entered], ids, originals, original_ids, looks)
+    transaction.put(Table.LOG, key, value)
+
+
+def read(transaction: Transaction, key: bytes, words: int) -> Batch:
+    """The batch that has this key, which must exist."""
+    value = transaction.view(Table.LOG, key)
+    assert value is not None, "the journal names a batch that is not in the log"
+    return _batch(key, value, words)
+
+
+def copied(transaction: Transaction, key: bytes, words: int) -> Batch:
+    """As `read`, but it stays readable when its transaction writes."""
+    value = transaction.get(Table.LOG, key)
+    assert value is not None, "there is no such batch in the log"
+    return _batch(key, memoryview(value), words)
+
+
+def walk(transaction: Transaction, words: int, begin: bytes = b"") -> Iterator[Batch]:
+    """The batches from this key on, ascending."""
+    for key, value in transaction.walk(Table.LOG, begin):
+        yield _batch(key, value, words)
+
+
+def since(transaction: Transaction, number: int, words: int) -> Iterator[Batch]:
+    """The batches with documents from `number` on, ascending; the first one may begin with earlier ones."""
+    below = transaction.floor(Table.LOG, LOG_KEY.pack(number, _LAST))
+    yield from walk(transaction, words, b"" if below is None else below[0])
+
+
+def holding(
+    transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
+) -> Iterator[tuple[Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Batches that hold some of the numbers uint64 [n], ascending and distinct.
+
+    Gives a batch, the places int64 [m] of its documents among those that entered with it, and the places int64 [m] of
+    their numbers in `numbers`. Numbers that were never given, and those whose batch is gone, are left out.
+    """
+    at = 0
+    while at < len(numbers):
+        # Of the batches with this first number only the last can have entered anything.
+        below = transaction.floor(Table.LOG, LOG_KEY.pack(int(numbers[at]), _LAST))
+        if below is None:
+            at = _behind_gap(transaction, numbers, at)
+            continue
+        batch = _batch(*below, words)
+        end = int(numbers.searchsorted(np.uint64(batch.end_number)))
+        if end <= at:
+            at = _behind_gap(transaction, numbers, at)
+            continue
+        yield batch, (numbers[at:end] - np.uint64(batch.first_number)).astype(np.int64), np.arange(at, end)
+        at = end
+
+
+def fingerprints(
+    transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """The fingerprints uint64 [n, words] of documents, numbers uint64 [n] ascending and distinct, and which are there."""
+    found = np.zeros((len(numbers), words), np.uint64)
+    there = np.zeros(len(numbers), np.bool_)
+    for batch, documents, places in holding(transaction, numbers, words):
+        found[places] = batch.fingerprints[documents]
+        there[places] = True
+    return found, there
+
+
+def looks(
+    transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int, look_bytes: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """As `fingerprints`, the looks uint8 [n, look_bytes]."""
+    found = np.zeros((len(numbers), look_bytes), np.uint8)
+    there = np.zeros(len(numbers), np.bool_)
+    for batch, documents, places in holding(transaction, numbers, words):
+        found[places] = batch.lines.looks[documents]
+        there[places] = True
+    return found, there
+
+
+def sources_of(streams: npt.NDArray[np.uint32], partitions: npt.NDArray[np.uint32]) -> npt.NDArray[np.void]:
+    """The sources of a batch, by the index's own numbers: uint32 [s] twice -> LOG_SOURCE [s]."""
+    sources = np.empty(len(streams), LOG_SOURCE)
+    sources["stream"], sources["partition"] = streams, partitions
+    return sources
+
+
+def _batch(key: bytes, value: memoryview, words: int) -> Batch:
+    return Batch(key, LOG_KEY.unpack(key)[0], value, words)
+
+
+def _behind_gap(transaction: Transaction, numbers: npt.NDArray[np.uint64], at: int) -> int:
+    """The first place behind `at` whose number is not in the same gap of the log."""
+    above = transaction.key_above(Table.LOG, LOG_KEY.pack(int(numbers[at]), _LAST))
+    if above is None:
+        return len(numbers)
+    return max(at + 1, int(np.searchsorted(numbers, np.uint64(LOG_KEY.unpack(above)[0]))))
+
+
+def _texts(joined: memoryview, ends: npt.NDArray[np.uint32], places: npt.NDArray[np.int64]) -> list[str]:
+    begins = np.where(places > 0, ends[places - 1], 0).tolist()
+    return [unpack_text(bytes(joined[begin:end])) for begin, end in zip(begins, ends[places].tolist(), strict=True)]

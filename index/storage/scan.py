@@ -1,0 +1,190 @@
+"""All that stands in the tables, read from one end to the other: what verifying, exporting and looking up by id share."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.storage import log
+from index.storage.codec import Amendment, unpack_amendment
+from index.storage.layout import (
+    AMENDMENT_KEY,
+    HORIZON_KEY,
+    JOURNAL_KEY,
+    NUMBER_KEY,
+    SOURCE_KEY,
+    Run,
+    Table,
+    unpack_applied,
+    unpack_horizon,
+    unpack_numbers,
+    unpack_run,
+    unpack_stream,
+    unpack_times,
+)
+from index.storage.store import Transaction
+
+PORTION_BATCHES = 16
+"""Batches of the log read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The documents of some consecutive batches, row i of each column belonging together.
+
+    numbers  uint64 [n], ascending
+    columns  structured [n]: root, offset, time_ms, stream, partition, kind, filing, fingerprint (uint64 [words])
+    ids      n document ids
+    """
+
+    numbers: npt.NDArray[np.uint64]
+    columns: npt.NDArray[np.void]
+    ids: list[str]
+
+
+def columns_type(words: int) -> np.dtype[np.void]:
+    """What is told of each document of `Stored`."""
+    return np.dtype(
+        [
+            ("root", "u8"),
+            ("offset", "u8"),
+            ("time_ms", "i8"),
+            ("stream", "u4"),
+            ("partition", "u4"),
+            ("kind", "u1"),
+            ("filing", "u1"),
+            ("fingerprint", "u8", (words,)),
+        ]
+    )
+
+
+def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
+    """The documents of the next batches from number `first` on; None behind the last."""
+    parts: list[Stored] = []
+    for batch in log.since(transaction, first, words):
+        if batch.end_number > first and batch.end_number > batch.first_number:
+            parts.append(of_batch(batch, first))
+        if len(parts) == PORTION_BATCHES:
+            break
+    if not parts:
+        return None
+    return Stored(
+        np.concatenate([part.numbers for part in parts]),
+        np.concatenate([part.columns for part in parts]),
+        [id_ for part in parts for id_ in part.ids],
+    )
+
+
+def of_batch(batch: log.Batch, first: int = 0) -> Stored:
+    """The documents of one batch, those from number `first` on."""
+    numbers = batch.numbers()
+    wanted = numbers >= np.uint64(first)
+    at = batch.entered()[wanted]
+    rows, sources = batch.rows[at], batch.sources[batch.rows["source"][at]]
+    columns = np.empty(len(at), columns_type(batch.fingerprints.shape[1]))
+    for name in ("offset", "time_ms", "kind", "filing"):
+        columns[name] = rows[name]
+    columns["root"], columns["fingerprint"] = rows["number"], batch.fingerprints[wanted]
+    columns["stream"], columns["partition"] = sources["stream"], sources["partition"]
+    return Stored(numbers[wanted], columns, batch.ids(at))
+
+
+def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
+    """All documents, ascending by number."""
+    first = 0
+    while (found := portion(transaction, words, first)) is not None:
+        yield found
+        first = int(found.numbers[-1]) + 1
+
+
+def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
+    """The numbers of the documents that were retired one by one, ascending."""
+    return unpack_numbers(transaction.keys(Table.RETIRED))
+
+
+def aside(
+    transaction: Transaction, table: Table, words: int
+) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
+    """Fingerprints uint64 [n, words] and numbers uint64 [n] of EXACT or REPEATS, ascending by key, some at a time.
+
+    Keys of another length, which are none, are left out.
+    """
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for key, value in transaction.walk(table):
+        if len(key) != 8 * words:
+            continue
+        keys.append(key)
+        values.append(bytes(value))
+        if len(keys) == 2**16:
+            yield _fingerprints(keys, words), unpack_numbers(values)
+            keys, values = [], []
+    yield _fingerprints(keys, words), unpack_numbers(values)
+
+
+def _fingerprints(keys: list[bytes], words: int) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64).reshape(-1, words)
+
+
+def amendments(transaction: Transaction, words: int) -> Iterator[tuple[int, Amendment]]:
+    """The amendments that have not moved into the chunks, ascending by their numbers."""
+    for key, value in transaction.walk(Table.AMENDMENTS):
+        yield AMENDMENT_KEY.unpack(key)[0], unpack_amendment(value, words)
+
+
+def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, Run]]:
+    """The journal's runs: stream number, partition, first offset, and the run."""
+    for key, value in transaction.walk(Table.JOURNAL):
+        yield *JOURNAL_KEY.unpack(key), unpack_run(bytes(value))
+
+
+def last_offset(transaction: Transaction, stream: int, partition: int) -> int:
+    """The last offset of a source that is in the journal."""
+    below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
+    assert below is not None, "the source has no run"
+    return unpack_run(bytes(below[1])).last
+
+
+def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:
+    """Stream number and partition of every source that has a row in the journal."""
+    found: list[tuple[int, int]] = []
+    key = transaction.key_above(Table.JOURNAL, b"\0")
+    while key is not None:
+        stream, partition, _ = JOURNAL_KEY.unpack(key)
+        found.append((stream, partition))
+        key = transaction.key_above(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
+    return found
+
+
+def numbered_streams(transaction: Transaction) -> dict[int, tuple[str, str]]:
+    """Stream and name by the stream's number, ascending."""
+    return {NUMBER_KEY.unpack(key)[0]: unpack_stream(bytes(value)) for key, value in transaction.walk(Table.STREAMS)}
+
+
+def applied_offsets(transaction: Transaction) -> dict[tuple[int, int], int]:
+    """The applied offset by stream number and partition, for every source that has one."""
+    found = {}
+    for key, value in transaction.walk(Table.APPLIED):
+        stream, partition = SOURCE_KEY.unpack(key)
+        found[stream, partition] = unpack_applied(bytes(value))[0]
+    return found
+
+
+class Age(NamedTuple):
+    """How far the record time of a source has come, -1: not known yet; its entries below this number have expired."""
+
+    watermark_ms: int
+    expired_below: int
+
+
+def ages(transaction: Transaction) -> dict[tuple[int, int], Age]:
+    """By stream number and partition, of every source whose time is kept."""
+    horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
+    expired = {(stream, partition): number for stream, partition, number, _ in horizon.sources.tolist()}
+    found = {}
+    for key, value in transaction.walk(Table.TIMES):
+        source = SOURCE_KEY.unpack(key)
+        found[source] = Age(unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
+    return found

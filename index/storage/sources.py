@@ -1,0 +1,85 @@
+"""Streams and how far each source was decided: the tables `streams`, `stream_numbers` and `applied`."""
+
+from collections.abc import Iterable, Mapping
+
+from index.entry import Applied, Source
+from index.storage.layout import (
+    NUMBER_KEY,
+    SOURCE_KEY,
+    Table,
+    pack_applied,
+    pack_stream,
+    pack_text,
+    unpack_applied,
+    unpack_stream,
+)
+from index.storage.store import Transaction
+
+STREAM_BYTES_MAX = 511
+"""LMDB's longest key."""
+
+
+def known_number(transaction: Transaction, stream: str) -> int | None:
+    """The number of a stream, or None where it is not known."""
+    key = pack_text(stream)
+    value = transaction.get(Table.STREAM_NUMBERS, key) if 0 < len(key) <= STREAM_BYTES_MAX else None
+    return None if value is None else int(NUMBER_KEY.unpack(value)[0])
+
+
+def number_of(transaction: Transaction, stream: str) -> int:
+    """The number of a stream; a new one, and no name yet, where it was not known. Raises ValueError: id too long."""
+    known = known_number(transaction, stream)
+    if known is not None:
+        return known
+    key = pack_text(stream)
+    if not 0 < len(key) <= STREAM_BYTES_MAX:
+        raise ValueError(f"a stream's id must have 1 to {STREAM_BYTES_MAX} bytes: {stream[:80]!r}")
+    last = transaction.floor(Table.STREAMS, NUMBER_KEY.pack(2**32 - 1))
+    number = 0 if last is None else int(NUMBER_KEY.unpack(last[0])[0]) + 1
+    transaction.put(Table.STREAM_NUMBERS, key, NUMBER_KEY.pack(number))
+    transaction.put(Table.STREAMS, NUMBER_KEY.pack(number), pack_stream(stream, ""))
+    return number
+
+
+def streams_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, str]:
+    """The streams that have these numbers."""
+    found = transaction.get_many(Table.STREAMS, [NUMBER_KEY.pack(number) for number in sorted(set(numbers))])
+    return {NUMBER_KEY.unpack(key)[0]: unpack_stream(value)[0] for key, value in found}
+
+
+def set_name(transaction: Transaction, stream: str, name: str) -> None:
+    """Record a stream's name for people; the latest counts."""
+    key = NUMBER_KEY.pack(number_of(transaction, stream))
+    value = pack_stream(stream, name)
+    if transaction.get(Table.STREAMS, key) != value:
+        transaction.put(Table.STREAMS, key, value)
+
+
+def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
+    """(stream, name) of all streams, in the order in which they became known."""
+    return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
+
+
+def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
+    """Move applied offsets forward to `ends`, never backwards; a mark goes with the offset it belongs to."""
+    for source, end in ends.items():
+        key = SOURCE_KEY.pack(number_of(transaction, source.stream), source.partition)
+        value = transaction.get(Table.APPLIED, key)
+        offset, mark = unpack_applied(value) if value is not None else (-1, b"")
+        if end > offset:
+            transaction.put(Table.APPLIED, key, pack_applied(end, marks.get(source, b"")))
+        elif end == offset and marks.get(source, mark) != mark:
+            transaction.put(Table.APPLIED, key, pack_applied(end, marks[source]))
+
+
+def applied(transaction: Transaction) -> dict[Source, Applied]:
+    """The applied offset and its mark, of every source that has one."""
+    rows = [(SOURCE_KEY.unpack(key), unpack_applied(bytes(value))) for key, value in transaction.walk(Table.APPLIED)]
+    streams = streams_of(transaction, (number for (number, _), _ in rows))
+    return {Source(streams[number], partition): Applied(*row) for (number, partition), row in rows}
+
+
+def is_known(transaction: Transaction, source: Source) -> bool:
+    """Whether the source has an applied offset."""
+    number = known_number(transaction, source.stream)
+    return number is not None and transaction.get(Table.APPLIED, SOURCE_KEY.pack(number, source.partition)) is not None

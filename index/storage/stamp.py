@@ -1,0 +1,36 @@
+"""The stamp in the file: made when the index is created, compared whenever it is opened."""
+
+from index.errors import FormatUnknown
+from index.storage.layout import STAMP_KEY, Table
+from index.storage.parameters import Parameters, read_stamp, require_equal, stamp_of
+from index.storage.store import Store, Transaction
+
+
+def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
+    """What the index was created with, having stamped a new one, and having made all tables usable.
+
+    Raises ParametersDiffer, FormatUnknown.
+    """
+    if store.is_new() and asked is None:
+        raise FormatUnknown(f"The index in {where} was never finished being created.")
+    store.prepare([Table.META])
+    stamp = store.read(lambda transaction: transaction.get(Table.META, STAMP_KEY))
+    if stamp is not None:
+        stored = read_stamp(stamp, where)
+        require_equal(stored, asked or stored, where)
+        store.prepare(Table)
+        return stored
+    if asked is None:
+        raise FormatUnknown(f"The index in {where} was never finished being created.")
+    store.prepare(Table)
+
+    def operation(transaction: Transaction) -> bytes:
+        # Another process may have been faster: the first stamp counts.
+        first = transaction.get(Table.META, STAMP_KEY)
+        if first is None:
+            transaction.put(Table.META, STAMP_KEY, stamp_of(asked))
+        return first or stamp_of(asked)
+
+    stored = read_stamp(store.write(operation), where)
+    require_equal(stored, asked, where)
+    return stored

@@ -1,0 +1,47 @@
+"""How large an index is, from a few of its pages."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from index.storage.counters import counters_of
+from index.storage.layout import Table
+from index.storage.store import Transaction
+from index.storage.visibility import Living
+
+
+class Statistics(NamedTuple):
+    """How large the index is.
+
+    entries        NEAR entries
+    exact_entries  EXACT entries
+    expired_below  documents below this number have expired
+    forgotten      further documents that were entries once
+    journal_rows   positions decided
+    used_bytes     bytes of the file in use, free pages within it included
+    map_bytes      what the file may grow to before the map is grown
+    table_bytes    bytes by table name; the free pages are in none
+    """
+
+    entries: int
+    exact_entries: int
+    expired_below: int
+    forgotten: int
+    journal_rows: int
+    used_bytes: int
+    map_bytes: int
+    table_bytes: Mapping[str, int]
+
+
+def statistics_of(transaction: Transaction, words: int) -> Statistics:
+    """The statistics of one moment."""
+    counters = counters_of(transaction)
+    return Statistics(
+        entries=counters.near_entries,
+        exact_entries=transaction.count(Table.EXACT),
+        expired_below=Living(transaction, words).horizon.number,
+        forgotten=transaction.count(Table.RETIRED),
+        journal_rows=counters.journal_rows,
+        used_bytes=transaction.used_bytes(),
+        map_bytes=transaction.map_bytes(),
+        table_bytes={table.value.decode(): transaction.page_bytes(table) for table in Table},
+    )

@@ -1,0 +1,1 @@
+"""Looking after an index: verify, back up, load in bulk, import and export."""

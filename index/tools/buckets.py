@@ -1,0 +1,126 @@
+"""How full the buckets are, from a sample, and where the entries stand. It reads the log from the last run on, no more."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.lsm import compaction
+from index.lsm.shape import Shape
+from index.lsm.tree import Standing
+from index.matching.simhash import BLOCK_BITS
+from index.storage import log, scan
+from index.storage.codec import chunk_column
+from index.storage.layout import Change, Filing, Table
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
+
+WINDOWS = 64
+"""The values of a table's first column in equal parts: of each the first so many values are looked at."""
+
+ENTRIES_MAX = 2**23
+"""About so many entries are looked at."""
+
+_VALUES = 1 << BLOCK_BITS
+
+
+class Fullness(NamedTuple):
+    """How many entries the buckets hold, those on their way in or out among them.
+
+    A bucket are the entries of a table with an equal block; MinHash: with an equal hash of a band, where there are any.
+
+    buckets  how many there are in all tables; None for MinHash, where that is not known
+    sizes    int64 [n], of the buckets looked at: all, or an even part of every table
+    largest  the largest of these, and of the buckets that fill several chunks
+    """
+
+    buckets: int | None
+    sizes: npt.NDArray[np.int64]
+    largest: int
+
+
+def look(transaction: Transaction, parameters: Parameters, entries: int) -> tuple[Standing, Fullness]:
+    """Where the entries stand, and how full the buckets are; `entries`: how many there are, about."""
+    shape = Shape.of(parameters)
+    standing, keys = _recent(transaction, shape)
+    step = _VALUES // WINDOWS
+    width = max(1, min(step, step * ENTRIES_MAX // max(1, entries * shape.tables)))
+    sizes = [
+        _sizes(transaction, shape, table, first, first + width, keys[table])
+        for table in range(shape.tables)
+        for first in range(0, _VALUES, step)
+    ]
+    found = np.concatenate(sizes)
+    largest = int(found.max()) if len(found) else 0
+    hot = _hottest(transaction)
+    if hot is not None:
+        table, value = hot
+        largest = max(largest, int(_sizes(transaction, shape, table, value, value + 1, keys[table]).max()))
+    return standing, Fullness(shape.tables * _VALUES if parameters.banding is None else None, found, largest)
+
+
+def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.NDArray[np.uint32]]]:
+    """Where the entries stand, and table by table the page keys, uint32 [n], of those that are not in its chunks."""
+    merge = compaction.state(transaction)
+    nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
+    frozen, active, removals = [nothing], [nothing], 0
+    for batch in log.since(transaction, merge.merged_to, shape.words):
+        numbers, fingerprints = batch.numbers(), batch.fingerprints.astype(np.uint64)
+        filed = (batch.rows["filing"][batch.entered()] == Filing.BLOCKS) & (numbers >= np.uint64(merge.merged_to))
+        old, new = filed & (numbers < np.uint64(merge.frozen_to)), filed & (numbers >= np.uint64(merge.frozen_to))
+        frozen.append((fingerprints[old], numbers[old]))
+        active.append((fingerprints[new], numbers[new]))
+    for number, amendment in scan.amendments(transaction, shape.words):
+        raised = amendment.changes == Change.RAISED
+        entries = amendment.fingerprints[raised], amendment.numbers[raised]
+        (frozen if number < merge.frozen_amendments else active).append(entries)
+        removals += int(np.count_nonzero(~raised))
+    (frozen_fingerprints, frozen_numbers), (active_fingerprints, _) = (
+        tuple(map(np.concatenate, zip(*run, strict=True))) for run in (frozen, active)
+    )
+    frozen_keys, keys = shape.page_keys(frozen_fingerprints), shape.page_keys(active_fingerprints)
+    recent = []
+    for table in range(shape.tables):
+        of_table = frozen_keys[:, table]
+        waiting = np.full(len(of_table), table > merge.table)
+        if table == merge.table and merge.is_moving:
+            columns = shape.entry_columns(table, of_table, frozen_fingerprints, frozen_numbers)
+            waiting = ~compaction.are_below(compaction.words_of(columns), merge.bound)
+        recent.append(np.concatenate([keys[:, table], of_table[waiting]]))
+    standing = Standing(
+        overlay_entries=len(keys),
+        frozen_entries=len(frozen_keys),
+        removals=removals,
+        progress=compaction.progress(merge, shape.tables),
+        chunks=transaction.count(Table.CHUNKS),
+    )
+    return standing, recent
+
+
+def _sizes(
+    transaction: Transaction, shape: Shape, table: int, first: int, end: int, keys: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.int64]:
+    """The sizes of the buckets with a first column from `first` to below `end`; keys uint32 [n], of those not in chunks."""
+    found = [keys[(keys >> BLOCK_BITS >= first) & (keys >> BLOCK_BITS < end)]]
+    begin = bytes([table]) + first.to_bytes(2, "big").ljust(shape.bound_bytes, b"\0")
+    below = transaction.floor(Table.CHUNKS, begin)
+    for key, value in transaction.walk(Table.CHUNKS, begin if below is None or below[0][0] != table else below[0]):
+        if key[0] != table or int.from_bytes(key[1:3], "big") >= end:
+            break
+        column = chunk_column(value, 0)
+        low = int(np.searchsorted(column, np.uint16(first)))
+        high = int(np.searchsorted(column, np.uint16(end - 1), side="right"))
+        halves = chunk_column(value, 1)[low:high].astype(np.uint32)
+        found.append(column[low:high].astype(np.uint32) << np.uint32(BLOCK_BITS) | halves)
+    joined = np.concatenate(found)
+    if shape.banding is not None:
+        return np.unique(joined, return_counts=True)[1]
+    return np.bincount((joined >> np.uint32(BLOCK_BITS)).astype(np.int64) - first, minlength=end - first)
+
+
+def _hottest(transaction: Transaction) -> tuple[int, int] | None:
+    """Table and first column under which most chunks begin, where that is more than one."""
+    begun = Counter((key[0], int.from_bytes(key[1:3], "big")) for key in transaction.keys(Table.CHUNKS))
+    most = begun.most_common(1)
+    return most[0][0] if most and most[0][1] > 1 else None

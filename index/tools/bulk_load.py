@@ -1,0 +1,259 @@
+"""Many entries at once into an index: sorted, and written as chunks.
+
+Entries come in as their verdicts are known, and nothing is compared. They are logged in batches as all others are, so
+that what is broken off can be begun again, and any process finds there what has not moved on. But in memory they are
+only gathered and sorted, and they move on into chunks in one go whenever a portion is full: the less often a portion
+does, the less often the chunks are written again, so portions grow with the index. Other processes may have the index
+open and write, too. They hold in memory what has not moved, so a portion costs them more than it does here.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from index.decide import restore
+from index.decide.restore import Restored
+from index.entry import Entries, Position, Source
+from index.index import NO_ENDS, Index
+from index.kernels import sort
+from index.lsm.compaction import Run, words_of
+from index.lsm.memtable import Overlay
+from index.lsm.shape import Shape
+from index.lsm.tree import Search
+from index.matching.simhash import BLOCK_BITS
+from index.storage.counters import counters_of
+from index.storage.store import Transaction
+
+MOVING_SECONDS = 0.1
+"""Entries move on for so long in one transaction: others may wait for it."""
+
+PORTION_BYTES = 2**28
+"""Memory that the entries of a portion may take, about, and half as much again when they move on."""
+
+PORTION_BYTES_MAX = 2**30
+"""Memory that they may take in a large index."""
+
+GROWTH = 4
+"""A portion is full, at the latest of both, at this fraction of the entries that were there before."""
+
+STRIPE_ENTRIES = 2**20
+"""So many are sorted at once, about: it takes some 40 ms of a transaction."""
+
+ROWS_AT_ONCE = 2**16
+"""Entries whose keys and columns are computed at once: bounds their memory."""
+
+Result = TypeVar("Result")
+
+
+class Loading:
+    """An index into which many entries go; used as the index itself by whoever hands them in transactions to `change`."""
+
+    def __init__(self, index: Index, portion_entries: int | None = None) -> None:
+        """portion_entries: the entries of a portion; None: as many as take PORTION_BYTES, or more in a large index."""
+        self._index = index
+        self._portion_entries = portion_entries
+        self.parameters = index.parameters
+        self.search = Search(index.parameters, index.search.merging, SortedRun)
+        self._begin_portion()
+
+    def _begin_portion(self) -> None:
+        shape = Shape.of(self.parameters)
+        least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
+        there = self._index.statistics().entries
+        self._run_entries = self._portion_entries or max(least, min(there // GROWTH, most))
+        self.search.merging = replace(self.search.merging, run_entries=self._run_entries)
+
+    def change(self, operation: Callable[[Transaction], Result]) -> Result:
+        """As `Index.change`, with the `search` of this one; when a portion is full, its entries move on behind it.
+
+        Raises IndexFull, IndexDamaged.
+        """
+        result = self._index.change(operation, self.search)
+        if self.search.standing().overlay_entries >= self._run_entries:
+            self.finish()
+        return result
+
+    def add(
+        self,
+        entries: Entries,
+        verdicts: npt.NDArray[np.uint8],
+        originals: Sequence[Position | None],
+        ends: Mapping[Source, int] = NO_ENDS,
+    ) -> Restored:
+        """Enter documents that are known to have been decided, as `Index.restore` says; some 10,000 at a time are best."""
+        restore.require_restorable(entries, verdicts, originals, self.parameters)
+
+        return self.change(lambda found: self._index.restored(found, self.search, entries, verdicts, originals, ends))
+
+    def note_times(self, transaction: Transaction, entries: Entries, new: npt.NDArray[np.bool_]) -> None:
+        """As `Index.note_times`."""
+        self._index.note_times(transaction, entries, new)
+
+    def finish(self) -> None:
+        """Let all entries move on into chunks. What is not finished is taken into memory by whoever opens the index."""
+        self._move()
+
+        def freeze(transaction: Transaction) -> None:
+            counters = counters_of(transaction)
+            if not self.search.is_moving:
+                self.search.freeze(transaction, counters.next_number, counters.next_amendment)
+
+        self._index.change(freeze, self.search)
+        self._move()
+        self._begin_portion()
+
+    def _move(self) -> None:
+        """Let all that is frozen move on, in transactions that others need not wait for long."""
+
+        def operation(transaction: Transaction) -> bool:
+            end = time.monotonic() + MOVING_SECONDS
+            while self.search.move(transaction):
+                if time.monotonic() >= end:
+                    return True
+            return False
+
+        while self._index.change(operation, self.search):
+            pass
+
+
+class SortedRun(Run):
+    """A run that is sorted, a stripe of a table at a time, in place of being read from pages of equal keys."""
+
+    def of_table(
+        self, table: int, begin: bytes, end: bytes | None, count_max: int
+    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
+        """As `Run.of_table`; it may also end earlier, where a stripe does. Numbers are given where the table has them."""
+        stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
+        first_value = int.from_bytes(begin[:2], "big")
+        stripe = first_value >> (BLOCK_BITS - stripe_bits)
+        end = _earlier(end, stripe + 1 << (BLOCK_BITS - stripe_bits), len(begin))
+        added, removed = (each.stripe(table, stripe, stripe_bits) for each in self._sorted)
+        from_, to = added.place(begin), added.place(end)
+        if to - from_ > count_max:
+            value = int(added.words[from_ + count_max, 0] >> np.uint64(64 - BLOCK_BITS))
+            end = _earlier(end, max(value, first_value + 1), len(begin))
+            to = added.place(end)
+        gone = removed.columns(removed.place(begin), removed.place(end), self.shape)
+        return added.columns(from_, to, self.shape), added.numbers[from_:to], gone, end
+
+    @cached_property
+    def _sorted(self) -> tuple["_Sorted", "_Sorted"]:
+        return _Sorted(self.shape, self.added, self._cancelled), _Sorted(self.shape, self.removed, self._cancelled)
+
+
+class _Stripe(NamedTuple):
+    """Entries of a table, ascending: their columns as `merging.words_of` packs them, uint64 [n, w].
+
+    And the numbers that stand beside them, uint64 [n]; none where the table has none.
+    """
+
+    words: npt.NDArray[np.uint64]
+    numbers: npt.NDArray[np.uint64]
+
+    def place(self, bound: bytes | None) -> int:
+        """The first entry that does not stand before a bound (None: the end of the table)."""
+        if bound is None:
+            return len(self.words)
+        low, high = 0, len(self.words)
+        for word, of_bound in enumerate(words_of(np.frombuffer(bound, ">u2")[None])[0]):
+            column = self.words[low:high, word]
+            low, high = (
+                low + int(np.searchsorted(column, of_bound)),
+                low + int(np.searchsorted(column, of_bound, "right")),
+            )
+        return low
+
+    def columns(self, begin: int, end: int, shape: Shape) -> npt.NDArray[np.uint16]:
+        """The entries begin <= place < end, uint16 [columns, n]."""
+        columns = self.words[begin:end].astype(">u8").view(">u2")[:, : shape.columns]
+        return np.ascontiguousarray(columns.T, np.uint16)
+
+
+class _Sorted:
+    """Entries as they stand in chunks; those of one table, and of one stripe of it in order, are held at a time."""
+
+    def __init__(self, shape: Shape, overlay: Overlay, without: npt.NDArray[np.uint64]) -> None:
+        """without: the numbers of those to leave out."""
+        self._shape = shape
+        self._fingerprints, self._numbers = overlay.fingerprints, overlay.numbers
+        if len(without):
+            left = ~np.isin(self._numbers, without)
+            self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]
+        self._page_keys = _page_keys(self._fingerprints, shape)
+        self._table, self._words = -1, np.empty((0, 0), np.uint64)
+        self._places, self._begins = np.empty(0, np.uint32), np.zeros(1, np.int64)
+        self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
+
+    def stripe(self, table: int, stripe: int, stripe_bits: int) -> _Stripe:
+        """The entries whose first column has these top bits."""
+        if self._asked != (table, stripe):
+            self._turn_to(table, stripe_bits)
+            begin, end = self._begins[stripe : stripe + 2].tolist()
+            words, places = _in_order(self._words, self._places[begin:end])
+            numbered = self._shape.numbered and table == 0
+            numbers = self._numbers[places if numbered else places[:0]]
+            self._asked, self._stripe = (table, stripe), _Stripe(words, numbers)
+        return self._stripe
+
+    def _turn_to(self, table: int, stripe_bits: int) -> None:
+        """Hold the entries of this table, in the order in which they were added, and where those of each stripe stand."""
+        if self._table == table:
+            return
+        count = len(self._numbers)
+        self._table, self._words = table, np.empty((count, -(-self._shape.columns // 4)), np.uint64)
+        for rows in _slices(count):
+            keys = self._page_keys[table, rows]
+            columns = self._shape.entry_columns(table, keys, self._fingerprints[rows], self._numbers[rows])
+            self._words[rows] = words_of(columns)
+        self._places, self._begins = sort.by_top_bits(np.ascontiguousarray(self._words[:, 0]), stripe_bits)
+
+
+def _in_order(
+    words: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """Those of words uint64 [n, w] that stand at these places, ascending, and the places in that order."""
+    keys, order = sort.sorted_by(words[places, 0], places)
+    if words.shape[1] == 1:
+        return keys[:, None], order
+    # Some times as fast as words[order].
+    ordered = words.take(order, axis=0)
+    tied = np.flatnonzero(keys[1:] == keys[:-1])
+    if (ordered[tied, 1:] > ordered[tied + 1, 1:]).any():
+        order = places
+        for word in range(words.shape[1] - 1, -1, -1):
+            _, order = sort.sorted_by(words[order, word], order)
+        ordered = words.take(order, axis=0)
+    return ordered, order
+
+
+def _page_keys(fingerprints: npt.NDArray[np.uint64], shape: Shape) -> npt.NDArray[np.uint32]:
+    """uint32 [tables, n]; none where the columns of an entry do not need them."""
+    if shape.banding is None:
+        return np.empty((shape.tables, 0), np.uint32)
+    keys = np.empty((shape.tables, len(fingerprints)), np.uint32)
+    for rows in _slices(len(fingerprints)):
+        keys[:, rows] = shape.page_keys(fingerprints[rows]).T
+    return keys
+
+
+def _slices(count: int) -> Iterator[slice]:
+    return (slice(begin, begin + ROWS_AT_ONCE) for begin in range(0, count, ROWS_AT_ONCE))
+
+
+def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
+    """Of a bound and that at which this first column begins the one that comes first; None: the end of the table."""
+    if value == 1 << BLOCK_BITS:
+        return end
+    bound = value.to_bytes(2, "big").ljust(size, b"\0")
+    return bound if end is None else min(bound, end)
+
+
+def _entry_bytes(shape: Shape) -> int:
+    """About what an entry takes in memory: fingerprint, number, slots for its hash, its place, its keys, its columns."""
+    keys = 0 if shape.banding is None else 4 * shape.tables
+    return 8 * shape.words + 8 + 12 + 4 + keys + 8 * -(-shape.columns // 4)

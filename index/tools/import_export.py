@@ -1,0 +1,404 @@
+"""Everything an index knows as a sequence of records, and an index made of such a sequence.
+
+Records come in the order of the log, which is that of deciding. So the first part of a sequence is an older index: a
+taking-over that is broken off leaves nothing that does not fit together. What has left the log is in no record: numbers
+need not begin at 0, and may have gaps.
+"""
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.decide import batch, forget, restore
+from index.decide.rule import Outcome
+from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Entries, Insert, Kind, Position, Source, Verdict
+from index.index import Index
+from index.storage import log, scan, sources
+from index.storage.counters import counters_of, put_counters
+from index.storage.documents import Document, of_batch
+from index.storage.layout import JOURNAL_KEY, Table, unpack_run
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
+from index.storage.visibility import Living
+from index.tools.bulk_load import Loading
+
+_NOTHING_LATER = 2**64 - 1
+
+
+class Original(NamedTuple):
+    """The original that a duplicate names, as it was when that was decided."""
+
+    id: str
+    position: Position
+
+
+class Record(NamedTuple):
+    """What is known of one position.
+
+    original   number of the original, a unique document's own; None where the verdict has none, where its document is not
+               in the sequence any more, and where a duplicate is its own original for that reason
+    origin     for duplicates what their original was
+    distance   None where there is none
+    document   what entered; None for a position that entered nothing
+    forgotten  the document is no longer searched: it was forgotten, or has expired
+    settled    every position of the source below this one came before it
+    """
+
+    source: Source
+    offset: int
+    verdict: Verdict
+    reason: int
+    distance: int | None
+    original: int | None
+    origin: Original | None
+    document: Document | None
+    forgotten: bool
+    settled: bool
+
+
+class _Held:
+    """Which document numbers stand in the batches seen so far."""
+
+    def __init__(self) -> None:
+        self._firsts, self._ends = array("Q"), array("Q")
+
+    def add(self, found: log.Batch) -> None:
+        self._firsts.append(found.first_number)
+        self._ends.append(found.end_number)
+
+    def has(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        firsts, ends = np.frombuffer(self._firsts, np.uint64), np.frombuffer(self._ends, np.uint64)
+        # Of batches with one first number only the last can hold documents.
+        places = np.searchsorted(firsts, numbers, side="right") - 1
+        has: npt.NDArray[np.bool_] = (places >= 0) & (numbers < ends[places])
+        return has
+
+
+class _Later:
+    """The least offset of a source in all batches behind the one that is looked at."""
+
+    def __init__(self, transaction: Transaction, words: int) -> None:
+        least: dict[tuple[int, int], array[int]] = {}
+        for found in log.walk(transaction, words):
+            of_batch = np.full(len(found.sources), _NOTHING_LATER, np.uint64)
+            np.minimum.at(of_batch, found.rows["source"], found.rows["offset"])
+            for source, offset in zip(found.sources.tolist(), of_batch.tolist(), strict=True):
+                least.setdefault(source, array("Q", ())).append(offset)
+        self._least = {
+            source: np.minimum.accumulate(np.frombuffer(offsets, np.uint64)[::-1]) for source, offsets in least.items()
+        }
+        """By source, the last batch first."""
+        self._left = {source: len(offsets) for source, offsets in self._least.items()}
+
+    def behind(self, found: log.Batch) -> list[int]:
+        """For every source of the next batch the least offset in all batches behind it."""
+        offsets = []
+        for source in found.sources.tolist():
+            self._left[source] -= 1
+            left = self._left[source]
+            offsets.append(int(self._least[source][left - 1]) if left else _NOTHING_LATER)
+        return offsets
+
+
+def count(transaction: Transaction, words: int) -> int:
+    """How many `records` there are."""
+    return sum(len(found.rows) for found in log.walk(transaction, words))
+
+
+def records(transaction: Transaction, parameters: Parameters) -> Iterator[Record]:
+    """Everything the index knows of any position that did not leave the log."""
+    words = parameters.words
+    streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
+    living, held, later = Living(transaction, words), _Held(), _Later(transaction, words)
+    for found in log.walk(transaction, words):
+        held.add(found)
+        retired = ~living.are(transaction, found.numbers())
+        entered = dict(
+            zip(found.entered().tolist(), of_batch(transaction, found, np.arange(len(retired))), strict=True)
+        )
+        gone = dict(zip(entered, retired.tolist(), strict=True))
+        duplicates = np.flatnonzero(found.rows["verdict"] == Verdict.DUPLICATE)
+        origins = dict(zip(duplicates.tolist(), found.origins(duplicates), strict=True))
+        own = np.full(len(found.rows), NO_NUMBER, np.uint64)
+        own[found.entered()] = found.numbers()
+        named = found.rows["number"]
+        in_sequence = held.has(named) & ((own != named) | (found.rows["verdict"] == Verdict.UNIQUE))
+        order = _order(found)
+        settled = _settled(found, order, later.behind(found))
+        places = [Source(streams[stream], partition) for stream, partition in found.sources.tolist()]
+        in_sequence_list, columns = in_sequence.tolist(), found.rows.tolist()
+        for row, is_settled in zip(order.tolist(), settled.tolist(), strict=True):
+            offset, number, _, source, _, distance, verdict, reason, _, _ = columns[row]
+            document, origin = entered.get(row), origins.get(row)
+            original = number if in_sequence_list[row] else None
+            if document is not None and original is None:
+                document = document._replace(root=document.number)
+            yield Record(
+                places[source],
+                offset,
+                Verdict(verdict),
+                reason,
+                None if distance == NO_DISTANCE else distance,
+                original,
+                None if origin is None else _original(origin, streams),
+                document,
+                gone.get(row, False),
+                is_settled,
+            )
+
+
+def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
+    return Original(origin.id, Position(Source(streams[origin.stream], origin.partition), origin.offset))
+
+
+def _order(found: log.Batch) -> npt.NDArray[np.int64]:
+    """The rows of a batch, those at the end that name a later one of it as their original: a restoration has such."""
+    rows = np.arange(len(found.rows))
+    named = found.rows["number"]
+    here = np.flatnonzero((named >= np.uint64(found.first_number)) & (named < np.uint64(found.end_number)))
+    names_later = np.zeros(len(rows), np.bool_)
+    of_named = (named[here] - np.uint64(found.first_number)).astype(np.int64)
+    names_later[here] = found.entered()[of_named] > here
+    return np.argsort(names_later, kind="stable")
+
+
+def _settled(found: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """For the rows in this order whether no lower offset of their source comes later: bool [n]."""
+    offsets, of_sources = found.rows["offset"][order], found.rows["source"][order]
+    settled = np.zeros(len(order), np.bool_)
+    for source, later in enumerate(behind):
+        places = np.flatnonzero(of_sources == source)
+        following = np.append(offsets[places], np.uint64(later))
+        settled[places] = offsets[places] < np.minimum.accumulate(following[::-1])[::-1][1:]
+    return settled
+
+
+def portions(found: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
+    """Cut into lists of at most `rows_max` records, in each of which the offsets of a source increase."""
+    portion: list[Record] = []
+    last: dict[Source, int] = {}
+    for record in found:
+        if len(portion) == rows_max or record.offset <= last.get(record.source, -1):
+            yield portion
+            portion, last = [], {}
+        portion.append(record)
+        last[record.source] = record.offset
+    if portion:
+        yield portion
+
+
+_OWN_NUMBER = NO_NUMBER - np.uint64(1)
+"""Among the numbers that documents have here: an entry, but its own number was not looked up."""
+
+
+class Taken(NamedTuple):
+    """What became of records handed to `Taking.add`; both add up to all of them."""
+
+    entered: int
+    already_known: int
+
+
+class Taking:
+    """Takes records over into an index, which may hold some of them already, or others."""
+
+    def __init__(self, index: Index | Loading) -> None:
+        """A `Loading` where there are many; it is to be finished behind the last record."""
+        self._index = index
+        self._there, self._here = array("Q"), array("Q")
+        """The numbers that documents have in the records, ascending, and in this index; NO_NUMBER: not an entry here."""
+
+    def begin(self, streams: Sequence[tuple[str, str]]) -> None:
+        """Make streams known, (stream, name), in this order."""
+
+        def operation(transaction: Transaction) -> None:
+            for stream, name in streams:
+                sources.number_of(transaction, stream)
+                if name:
+                    sources.set_name(transaction, stream, name)
+
+        self._index.change(operation)
+
+    def add(self, taken: Sequence[Record]) -> Taken:
+        """Enter records in one write transaction; a position that is known is left alone.
+
+        Entries come in as they are: nothing is compared but whether they are equal. Offsets must ascend within a source,
+        as `portions` sees to. Raises IndexFull, IndexDamaged; ValueError where an original is missing before a record, or
+        a record misses a part.
+        """
+        _require_whole(taken, self._index.parameters.insert)
+        parameters = self._index.parameters
+        entries = _entries_of(taken, parameters.words, parameters.look_bytes)
+        batch.require_sound(entries, parameters.words, parameters.look_bytes)
+        done, here = self._index.change(lambda transaction: self._added(transaction, taken, entries))
+        self._learn(taken, here)
+        return done
+
+    def _added(
+        self, transaction: Transaction, taken: Sequence[Record], entries: Entries
+    ) -> tuple[Taken, npt.NDArray[np.uint64]]:
+        parameters, search = self._index.parameters, self._index.search
+        places = batch.places_of(transaction, entries)
+        past = batch.journaled(transaction, entries, places)
+        streams = {
+            record.origin.position.source.stream: 0
+            for record, known in zip(taken, past.known.tolist(), strict=True)
+            if record.origin is not None and not known
+        }
+        streams = {stream: sources.number_of(transaction, stream) for stream in streams}
+        counters = counters_of(transaction)
+        entering = ~past.known & np.array([record.document is not None for record in taken], np.bool_)
+        here = np.full(len(taken), NO_NUMBER, np.uint64)
+        here[entering] = np.arange(counters.next_number, counters.next_number + np.count_nonzero(entering))
+        here[past.known] = self._known(past.rows[past.known])
+        verdicts = np.array([record.verdict for record in taken], np.uint8)
+        named = self._originals(transaction, taken, here, past.known)
+        own = (verdicts == Verdict.UNIQUE) | ((named == NO_NUMBER) & entering)
+        distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in taken], np.int16)
+        new = np.flatnonzero(~past.known)
+        outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], np.where(own, here, named)[new])
+        leaving = entering & np.array([record.forgotten for record in taken], np.bool_)
+        counters = restore.enter(
+            transaction,
+            search,
+            batch.take(entries, new),
+            places,
+            outcome,
+            parameters,
+            counters,
+            origins=[
+                log.Origin(origin.id, streams[at.source.stream], at.source.partition, at.offset)
+                for row in new.tolist()
+                if (origin := taken[row].origin) is not None and (at := origin.position)
+            ],
+            leaving=leaving[new],
+        )
+        living = Living(transaction, parameters.words)
+        counters = forget.remove(transaction, search, living, here[leaving], parameters.words, counters)
+        put_counters(transaction, counters)
+        self._index.note_times(transaction, entries, ~past.known)
+        ends = {record.source: record.offset + 1 for record in taken if record.settled}
+        sources.advance(transaction, ends, {})
+        return Taken(len(new), len(taken) - len(new)), here
+
+    def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+        """What records name that name the documents of known positions, DECISION [n]."""
+        if self._index.parameters.insert == "unique":
+            return rows["number"]
+        return np.where(rows["verdict"] == Verdict.DUPLICATE, _OWN_NUMBER, rows["number"])
+
+    def _originals(
+        self,
+        transaction: Transaction,
+        taken: Sequence[Record],
+        here: npt.NDArray[np.uint64],
+        known: npt.NDArray[np.bool_],
+    ) -> npt.NDArray[np.uint64]:
+        """The original in this index of each record that is new and names another document: uint64 [n], else NO_NUMBER."""
+        naming = np.array([each.verdict == Verdict.DUPLICATE and each.original is not None for each in taken], np.bool_)
+        rows = np.flatnonzero(naming & ~known)
+        asked = np.array([taken[row].original for row in rows.tolist()], np.uint64)
+        found = np.full(len(taken), NO_NUMBER, np.uint64)
+        found[rows], there = _mapped(np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64), asked)
+        documents = np.array([row for row, each in enumerate(taken) if each.document is not None], np.int64)
+        numbers = np.array([each.document.number for each in taken if each.document is not None], np.uint64)
+        order = np.argsort(numbers)
+        of_portion, in_portion = _mapped(numbers[order], documents[order].astype(np.uint64), asked)
+        in_portion &= of_portion.astype(np.int64) < rows
+        found[rows[in_portion]] = here[of_portion[in_portion].astype(np.int64)]
+        for row, number in zip(rows[~there & ~in_portion].tolist(), asked[~there & ~in_portion].tolist(), strict=True):
+            raise ValueError(f"offset {taken[row].offset}: original {number} does not stand before it")
+        for row in np.flatnonzero(found == _OWN_NUMBER).tolist():
+            origin = taken[row].origin
+            assert origin is not None, "a duplicate says what its original was"
+            found[row] = _number_at(transaction, origin.position, self._index.parameters.words)
+        return found
+
+    def _learn(self, taken: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
+        """Remember the numbers of the documents of a portion that was entered."""
+        learnt = sorted(
+            (record.document.number, number)
+            for record, number in zip(taken, here.tolist(), strict=True)
+            if record.document is not None
+        )
+        ascending = not learnt or not self._there or learnt[0][0] > self._there[-1]
+        self._there.extend(number for number, _ in learnt)
+        self._here.extend(number for _, number in learnt)
+        if not ascending:
+            # A restoration's duplicate, which came behind its original.
+            there, own = np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64)
+            order = np.argsort(there, kind="stable")
+            self._there, self._here = array("Q", there[order].tobytes()), array("Q", own[order].tobytes())
+
+    def finish(self, applied: Mapping[Source, Applied]) -> None:
+        """All records were added: move applied offsets to where they were, with their marks."""
+        ends = {source: at.offset for source, at in applied.items()}
+        marks = {source: at.mark for source, at in applied.items()}
+        self._index.change(lambda transaction: sources.advance(transaction, ends, marks))
+
+
+def _mapped(
+    keys: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """The value beside each key that is asked for, and whether it is there; the keys ascend."""
+    if not len(keys):
+        return np.full(len(asked), NO_NUMBER), np.zeros(len(asked), np.bool_)
+    places = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    there = keys[places] == asked
+    return np.where(there, values[places], NO_NUMBER), there
+
+
+def _number_at(transaction: Transaction, position: Position, words: int) -> int:
+    """The number of the document that entered at a position, which the journal knows."""
+    stream = sources.number_of(transaction, position.source.stream)
+    below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, position.source.partition, position.offset))
+    assert below is not None, "a position that is known stands in a run"
+    run = unpack_run(bytes(below[1]))
+    found = log.read(transaction, run.batch, words)
+    own = (found.rows["source"] == run.source) & (found.rows["offset"] == np.uint64(position.offset))
+    return found.first_number + int(np.count_nonzero(found.rows["filing"][: int(np.flatnonzero(own)[0])]))
+
+
+def _require_whole(taken: Sequence[Record], insert: Insert) -> None:
+    """Raise ValueError unless exactly those records have a document, and an origin, whose verdicts say so."""
+    entering = {Verdict.UNIQUE, Verdict.DUPLICATE} if insert == "all" else {Verdict.UNIQUE}
+    for record in taken:
+        for what, part, expected in (
+            ("document", record.document, record.verdict in entering),
+            ("origin", record.origin, record.verdict is Verdict.DUPLICATE),
+        ):
+            if (part is not None) != expected:
+                having = "without its" if expected else "with a"
+                raise ValueError(f"offset {record.offset}: the verdict is {record.verdict.label}, {having} {what}")
+
+
+_KINDS = {Verdict.DUPLICATE: Kind.NEAR, Verdict.UNDECIDABLE: Kind.UNDECIDABLE, Verdict.DEAD_LETTER: Kind.DEAD_LETTER}
+"""Of what entered nothing; nobody asks whether such a duplicate was an exact one."""
+
+
+def _entries_of(taken: Sequence[Record], words: int, look_bytes: int) -> Entries:
+    numbers: dict[Source, int] = {}
+    source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in taken]
+    found = [record.document for record in taken]
+    nothing = (0,) * words
+    kinds = [_KINDS[record.verdict] if record.document is None else record.document.kind for record in taken]
+    fingerprints = np.array([nothing if each is None else each.fingerprint for each in found], np.uint64)
+    looks = np.zeros((len(taken), look_bytes), np.uint8)
+    for row, document in enumerate(found):
+        if document is not None:
+            if len(document.look) != look_bytes:
+                raise ValueError(f"offset {taken[row].offset}: a look has {look_bytes} bytes, not {len(document.look)}")
+            looks[row] = np.frombuffer(document.look, np.uint8)
+    return Entries(
+        sources=tuple(numbers),
+        source_numbers=np.array(source_numbers, np.uint32),
+        offsets=np.array([record.offset for record in taken], np.uint64),
+        kinds=np.array(kinds, np.uint8),
+        reasons=np.array([record.reason for record in taken], np.uint8),
+        fingerprints=fingerprints.reshape(-1, words),
+        times_ms=np.array([0 if each is None else each.time_ms for each in found], np.int64),
+        ids=["" if each is None else each.id for each in found],
+        looks=looks,
+    )

@@ -1,0 +1,292 @@
+"""What ought to stand in the tables that are searched, and what does stand there, in one form: for verifying.
+
+What ought to is said by the log, by `retired`, by `repeats` and by the merge state, as `layout` tells. Neither is ever
+held as a whole: both come in lots, as often as they are asked for.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER, Kind
+from index.lsm import compaction
+from index.lsm.compaction import are_below, words_of
+from index.lsm.shape import Shape
+from index.storage import log, scan
+from index.storage.codec import Amendment, unpack_amendment, unpack_chunk
+from index.storage.layout import AMENDMENT_KEY, Change, Filing, Merge, Table
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
+from index.storage.visibility import Living
+
+PARTS = 2**16
+"""Parts of a table: by the first column of an entry in a chunk, by the low bits of the number elsewhere."""
+
+_LOT_DOCUMENTS = 2**15
+
+Numbers = npt.NDArray[np.uint64]
+Note = Callable[[Iterable[str]], None]
+"""Is told of problems, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Some entries of one table.
+
+    table       of the chunks; behind them all, one for `exact` and one for `repeats`
+    parts       int64 [n], 0 to PARTS - 1
+    identities  uint64 [n, w]: all that tells them apart from others of the table
+    numbers     uint64 [n], NO_NUMBER where the table does not tell
+    """
+
+    table: int
+    parts: npt.NDArray[np.int64]
+    identities: Numbers
+    numbers: Numbers
+
+    def hashes(self) -> Numbers:
+        """A hash of every identity, uint64 [n]."""
+        return hashes_of(self.identities)
+
+    def take(self, places: npt.NDArray[np.bool_]) -> "Lot":
+        """Only these entries, a mask."""
+        return Lot(self.table, self.parts[places], self.identities[places], self.numbers[places])
+
+
+def hashes_of(identities: Numbers) -> Numbers:
+    """Uint64 [n, w] -> uint64 [n]: word by word the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    hashes = np.zeros(len(identities), np.uint64)
+    for word in identities.T:
+        hashes = (hashes ^ word) + np.uint64(0x9E3779B97F4A7C15)
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes = hashes ^ (hashes >> np.uint64(31))
+    return hashes
+
+
+class Documents:
+    """Where the documents of the log stand when its gaps are left out: places 0, 1, .. in the order of their numbers."""
+
+    def __init__(self, batches: Iterable[log.Batch]) -> None:
+        columns = [(batch.first_number, len(batch.fingerprints)) for batch in batches if len(batch.fingerprints)]
+        self._firsts = np.array([first for first, _ in columns], np.uint64)
+        counts = np.array([count for _, count in columns], np.int64)
+        self._ends = self._firsts + counts.astype(np.uint64)
+        self._begins = np.cumsum(counts) - counts
+        self.count = int(counts.sum())
+
+    def places(self, numbers: Numbers) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The place of each number, uint64 [n] -> int64 [n], 0 where it is not in the log; and whether it is."""
+        if not self.count:
+            return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
+        of_batch = np.searchsorted(self._firsts, numbers, side="right") - 1
+        there = (of_batch >= 0) & (numbers < self._ends[of_batch])
+        behind = numbers[there] - self._firsts[of_batch[there]]
+        places = np.zeros(len(numbers), np.int64)
+        places[there] = self._begins[of_batch[there]] + behind.astype(np.int64)
+        return places, there
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """The amendments that have not moved into the chunks: before those frozen, or from them on.
+
+    raised   numbers uint64 [r], ascending
+    removed  those that left, with the changes that say why
+    """
+
+    raised: Numbers
+    removed: Amendment
+
+    @classmethod
+    def of(cls, amendments: list[Amendment], words: int) -> "_Pending":
+        nothing = Amendment(np.empty(0, np.uint64), np.empty((0, words), np.uint64), np.empty(0, np.uint8))
+        columns = [np.concatenate(column) for column in zip(nothing, *amendments, strict=True)]
+        gone = columns[2] != Change.RAISED
+        return cls(np.sort(columns[0][~gone]), Amendment(*(column[gone] for column in columns)))
+
+
+class Filed:
+    """What ought to stand in the tables at one moment."""
+
+    def __init__(self, transaction: Transaction, parameters: Parameters, documents: Documents, note: Note) -> None:
+        """`note` is told of amendments that cannot be read."""
+        self.shape = Shape.of(parameters)
+        self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
+        self.merge: Merge = compaction.state(transaction)
+        self._documents = documents
+        self._living = Living(transaction, parameters.words)
+        self._is_repeat = np.zeros(documents.count, np.bool_)
+        frozen: list[Amendment] = []
+        active: list[Amendment] = []
+        self.amendments: list[int] = []
+        """The numbers of the amendments."""
+        for key, value in transaction.walk(Table.AMENDMENTS):
+            try:
+                number, amendment = AMENDMENT_KEY.unpack(key)[0], unpack_amendment(value, parameters.words)
+            except (ValueError, struct.error) as problem:
+                note([f"the amendment {key.hex()} cannot be read: {problem}"])
+                continue
+            self.amendments.append(number)
+            (frozen if number < self.merge.frozen_amendments else active).append(amendment)
+        self._frozen, self._active = (_Pending.of(some, parameters.words) for some in (frozen, active))
+        self.nowhere: list[int] = []
+        """Numbers of NEAR documents that were filed aside and are neither there nor raised."""
+
+    def note_repeats(self, lot: Lot) -> None:
+        """These stand in `repeats`: to be told before anything is asked."""
+        places, there = self._documents.places(lot.numbers)
+        self._is_repeat[places[there]] = True
+
+    def lots(self, batches: Iterable[log.Batch]) -> Iterator[Lot]:
+        """All that ought to stand anywhere."""
+        self.nowhere.clear()
+        yield from self._removed(in_log=True)
+        parts: list[tuple[Numbers, Numbers, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]] = []
+        count = 0
+        for batch in batches:
+            rows = batch.rows[batch.entered()]
+            parts.append((batch.numbers(), batch.fingerprints.astype(np.uint64), rows["kind"], rows["filing"]))
+            count += len(rows)
+            if count >= _LOT_DOCUMENTS:
+                yield from self._entered(*map(np.concatenate, zip(*parts, strict=True)))
+                parts, count = [], 0
+        if parts:
+            yield from self._entered(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _entered(
+        self, numbers: Numbers, fingerprints: Numbers, kinds: npt.NDArray[np.uint8], filings: npt.NDArray[np.uint8]
+    ) -> Iterator[Lot]:
+        stays = ~self._living.are_retired(numbers)
+        exact = stays & (kinds == Kind.EXACT)
+        yield aside_lot(self.exact, fingerprints[exact], numbers[exact])
+        aside = stays & (kinds == Kind.NEAR) & (filings == Filing.ASIDE)
+        repeat = aside & self._is_repeat[self._documents.places(numbers)[0]]
+        yield aside_lot(self.repeats, fingerprints[repeat], numbers[repeat])
+        raised = aside & ~repeat
+        of_log = stays & (kinds == Kind.NEAR) & (filings == Filing.BLOCKS)
+        raised_frozen = raised & np.isin(numbers, self._frozen.raised)
+        raised_active = raised & np.isin(numbers, self._active.raised)
+        frozen = (of_log & (numbers >= np.uint64(self.merge.merged_to))) | raised_frozen
+        active = (of_log & (numbers >= np.uint64(self.merge.frozen_to))) | raised_active
+        lost = raised & ~raised_frozen & ~raised_active & (numbers >= np.uint64(self.merge.merged_to))
+        self.nowhere += numbers[lost].tolist()
+        filed = (of_log | raised) & ~active & ~lost
+        yield from self._in_tables(fingerprints[filed], numbers[filed], moved=frozen[filed])
+
+    def uncertain(self) -> dict[int, Numbers]:
+        """By table hashes of the entries that may stand there or not, ascending.
+
+        An entry whose batch left the log while the entry was on its way stands in some tables only, where another process
+        went on with the run: it found the entry nowhere. It is retired, and a later run removes it.
+        """
+        found: dict[int, list[Numbers]] = {}
+        for lot in self._removed(in_log=False):
+            found.setdefault(lot.table, []).append(lot.hashes())
+        return {table: np.sort(np.concatenate(hashes)) for table, hashes in found.items()}
+
+    def _removed(self, *, in_log: bool) -> Iterator[Lot]:
+        """What left and stands in the chunks all the same, until its amendment has moved; of that what is in the log."""
+        for pending in (self._frozen, self._active):
+            numbers, fingerprints, _ = pending.removed
+            by_number = (numbers >= np.uint64(self.merge.merged_to)) & (numbers < np.uint64(self.merge.frozen_to))
+            moving = by_number | np.isin(numbers, self._frozen.raised)
+            here = (numbers < np.uint64(self.merge.frozen_to)) & ~np.isin(numbers, self._active.raised)
+            here &= self._documents.places(numbers)[1] == in_log
+            if pending is self._frozen:
+                here &= ~moving
+                yield from self._in_tables(fingerprints[here], numbers[here], left=True)
+            else:
+                yield from self._in_tables(fingerprints[here], numbers[here], moved=moving[here])
+
+    def _in_tables(
+        self,
+        fingerprints: Numbers,
+        numbers: Numbers,
+        *,
+        moved: npt.NDArray[np.bool_] | None = None,
+        left: bool = False,
+    ) -> Iterator[Lot]:
+        """Entries in all tables of the chunks; those that `moved` before the cursor alone, with `left` all behind it."""
+        if not len(numbers):
+            return
+        keys = self.shape.page_keys(fingerprints)
+        for table in range(self.shape.tables):
+            columns = self.shape.entry_columns(table, keys[:, table], fingerprints, numbers)
+            lot = chunk_lot(self.shape, table, columns, numbers)
+            before = self._before_cursor(lot)
+            if left:
+                yield lot.take(~before)
+            else:
+                yield lot if moved is None else lot.take(before | ~moved)
+
+    def _before_cursor(self, lot: Lot) -> npt.NDArray[np.bool_]:
+        """Which entries stand in the part of their table that the frozen run has come to."""
+        if lot.table != self.merge.table or not self.merge.is_moving:
+            return np.full(len(lot.parts), self.merge.is_moving and lot.table < self.merge.table)
+        return are_below(lot.identities, self.merge.bound)
+
+
+def chunk_lot(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> Lot:
+    """Entries uint16 [n, columns] of a table of the chunks, with numbers where they are known."""
+    identities = words_of(columns)
+    if shape.numbered and table == 0:
+        identities = np.column_stack([identities, numbers])
+    return Lot(table, columns[:, 0].astype(np.int64), identities, numbers)
+
+
+def aside_lot(table: int, fingerprints: Numbers, numbers: Numbers) -> Lot:
+    """Entries that are filed by their whole fingerprint."""
+    parts = (numbers & np.uint64(PARTS - 1)).astype(np.int64)
+    return Lot(table, parts, np.column_stack([fingerprints, numbers]), numbers)
+
+
+def standing_aside(transaction: Transaction, table: Table, place: int, words: int, note: Note) -> Iterator[Lot]:
+    """What stands in `exact` or `repeats`, which is the table `place` of the lots; `note` is told of keys that are none."""
+    count = 0
+    for fingerprints, numbers in scan.aside(transaction, table, words):
+        count += len(numbers)
+        yield aside_lot(place, fingerprints, numbers)
+    others = transaction.count(table) - count
+    note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
+
+
+def standing_in_chunks(transaction: Transaction, shape: Shape, note: Note) -> Iterator[Lot]:
+    """What stands in the chunks; `note` is told of those that are none."""
+    last = b""
+    for key, value in transaction.walk(Table.CHUNKS):
+        table, bound = key[0], key[1:]
+        where = f"the chunk {key.hex()}"
+        if table >= shape.tables or len(bound) != shape.bound_bytes:
+            note([f"{where} is of no table"])
+            continue
+        numbered = shape.numbered and table == 0
+        try:
+            columns, numbers = unpack_chunk(value, shape.columns, numbered=numbered)
+        except (ValueError, struct.error) as problem:
+            note([f"{where} cannot be read: {problem}"])
+            continue
+        if not columns.shape[1]:
+            note([f"{where} is empty"])
+            continue
+        if not numbered:
+            numbers = np.full(columns.shape[1], NO_NUMBER, np.uint64)
+        lot = chunk_lot(shape, table, np.ascontiguousarray(columns.T), numbers)
+        words = lot.identities[:, : -(-shape.columns // 4)]
+        if not _ascend(words):
+            note([f"{where} is not in order"])
+        if are_below(words[:1], bound)[0] or (last and last[0] == table and last[1:] >= bound):
+            note([f"{where} begins before its bound, or in the one before it"])
+        last = key[:1] + columns[:, -1].astype(">u2").tobytes()
+        yield lot
+
+
+def _ascend(words: Numbers) -> bool:
+    """Whether every entry, uint64 [n, words], stands before the next."""
+    below = np.zeros(len(words) - 1, np.bool_)
+    for word in words.T[::-1]:
+        below = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & below)
+    return bool(below.all())

@@ -1,0 +1,1 @@
+"""The command line: arguments to settings, wiring, run, exit code."""

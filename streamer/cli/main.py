@@ -1,0 +1,180 @@
+"""Arguments to settings, wiring, run, exit code. Data goes to standard output, everything else to standard error."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import orjson
+import structlog
+from rich.console import Console
+
+from index.errors import IndexProblem
+from streamer.cli.index import index_group
+from streamer.cli.methods import calibrate, evaluate, idf
+from streamer.errors import StreamerError
+from streamer.settings.settings import Settings, load, without_use
+
+EXIT_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Settings file (TOML).")
+@click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="One setting; may be repeated.")
+@click.version_option(package_name="neardup-streamer")
+@click.pass_context
+def cli(context: click.Context, file: Path | None, overrides: Sequence[str]) -> None:
+    """Filter near-duplicates out of a stream of documents: exactly once, every decision explained.
+
+    Settings come from --config FILE, then STREAMER_SECTION__KEY variables, then --set; the later wins.
+    """
+    context.obj = (file, tuple(overrides))
+
+
+def _settings(context: click.Context, *more: str) -> Settings:
+    file, overrides = context.obj
+    return load(file, [*overrides, *more])
+
+
+def _warn_of_what_has_no_use(settings: Settings) -> None:
+    keys = without_use(settings)
+    if keys:
+        structlog.get_logger(__name__).warning(
+            "settings without use", scheme=settings.fingerprint.scheme, settings=", ".join(keys)
+        )
+
+
+@cli.command()
+@click.pass_context
+def run(context: click.Context) -> None:
+    """Read the input topic for ever: unique documents to one topic, near-duplicates to another. Ctrl-C stops."""
+    # The metrics library must not be loaded before the supervisor has made its folder, and only this command needs it.
+    from streamer.observe.logs import configure_logging
+    from streamer.service.supervisor import Supervisor
+
+    settings = _settings(context)
+    configure_logging(settings.observe.log_level, settings.observe.log_format)
+    _warn_of_what_has_no_use(settings)
+    sys.exit(Supervisor(settings).run())
+
+
+@cli.command("filter")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder of the outputs.")
+@click.option("--index", "directory", type=click.Path(path_type=Path, file_okay=False), help="Folder of the index.")
+@click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
+@click.pass_context
+def filter_command(
+    context: click.Context, files: Sequence[Path], out: Path, directory: Path | None, as_json: bool
+) -> None:
+    """Filter JSON Lines FILES (plain, .gz, .zst; - is standard input) into a folder; go on where it stopped."""
+    from streamer.observe.logs import configure_logging
+    from streamer.service.file_job import filter_files
+    from streamer.service.summary import table
+
+    settings = _settings(context, *([f"index.directory={directory}"] if directory else []))
+    configure_logging("warning", settings.observe.log_format)
+    _warn_of_what_has_no_use(settings)
+    totals, finished = filter_files(settings, files, out, Console(stderr=True))
+    if as_json:
+        click.echo(orjson.dumps(totals.as_json(out), option=orjson.OPT_INDENT_2))
+    else:
+        Console().print(table(totals, out))
+    if not finished:
+        click.echo("stopped; run the same command again to go on", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+@cli.command()
+@click.option(
+    "--directory",
+    default="demo-output",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of its documents, index and outputs.",
+)
+@click.pass_context
+def demo(context: click.Context, directory: Path) -> None:
+    """Filter made-up news through the real engine and show what it found."""
+    from streamer.demo.demo import run_demo
+    from streamer.observe.logs import configure_logging
+
+    settings = _settings(context)
+    configure_logging("warning", settings.observe.log_format)
+    sys.exit(run_demo(directory, Console(), settings))
+
+
+@cli.group()
+def topics() -> None:
+    """The topics that the service reads and writes."""
+
+
+@topics.command("create")
+@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of each topic.")
+@click.option(
+    "--replicas", default=1, show_default=True, type=click.IntRange(1), help="Replication factor of each topic."
+)
+@click.pass_context
+def topics_create(context: click.Context, partitions: int, replicas: int) -> None:
+    """Create the four topics of the settings; those that exist are left alone."""
+    from streamer.transports.kafka.topics import create_topics
+
+    for topic, outcome in create_topics(_settings(context), partitions, replicas).items():
+        click.echo(f"{topic}\t{outcome}")
+
+
+@cli.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--topic", help="Topic to write to; the settings' input topic if not given.")
+@click.pass_context
+def produce(context: click.Context, files: Sequence[Path], topic: str | None) -> None:
+    """Send every line of FILES (plain, .gz, .zst; - is standard input) to the input topic, in order."""
+    from streamer.transports.files.line_reader import lines
+    from streamer.transports.kafka.topics import produce as send
+
+    settings = _settings(context)
+    count = send(settings, topic or settings.topics.input, (line for file in files for line in lines(file)))
+    click.echo(f"{count}\t{topic or settings.topics.input}")
+
+
+@cli.group("config")
+def config_group() -> None:
+    """The settings: what is in force, and whether it holds together."""
+
+
+@config_group.command("show")
+@click.pass_context
+def config_show(context: click.Context) -> None:
+    """Print all settings in force as TOML, secrets masked."""
+    from streamer.settings.reference import as_toml
+
+    click.echo(as_toml(_settings(context)), nl=False)
+
+
+@config_group.command("check")
+@click.pass_context
+def config_check(context: click.Context) -> None:
+    """Check the settings; exit code 78 if they do not hold together."""
+    settings = _settings(context)
+    click.echo("the settings hold together")
+    keys = without_use(settings)
+    if keys:
+        click.echo(f'of no use with fingerprint.scheme = "{settings.fingerprint.scheme}": {", ".join(keys)}')
+
+
+for command in (index_group, idf, evaluate, calibrate):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; a known error is one line on standard error and an exit code that means something."""
+    try:
+        cli.main(prog_name="streamer", standalone_mode=True)
+    except StreamerError as error:
+        click.echo(f"streamer: {error}", err=True)
+        sys.exit(error.exit_code)
+    except IndexProblem as error:
+        from streamer.service.wiring import exit_code_of
+
+        click.echo(f"streamer: {error}", err=True)
+        sys.exit(exit_code_of(error))

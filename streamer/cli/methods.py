@@ -1,0 +1,206 @@
+"""The commands that measure and prepare, and decide nothing: `idf build`, `evaluate`, `calibrate`."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace as replaced
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+
+from streamer.errors import InputUnreadable, SettingsError
+from streamer.settings.recipes import RECIPES
+from streamer.settings.settings import Settings, load
+
+REPORT_COLUMNS = 160
+"""Width of a table that goes into a file or a pipe."""
+
+_SIMHASH_WAYS = [
+    [f"fingerprint.recipe={recipe}", f"fingerprint.bits={bits}"] for recipe in RECIPES for bits in (64, 128)
+]
+
+FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+
+
+def _settings(context: click.Context, more: Sequence[str] = ()) -> Settings:
+    file, overrides = context.obj
+    return load(file, [*overrides, *more])
+
+
+def _settings_by_distance(context: click.Context, more: Sequence[str] = ()) -> Settings:
+    settings = _settings(context, more)
+    if settings.fingerprint.second_look != "none":
+        raise SettingsError(
+            f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances and similarities "
+            "alone; leave the setting out here (bench.accuracy measures a second look)"
+        )
+    return settings
+
+
+@click.group()
+def idf() -> None:
+    """Tables of how rare words are, for fingerprint.idf."""
+
+
+@idf.command("build")
+@FILES
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The table to write.")
+@click.option(
+    "--documents-min",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Words of fewer documents are left out; they count as though never seen.",
+)
+@click.pass_context
+def idf_build(context: click.Context, files: Sequence[Path], out: Path, documents_min: int) -> None:
+    """Count in how many documents of FILES (JSON Lines) each word occurs and freeze that into a table."""
+    from streamer.evaluation.sample import read_documents
+    from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+    from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
+
+    settings = _settings(context, ["fingerprint.idf="])
+    frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
+    for batch in read_documents(files, settings.decode):
+        frequencies.add([document.text for document in batch])
+    count = write_table(out, frequencies.lines(documents_min))
+    click.echo(f"{count}\twords\t{frequencies.documents}\tdocuments\t{out}")
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--try",
+    "tries",
+    multiple=True,
+    metavar="'SECTION.KEY=VALUE ...'",
+    help="Settings to measure beside those in force, parted by blanks; may be repeated.",
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="HTML page of the distances or similarities to write.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.pass_context
+def evaluate(
+    context: click.Context, folders: Sequence[Path], tries: Sequence[str], picture: Path | None, as_json: bool
+) -> None:
+    """Precision, recall and F1, with intervals, over FOLDERS of documents with known truth (docs/methods.md).
+
+    A folder may also be a file of labelled pairs: a JSON object {"a": text, "b": text, "label": true or false} a line.
+    """
+    from streamer.evaluation.report import Evaluation, page, table
+    from streamer.evaluation.scores import UNIQUE_BELOW, score
+    from streamer.evaluation.sets import read_set
+    from streamer.fingerprint.scheme import parameters_for, scheme_for
+
+    variants = [("in force", _settings_by_distance(context))]
+    variants += [(text, _settings_by_distance(context, text.split())) for text in tries]
+    found = []
+    for folder in folders:
+        each = read_set(folder)
+        for name, settings in variants:
+            scheme = scheme_for(settings)
+            # The truth of a stream tells of all earlier documents, so all must be entries.
+            parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all")
+            begin = time.process_time()
+            prints = each.fingerprint(scheme)
+            flagged = prints.flagged(parameters)
+            seconds = time.process_time() - begin
+            found.append(
+                Evaluation(
+                    each.name,
+                    name,
+                    parameters,
+                    None if picture is None else prints.distances(parameters),
+                    each.truth,
+                    score(flagged, each.truth),
+                    seconds / max(len(prints), 1) * 1e6,
+                    each.floor > UNIQUE_BELOW,
+                )
+            )
+    if picture is not None:
+        picture.write_text(page(found), encoding="utf-8")
+    if as_json:
+        click.echo(orjson.dumps([each.as_json() for each in found], option=orjson.OPT_INDENT_2))
+    else:
+        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(table(found))
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--documents", default=1_000, show_default=True, type=click.IntRange(10), help="Size of the sample.")
+@click.option(
+    "--pairs",
+    "pairs_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help='Labelled pairs, {"a": text, "b": text, "label": true or false} on each line; without, near-duplicates are made.',
+)
+@click.option(
+    "--scheme",
+    "schemes",
+    multiple=True,
+    type=click.Choice(["simhash", "minhash"]),
+    default=("simhash", "minhash"),
+    help="Only this scheme.  [default: both]",
+)
+@click.option(
+    "--false-per-million",
+    default=100.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Settings with more false duplicates per million documents are not recommended.",
+)
+@click.pass_context
+def calibrate(
+    context: click.Context,
+    files: Sequence[Path],
+    documents: int,
+    pairs_file: Path | None,
+    schemes: Sequence[str],
+    false_per_million: float,
+) -> None:
+    """Recommend a scheme and a threshold for the documents of FILES, as TOML on standard output.
+
+    The first documents are taken as a sample, in which false duplicates are looked for. Duplicates are the labelled
+    pairs; where nobody has labelled any, near-duplicates are made by edits. What the figures mean stands in
+    docs/methods.md. With labelled pairs FILES may be left out: their first texts are the sample then.
+    """
+    from streamer.evaluation.calibration import best, fragment, labelled_sample, make_sample, trials
+    from streamer.evaluation.report import recommendation, trial_table
+    from streamer.evaluation.sample import read_documents
+    from streamer.evaluation.sets import read_pairs
+    from streamer.text.normalisation import Normaliser
+
+    if not files and pairs_file is None:
+        raise click.UsageError("Name FILES with documents, or --pairs, or both.")
+    settings = _settings_by_distance(context)
+    normaliser = Normaliser(settings.fingerprint)
+    found = [
+        (document.title, document.text)
+        for batch in read_documents(files, settings.decode, documents)
+        for document in batch
+    ]
+    if files and not found:
+        raise InputUnreadable("There is no document to calibrate with; do decode.text and the other pointers fit?")
+    if pairs_file is None:
+        sample = make_sample(found, normaliser)
+    else:
+        one, other, truth = read_pairs(pairs_file)
+        if not truth.duplicate.any():
+            raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate.")
+        sample = labelled_sample(found or one, (one, other), truth, normaliser)
+    overrides = [
+        [f"fingerprint.scheme={scheme}", *more]
+        for scheme in dict.fromkeys(schemes)
+        for more in (_SIMHASH_WAYS if scheme == "simhash" else [[]])
+    ]
+    tried = list(trials([_settings(context, more) for more in overrides], sample))
+    chosen = best(tried, false_per_million)
+    Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, chosen))
+    for line in recommendation(tried, chosen, len(sample.documents), pairs_file, false_per_million):
+        click.echo(f"# {line}")
+    click.echo(fragment(chosen.settings), nl=False)

@@ -1,0 +1,1 @@
+"""The demo: made-up news through the real engine by both schemes."""

@@ -1,0 +1,105 @@
+"""Where the two schemes differ on the demo's documents, and who is right."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from index.matching.minhash import similarity_of
+from streamer.demo.documents import truth
+from streamer.evaluation.scores import pair_distances, unreachable
+from streamer.evaluation.sets import Documents, fingerprint_documents
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.settings.settings import Settings
+
+COPY, OTHER = "a copy", "another text"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A document that one scheme calls a near-duplicate and the other one does not.
+
+    original            what the one that calls it so takes for its original
+    minhash, simhash    whether each calls it a near-duplicate
+    similarity          of the two documents, estimated; None: they are too short to be compared by it
+    distance            bits between the two; None likewise
+    truth               COPY or OTHER; the document's id names the edit
+    """
+
+    id: str
+    original: str
+    minhash: bool
+    simhash: bool
+    similarity: float | None
+    distance: int | None
+    truth: str
+
+    def said(self) -> tuple[str, str]:
+        """What MinHash and what SimHash say of the pair, in words."""
+        apart = "too short" if self.distance is None else "1 bit" if self.distance == 1 else f"{self.distance} bits"
+        alike = "too short" if self.similarity is None else f"{self.similarity:.2f}"
+        return f"{_WORDS[self.minhash]}, {alike}", f"{_WORDS[self.simhash]}, {apart}"
+
+
+_WORDS = {True: "duplicate", False: "unique"}
+
+
+def differences(
+    minhash: Sequence[Mapping[str, Any]],
+    simhash: Sequence[Mapping[str, Any]],
+    known: Mapping[str, tuple[str, str]],
+    settings: Settings,
+) -> list[Difference]:
+    """Every document of which only one scheme's verdict is `duplicate`, in order.
+
+    minhash, simhash  verdict lines of the same documents
+    known             title and text of every document named in a pair that differs, by id
+    """
+    differing = [
+        (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
+        for one, other in zip(minhash, simhash, strict=True)
+        if (one["verdict"] == "duplicate") != (other["verdict"] == "duplicate")
+    ]
+    pairs = [(found["id"], found["original"]) for _, found in differing]
+    left, right = [known[identity] for identity, _ in pairs], [known[original] for _, original in pairs]
+    units, bits = (_distances(left, right, settings, scheme) for scheme in ("minhash", "simhash"))
+    return [
+        Difference(
+            *pair,
+            minhash=by_minhash,
+            simhash=not by_minhash,
+            similarity=None if of_units is None else similarity_of(of_units),
+            distance=apart,
+            truth=_told(*pair),
+        )
+        for pair, (by_minhash, _), of_units, apart in zip(pairs, differing, units, bits, strict=True)
+    ]
+
+
+def shown_first(found: Sequence[Difference], count: int) -> list[Difference]:
+    """`count` of them: wrong matches before missed copies, then one of each edit, language and scheme after the other.
+
+    Those held against the article itself stand before those held against another copy.
+    """
+    seen: Counter[tuple[object, ...]] = Counter()
+    ranks = []
+    for place, each in sorted(enumerate(found), key=lambda item: truth(item[1].original) != (item[1].original, None)):
+        made_from = truth(each.id)
+        kind = (each.truth, each.minhash, made_from and made_from.edit, each.id[:2])
+        seen[kind] += 1
+        ranks.append((each.truth == COPY, seen[kind], place))
+    return [found[place] for *_, place in sorted(ranks)[:count]]
+
+
+def _distances(left: Documents, right: Documents, settings: Settings, name: str) -> list[int | None]:
+    own = settings.model_copy(update={"fingerprint": settings.fingerprint.model_copy(update={"scheme": name})})
+    scheme = scheme_for(own)
+    parameters = parameters_for(own, scheme.stamp())
+    apart = pair_distances(fingerprint_documents(scheme, left), fingerprint_documents(scheme, right), parameters)
+    return [None if distance == unreachable(parameters) else distance for distance in apart.tolist()]
+
+
+def _told(identity: str, original: str) -> str:
+    made_from, other = truth(identity), truth(original)
+    same = made_from is not None and other is not None and made_from.article == other.article
+    return COPY if same else OTHER

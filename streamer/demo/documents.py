@@ -1,0 +1,299 @@
+"""The demo's documents: made-up news in Chinese and English, and edited copies of it, from a stock of sentences.
+
+An article is an opening and some sentences of one topic, with every choice made and every blank filled at random. The
+stock stands in chinese.toml and english.toml: `[a|b]` is a choice, `{name}` a blank. The id of an edited copy
+names the article it was made from and the edit, so that the verdicts can be held against the truth.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+import orjson
+
+from streamer.evaluation.dice import Dice
+
+COUNT_MIN = 100
+ARTICLES_FIRST = 12
+"""So many articles stand before the first copy."""
+PICKS_TRIED = 24
+
+EDITS = {
+    "same": "unchanged, read once more",
+    "noise": "full-width digits, invisible characters, other spacing",
+    "headline": "another headline",
+    "figure": "one figure changed",
+    "typo": "two characters swapped",
+    "framed": "source and editor added before and after",
+    "dropped": "one sentence dropped",
+    "moved": "one paragraph moved",
+}
+"""What is done to copies; the first three leave the normalised text as it is."""
+
+_COPY_ID = re.compile(r"(?P<article>[a-z]{2}-\d+)(?:-copy-\d+-(?P<edit>[a-z]+))?")
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_BLANK = re.compile(r"\{(\w+)\}")
+_FIGURE = re.compile(r"\d[\d.,]*\d|\d")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_INVISIBLE = ("\u200b", "\ufeff", "\u2060", "\u00ad")
+_FULL_WIDTH = {ord(digit): ord(digit) + 0xFEE0 for digit in "0123456789"}
+_HALF_WIDTH = str.maketrans("，：；？！（）", ",:;?!()")
+_WORDLESS = ("", "……！！！", " \n\t ", "—— * * * ——", "🙂🙂🙂", "\u200b\ufeff", "。。。", "<<< >>>")
+
+
+class Truth(NamedTuple):
+    """What a document's id says: the article it is or was made from, and the edit (None: it is the article)."""
+
+    article: str
+    edit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Templates of one topic."""
+
+    name: str
+    headlines: list[str]
+    openings: list[str]
+    sentences: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What articles of one language are made of. `between` stands between two sentences, and between two words."""
+
+    code: str
+    between: str
+    topics: list[Topic]
+    parts: dict[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """One document before it becomes a line: an id, a headline, paragraphs of sentences, and what filled its blanks."""
+
+    id: str
+    stock: Stock
+    title: str
+    paragraphs: tuple[tuple[str, ...], ...]
+    blanks: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """The paragraphs, a line each."""
+        return "\n".join(map(self.stock.between.join, self.paragraphs))
+
+
+def truth(document_id: str) -> Truth | None:
+    """What the id of a demo document says; None for wordless documents, broken lines and other ids."""
+    match = _COPY_ID.fullmatch(document_id)
+    return Truth(match["article"], match["edit"]) if match else None
+
+
+def documents(count: int = 600, seed: int = 2026) -> Iterator[bytes]:
+    """`count` JSON lines {id, title, text} without line breaks: the same for a seed on every machine.
+
+    Two fifths are edited copies (every edit of EDITS alike often), one in 75 has no words and one in 75 is broken, the
+    rest are articles; two of three are Chinese. Raises ValueError for a count below COUNT_MIN.
+    """
+    if count < COUNT_MIN:
+        raise ValueError(f"at least {COUNT_MIN} documents are needed to show every verdict, not {count}")
+    dice = Dice(seed)
+    oddities = count // 75
+    copies = count * 2 // 5
+    edits = list(EDITS)
+    plan = [*(edits[number % len(edits)] for number in range(copies)), *["wordless", "broken"] * oddities]
+    plan += ["article"] * (count - len(plan) - ARTICLES_FIRST)
+    writer = _Writer(dice)
+    for step in ["article"] * ARTICLES_FIRST + dice.shuffled(plan):
+        yield writer.line(step)
+
+
+class _Writer:
+    """Writes one document after the other and knows what it has written."""
+
+    def __init__(self, dice: Dice) -> None:
+        self._dice = dice
+        self._stocks = (_stock("zh", ""), _stock("zh", ""), _stock("en", " "))
+        self._articles: list[Article] = []
+        self._copies: dict[str, int] = {}
+        self._picked: dict[tuple[str, str], list[frozenset[str]]] = {}
+        self._wordless = 0
+        self._broken = 0
+
+    def line(self, step: str) -> bytes:
+        if step == "article":
+            self._articles.append(self._article())
+            return _line(self._articles[-1], self._articles[-1].text)
+        if step == "wordless":
+            self._wordless += 1
+            text = _WORDLESS[(self._wordless - 1) % len(_WORDLESS)]
+            return orjson.dumps({"id": f"wordless-{self._wordless}", "title": "", "text": text})
+        if step == "broken":
+            self._broken += 1
+            return _broken(self._broken)
+        return self._copy(self._dice.one(self._articles), step)
+
+    def _article(self) -> Article:
+        dice, number = self._dice, len(self._articles)
+        stock = self._stocks[number % 3]
+        written = sum(article.stock is stock for article in self._articles)
+        topic = stock.topics[written % len(stock.topics)]
+        blanks = _blanks(stock, dice)
+
+        def filled(template: str) -> str:
+            return _filled(template, blanks, stock, dice)
+
+        body = self._pick(stock, topic)
+        cut = dice.number(2, len(body) - 2)
+        opening = dice.one(topic.openings)
+        paragraphs = ([opening, body[0]], body[1:cut], body[cut:])
+        return Article(
+            f"{stock.code}-{written + 1:04d}",
+            stock,
+            filled(dice.one(topic.headlines)),
+            tuple(tuple(map(filled, sentences)) for sentences in paragraphs),
+            blanks,
+        )
+
+    def _pick(self, stock: Stock, topic: Topic) -> list[str]:
+        """Sentences of a topic, of several draws the one that shares the fewest with any article before."""
+        before = self._picked.setdefault((stock.code, topic.name), [])
+        size = self._dice.number(6, 8)
+        draws = [self._dice.some(topic.sentences, size) for _ in range(PICKS_TRIED)]
+        best = min(draws, key=lambda draw: max((len(earlier.intersection(draw)) for earlier in before), default=0))
+        before.append(frozenset(best))
+        return best
+
+    def _copy(self, article: Article, edit: str) -> bytes:
+        number = self._copies[article.id] = self._copies.get(article.id, 0) + 1
+        copy = replace(article, id=f"{article.id}-copy-{number}-{edit}")
+        dice, text = self._dice, article.text
+        if edit == "noise":
+            return _line(copy, _noisy(text, dice))
+        if edit == "figure":
+            return _line(copy, _other_figure(text, dice))
+        if edit == "typo":
+            return _line(copy, _mistyped(text, article.stock, dice))
+        return _line(rearranged := _rearranged(copy, edit, dice), rearranged.text)
+
+
+def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
+    """The edits that leave every sentence as it is."""
+    paragraphs, parts = article.paragraphs, article.stock.parts
+    if edit == "headline":
+        return replace(article, title=_filled(dice.one(parts["new_headlines"]), article.blanks, article.stock, dice))
+    if edit == "framed":
+        before, after = (
+            _filled(dice.one(parts[part]), article.blanks, article.stock, dice) for part in ("masthead", "imprint")
+        )
+        return replace(article, paragraphs=((before,), *paragraphs, (after,)))
+    if edit == "dropped":
+        at = dice.number(1, len(paragraphs) - 1)
+        sentence = dice.number(0, len(paragraphs[at]) - 1)
+        shorter = paragraphs[at][:sentence] + paragraphs[at][sentence + 1 :]
+        kept = (*paragraphs[:at], shorter, *paragraphs[at + 1 :])
+        return replace(article, paragraphs=tuple(filter(None, kept)))
+    if edit == "moved":
+        return replace(article, paragraphs=(paragraphs[0], *paragraphs[:0:-1]))
+    assert edit == "same"
+    return article
+
+
+def _noisy(text: str, dice: Dice) -> str:
+    """Another look, the same normalised text: widths, invisible characters, white space where there was some."""
+
+    def noisy(character: str) -> str:
+        if character in " \n":
+            return character + dice.one((" ", "\u00a0", "\t")) if dice.falls(0.3) else character
+        if dice.falls(0.5):
+            character = character.translate(_FULL_WIDTH).translate(_HALF_WIDTH)
+        return character + dice.one(_INVISIBLE) if dice.falls(0.05) else character
+
+    return "".join(map(noisy, text))
+
+
+def _other_figure(text: str, dice: Dice) -> str:
+    figure = dice.one(list(_FIGURE.finditer(text)))
+    digit = figure.end() - 1
+    return f"{text[:digit]}{(int(text[digit]) + dice.number(1, 9)) % 10}{text[digit + 1 :]}"
+
+
+def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
+    """Two unequal neighbours inside a word or a clause change places."""
+    letters = "[a-z]" if stock.between else "[\u4e00-\u9fff]"
+    places = [
+        match.start() + 1
+        for match in re.finditer(f"(?={letters}{{4}})", text)
+        if text[match.start() + 1] != text[match.start() + 2]
+    ]
+    at = dice.one(places)
+    return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+
+
+def _broken(number: int) -> bytes:
+    """A line that cannot become a document, each for another reason."""
+    lines = (
+        f'{{"id": "broken-{number}", "title": "cut off", "text": "The connection was closed while'.encode(),
+        f'{{"id": "broken-{number}", "title": "no text"}}'.encode(),
+        f'{{"id": "broken-{number}", "text": 20260314}}'.encode(),
+        b"<html><body>502 Bad Gateway</body></html>",
+        f'{{"id": "broken-{number}", "text": "'.encode() + "编码不对".encode("gb18030") + b'"}',
+    )
+    return lines[(number - 1) % len(lines)]
+
+
+def _line(article: Article, text: str) -> bytes:
+    return orjson.dumps({"id": article.id, "title": article.title, "text": text})
+
+
+@cache
+def _stock(code: str, between: str) -> Stock:
+    name = {"zh": "chinese.toml", "en": "english.toml"}[code]
+    parts: dict[str, Any] = tomllib.loads(resources.files("streamer.demo").joinpath(name).read_text(encoding="utf-8"))
+    return Stock(code, between, [Topic(**topic) for topic in parts.pop("topic")], parts)
+
+
+def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
+    """What stays the same throughout an article."""
+    stems = dice.some(stock.parts["stems"], 3)
+    kinds = stock.parts["place_kinds"]
+    firsts, seconds = (dice.some(stock.parts[part], 2) for part in ("surnames", "given_names"))
+    if stock.code == "en":
+        firsts, seconds = seconds, firsts
+    people = [first + second for first, second in zip(firsts, seconds, strict=True)]
+    month, day = dice.number(1, 12), dice.number(1, 28)
+    return {
+        "stem": stems[0],
+        "place": stems[0] + dice.one(kinds),
+        "town": stems[1] + dice.one(kinds),
+        "company": stems[2] + dice.one(stock.parts["company_kinds"]),
+        "product": dice.one(stock.parts["products"]),
+        "person": people[0],
+        "second_person": people[1],
+        "date": f"{month}月{day}日" if stock.code == "zh" else f"{day} {_MONTHS[month - 1]}",
+    }
+
+
+def _filled(template: str, blanks: dict[str, str], stock: Stock, dice: Dice) -> str:
+    """The template with every choice made and every blank filled; figures are new every time."""
+    many = "d" if stock.code == "zh" else ",d"
+    figures = {
+        "few": lambda: str(dice.number(2, 9)),
+        "some": lambda: str(dice.number(11, 98)),
+        "many": lambda: format(10 * dice.number(11, 980), many),
+        "share": lambda: f"{dice.number(2, 39)}.{dice.number(1, 9)}",
+        "year": lambda: str(dice.number(1921, 1998)),
+    }
+
+    def blank(match: re.Match[str]) -> str:
+        return figures[match[1]]() if match[1] in figures else blanks[match[1]]
+
+    return _BLANK.sub(blank, _CHOICE.sub(lambda match: dice.one(match[1].split("|")), template))

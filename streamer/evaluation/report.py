@@ -1,0 +1,265 @@
+"""Evaluations as people read them: a table for the terminal, and a page with a picture of the distances or similarities."""
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rich.table import Table
+
+from index.matching.minhash import DISTANCE_UNITS, similarity_of
+from index.storage.parameters import Parameters
+from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
+from streamer.evaluation.scores import Interval, Scores, Truth
+
+SIMILARITY_BARS = 50
+"""Into so many bars the similarities from 1 to 0 are sorted for a picture."""
+
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 260, 46, 12, 34, 14
+_COLOURS = {"duplicates": "#c2410c", "different": "#1d4ed8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one setting did on one set.
+
+    distances  as of `SetPrints.distances`, for the picture; None: none is wanted
+    """
+
+    set_name: str
+    setting: str
+    parameters: Parameters
+    distances: npt.NDArray[np.int64] | None
+    truth: Truth
+    scores: Scores
+    cpu_us_per_document: float
+    lower_bound: bool
+
+    def as_json(self) -> dict[str, object]:
+        """The figures, without the distances."""
+        scores = self.scores
+        return {
+            "set": self.set_name,
+            "setting": self.setting,
+            "scheme": self.parameters.scheme,
+            "distance_max": self.parameters.distance_max if self.parameters.banding is None else None,
+            "similarity_min": None if self.parameters.banding is None else similarity_of(self.parameters.distance_max),
+            "true_duplicates": scores.true_duplicates,
+            "false_duplicates": scores.false_duplicates,
+            "missed": scores.missed,
+            "true_uniques": scores.true_uniques,
+            "precision": _as_list(scores.precision),
+            "precision_is_lower_bound": self.lower_bound,
+            "recall": _as_list(scores.recall),
+            "f1": _as_list(scores.f1),
+            "false_per_million": scores.false_per_million,
+            "cpu_us_per_document": self.cpu_us_per_document,
+        }
+
+
+def table(evaluations: Sequence[Evaluation]) -> Table:
+    """A row for each setting on each set."""
+    found = Table(
+        title="95 of 100 confidence: Wilson for precision and recall, bootstrap for F1; microseconds for one document",
+        title_justify="left",
+    )
+    found.add_column("set", no_wrap=True)
+    found.add_column("setting", min_width=24)
+    found.add_column("duplicate if", no_wrap=True)
+    for column in ("precision", "recall", "F1", "false/million", "CPU us"):
+        found.add_column(column, justify="right", no_wrap=True)
+    for each in evaluations:
+        found.add_row(
+            each.set_name,
+            each.setting,
+            rule(each.parameters),
+            ("≥ " if each.lower_bound else "") + _shown(each.scores.precision),
+            _shown(each.scores.recall),
+            _shown(each.scores.f1),
+            f"{each.scores.false_per_million:,.0f}",
+            f"{each.cpu_us_per_document:,.0f}",
+        )
+    return found
+
+
+def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
+    """For each way to make fingerprints the limit with the highest F1, and the chosen one where it is another."""
+    found = Table(
+        title="95 of 100 confidence; microseconds for one document; * is recommended",
+        title_justify="left",
+    )
+    found.add_column("", no_wrap=True)
+    found.add_column("fingerprints", no_wrap=True)
+    found.add_column("duplicate if", no_wrap=True)
+    for column in ("precision", "recall", "F1", "false/million", "CPU us"):
+        found.add_column(column, justify="right", no_wrap=True)
+    for name in dict.fromkeys(trial.name for trial in tried):
+        of_name = [trial for trial in tried if trial.name == name]
+        highest = max(of_name, key=lambda trial: trial.scores.f1.value)
+        for trial in (each for each in of_name if each is highest or each is chosen):
+            found.add_row(
+                "*" if trial is chosen else "",
+                name,
+                rule(trial.parameters),
+                _shown(trial.scores.precision),
+                _shown(trial.scores.recall),
+                _shown(trial.scores.f1),
+                f"{trial.scores.false_per_million:,.0f}",
+                f"{trial.cpu_us_per_document:,.0f}",
+            )
+    return found
+
+
+def recommendation(
+    tried: Sequence[Trial], chosen: Trial, documents: int, pairs_file: Path | None, false_per_million_max: float
+) -> list[str]:
+    """In a few lines what was measured on what, what the chosen settings cost, and what the best of the other scheme do."""
+    if pairs_file is None:
+        lines = [
+            f"{documents} documents, and a near-duplicate of each made by one to {EDITS_MAX} edits: nobody labelled any.",
+            "Compare settings by the figures; what is really done to documents may be more.",
+        ]
+    else:
+        lines = [f"{documents} documents, and the labelled pairs of {pairs_file}."]
+    lines += _described("Recommended", chosen)
+    if chosen.scores.false_per_million > false_per_million_max:
+        lines.append(
+            f"Nothing tried keeps to {false_per_million_max:g} false duplicates a million; this has "
+            f"{chosen.scores.false_per_million:,.0f}, the fewest."
+        )
+    others = [trial for trial in tried if trial.parameters.scheme != chosen.parameters.scheme]
+    if others:
+        lines += _described("The best of the other scheme", best(others, false_per_million_max))
+    return lines
+
+
+def _described(role: str, trial: Trial) -> list[str]:
+    scores = trial.scores
+    return [
+        f"{role}: {trial.name}, {rule(trial.parameters)}.",
+        f"  precision {_shown(scores.precision)}, recall {_shown(scores.recall)}, F1 {_shown(scores.f1)}",
+        f"  {index_bytes_per_document(trial.parameters):,.0f} bytes a document in an index of {INDEX_DOCUMENTS:,}, "
+        f"{trial.cpu_us_per_document:,.0f} microseconds of processor time on this machine",
+    ]
+
+
+def rule(parameters: Parameters) -> str:
+    """What makes a document a duplicate, in few words."""
+    if parameters.banding is not None:
+        return f"similarity ≥ {similarity_of(parameters.distance_max):g}"
+    return f"distance ≤ {parameters.distance_max} of {parameters.bits}"
+
+
+def page(evaluations: Sequence[Evaluation]) -> str:
+    """An HTML page of its own: for each setting and set how far duplicates stand apart, and how far others do."""
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Distances and similarities</title>",
+        "<style>body{font:15px system-ui,sans-serif;max-width:760px;margin:2em auto;color:#1f2937}"
+        "h2{font-size:1.05em;margin:2em 0 .2em}p{margin:.2em 0 .6em}svg{width:100%;height:auto}</style>",
+        "<h1>How far apart duplicates and other documents stand</h1>",
+        f"<p>Bars: share of the duplicates ({_swatch('duplicates')}) and of the others ({_swatch('different')}) by how "
+        "near the nearest earlier document is, or the other one of their pair: in bits for SimHash, by estimated "
+        "similarity for MinHash, the nearest on the left. Each kind adds up to 1 with those that can never match, which "
+        "are left out. What stands left of the line is near enough to be called a duplicate.</p>",
+    ]
+    for each in evaluations:
+        scores = each.scores
+        parts += [
+            f"<h2>{html.escape(each.set_name)}: {html.escape(each.setting)}</h2>",
+            f"<p>duplicate if {rule(each.parameters)}: precision {'≥ ' if each.lower_bound else ''}"
+            f"{_shown(scores.precision)}, recall {_shown(scores.recall)}, F1 {_shown(scores.f1)}</p>",
+            histogram(each),
+        ]
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def histogram(evaluation: Evaluation) -> str:
+    """An SVG of the shares of duplicates and of different documents, from the nearest on the left to the farthest.
+
+    SimHash: a bar for every distance in bits. MinHash: one for every SIMILARITY_BARS-th of similarity. Raises ValueError
+    where there are no distances.
+    """
+    if evaluation.distances is None:
+        raise ValueError("an evaluation without distances cannot be drawn")
+    scale = _scale(evaluation.parameters)
+    shares = {}
+    for name, rows in (("duplicates", evaluation.truth.duplicate), ("different", evaluation.truth.different)):
+        counts = np.bincount(scale.bars_of(evaluation.distances[rows]), minlength=scale.bars + 1)[: scale.bars]
+        shares[name] = counts / max(int(rows.sum()), 1)
+    highest = max(float(share.max()) for share in shares.values()) or 1.0
+    step, room = (_WIDTH - _LEFT) / scale.bars, _HEIGHT - _BOTTOM - _TOP
+    base = _HEIGHT - _BOTTOM
+    parts = [f"<svg viewBox='0 0 {_WIDTH + _RIGHT} {_HEIGHT}' role='img' aria-label='shares by {scale.title}'>"]
+    for side, (name, share) in enumerate(shares.items()):
+        parts += [
+            f"<rect x='{_LEFT + (bar + side * 0.45 + 0.05) * step:.1f}' y='{base - value / highest * room:.1f}' "
+            f"width='{0.45 * step:.1f}' height='{value / highest * room:.1f}' fill='{_COLOURS[name]}'>"
+            f"<title>{name}, {scale.label(bar)}: {value:.4f}</title></rect>"
+            for bar, value in enumerate(share.tolist())
+            if value
+        ]
+    border = _LEFT + scale.border * step
+    parts.append(f"<path d='M{_LEFT} {base}H{_WIDTH}M{border:.1f} {_TOP}V{base}' stroke='#6b7280' fill='none'/>")
+    parts += [
+        f"<text x='{_LEFT + place * step:.1f}' y='{base + 16}' font-size='11' text-anchor='middle'>{mark}</text>"
+        for place, mark in scale.marks
+    ]
+    parts.append(f"<text x='{_LEFT - 6}' y='{_TOP + 10}' font-size='11' text-anchor='end'>{highest:.2f}</text>")
+    parts.append(f"<text x='{_WIDTH}' y='{_HEIGHT - 4}' font-size='11' text-anchor='end'>{scale.title}</text></svg>")
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """The axis of a picture.
+
+    border   where duplicates end, in bars
+    bars_of  the bar of each distance, `bars` for one out of reach: int64 [n] -> int64 [n]
+    label    what a bar stands for
+    marks    places on the axis, in bars, and what is written there
+    """
+
+    title: str
+    bars: int
+    border: float
+    bars_of: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]
+    label: Callable[[int], str]
+    marks: list[tuple[float, str]]
+
+
+def _scale(parameters: Parameters) -> _Scale:
+    if parameters.banding is None:
+        bits = parameters.bits
+        return _Scale(
+            title="distance, bits",
+            bars=bits + 1,
+            border=parameters.distance_max + 1,
+            bars_of=lambda distances: np.minimum(distances, bits + 1),
+            label=lambda bar: f"{bar} bits",
+            marks=[(bit + 0.5, str(bit)) for bit in range(0, bits + 1, bits // 16)],
+        )
+    units = DISTANCE_UNITS // SIMILARITY_BARS
+    return _Scale(
+        title="similarity",
+        bars=SIMILARITY_BARS,
+        border=parameters.distance_max / units,
+        # A bar holds its lower similarity and not its higher one, but for the first: what is as near as asked for lies
+        # left of the border.
+        bars_of=lambda distances: np.maximum(distances - 1, 0) // units,
+        label=lambda bar: f"similarity {1 - bar / SIMILARITY_BARS:.2f} to {1 - (bar + 1) / SIMILARITY_BARS:.2f}",
+        marks=[(SIMILARITY_BARS * tenth / 10, f"{1 - tenth / 10:.1f}") for tenth in range(11)],
+    )
+
+
+def _swatch(name: str) -> str:
+    return f"<b style='color:{_COLOURS[name]}'>{'orange' if name == 'duplicates' else 'blue'}</b>"
+
+
+def _shown(interval: Interval) -> str:
+    return f"{interval.value:.4f} ({interval.low:.3f}-{interval.high:.3f})"
+
+
+def _as_list(interval: Interval) -> list[float]:
+    return [interval.value, interval.low, interval.high]

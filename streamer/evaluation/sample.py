@@ -1,0 +1,35 @@
+"""Documents of files, for commands that look at them and decide nothing."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from index.entry import Source
+from streamer.records.decode import Decoder, Document
+from streamer.records.record import Record
+from streamer.settings.settings import Decode
+from streamer.transports.files.line_reader import lines
+
+BATCH_DOCUMENTS = 1_000
+
+
+def read_documents(files: Iterable[Path], settings: Decode, count_max: int | None = None) -> Iterator[list[Document]]:
+    """Batches of the documents of JSON Lines files (plain, .gz, .zst; - is standard input), in order.
+
+    Lines that are no documents are passed over. At most `count_max` documents. Raises InputUnreadable.
+    """
+    decoder = Decoder(settings)
+    records = (
+        Record(Source(str(file), 0), str(file), number, None, line, 0)
+        for file in files
+        for number, line in enumerate(lines(file))
+    )
+    left = count_max
+    while batch := list(islice(records, BATCH_DOCUMENTS)):
+        found = [document for document in decoder.decode(batch) if isinstance(document, Document)][:left]
+        if found:
+            yield found
+        if left is not None:
+            left -= len(found)
+            if left == 0:
+                return

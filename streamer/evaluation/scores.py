@@ -1,0 +1,232 @@
+"""How well a setting tells duplicates from others, on documents whose truth is known: distances, scores, intervals."""
+
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import Entries, Kind, Source, Verdict
+from index.index import Index
+from index.lsm.shape import distances
+from index.matching.minhash import DISTANCE_UNITS, band_keys
+from index.storage.parameters import Parameters
+from streamer.fingerprint.fingerprints import Fingerprints
+
+DUPLICATE_MIN = 0.8
+"""Jaccard similarity with an earlier document from which on a document is a duplicate."""
+
+UNIQUE_BELOW = 0.5
+"""Below this similarity with every earlier document it is unique; between the two lies the grey, which counts nowhere."""
+
+CONFIDENCE_DEVIATIONS = 1.959964
+"""Of the normal distribution, for 95 of 100."""
+
+BOOTSTRAP_DRAWS = 2_000
+_SEED = 2026
+_BATCH_DOCUMENTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What is known about n documents or pairs: bool [n] each. What is neither is grey."""
+
+    duplicate: npt.NDArray[np.bool_]
+    different: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A share and what it may be with a confidence of 95 of 100."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Counts of decisions against the truth; the grey apart."""
+
+    true_duplicates: int
+    false_duplicates: int
+    missed: int
+    true_uniques: int
+
+    @property
+    def precision(self) -> Interval:
+        """Share of the flagged that are duplicates."""
+        return wilson(self.true_duplicates, self.true_duplicates + self.false_duplicates)
+
+    @property
+    def recall(self) -> Interval:
+        """Share of the duplicates that were flagged."""
+        return wilson(self.true_duplicates, self.true_duplicates + self.missed)
+
+    @property
+    def f1(self) -> Interval:
+        """Harmonic mean of precision and recall, with a bootstrap interval."""
+        return bootstrap_f1(self)
+
+    @property
+    def false_per_million(self) -> float:
+        """False duplicates per million documents that are none."""
+        different = self.false_duplicates + self.true_uniques
+        return self.false_duplicates / different * 1e6 if different else 0.0
+
+
+def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
+    """How far apart the fingerprints of each pair are, in the index's units: int64 [n].
+
+    `unreachable` where the index never compares the two: texts that only match equal ones, and do not, or have nothing
+    to be compared by.
+    """
+    apart = distances(left.fingerprints, right.fingerprints, parameters).astype(np.int64)
+    both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
+    equal = (left.fingerprints == right.fingerprints).all(axis=1)
+    both_exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & equal
+    return np.select([both_near, both_exact], [apart, np.zeros_like(apart)], unreachable(parameters))
+
+
+def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.bool_]:
+    """Would the index call the one of each pair a duplicate of the other, were that its only entry? bool [n].
+
+    They lie within the distance and, with MinHash, share a band.
+    """
+    flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= parameters.distance_max
+    if parameters.banding is not None:
+        shared = band_keys(left.fingerprints, parameters.banding) == band_keys(right.fingerprints, parameters.banding)
+        flagged &= shared.any(axis=1) | (left.kinds == Kind.EXACT)
+    return flagged
+
+
+def nearest_distances(prints: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
+    """How far each document is from the nearest earlier one: int64 [n], `unreachable` where there is none.
+
+    Brute force over all pairs, whether the index would look at them or not: it is for looking at, not for deciding.
+    """
+    nearest = np.full(len(prints), unreachable(parameters), np.int64)
+    rows = np.flatnonzero(prints.kinds == Kind.NEAR)
+    of_kind = prints.fingerprints[rows]
+    for place in range(1, len(rows)):
+        one = np.broadcast_to(of_kind[place], of_kind[:place].shape)
+        nearest[rows[place]] = distances(one, of_kind[:place], parameters).min()
+    exact = np.flatnonzero(prints.kinds == Kind.EXACT)
+    if len(exact):
+        _, firsts, groups = np.unique(prints.fingerprints[exact], axis=0, return_index=True, return_inverse=True)
+        again = np.arange(len(exact)) != firsts[groups.reshape(-1)]
+        nearest[exact[again]] = 0
+    return nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What an index of their own said of n documents in order, and what it cost.
+
+    originals           int64 [n], the row of the document that each is a duplicate of, -1 where it is none
+    bytes_per_document  of the index's file in use, divided by n; a larger index takes less for each
+    cpu_seconds         of this process, for deciding them
+    """
+
+    originals: npt.NDArray[np.int64]
+    bytes_per_document: float
+    cpu_seconds: float
+
+
+def admit(prints: Fingerprints, parameters: Parameters) -> Admitted:
+    """Pass documents through an index made for them, in batches as the service does, and throw it away."""
+    source, count = Source("evaluation", 0), len(prints)
+    originals = np.full(count, -1, np.int64)
+    begun = time.process_time()
+    with (
+        tempfile.TemporaryDirectory(prefix="evaluation-") as folder,
+        Index.open(Path(folder), parameters, map_bytes_max=2**40) as index,
+    ):
+        for begin in range(0, count, _BATCH_DOCUMENTS):
+            rows = range(begin, min(begin + _BATCH_DOCUMENTS, count))
+            decisions = index.admit(
+                Entries(
+                    sources=(source,),
+                    source_numbers=np.zeros(len(rows), np.uint32),
+                    offsets=np.arange(rows.start, rows.stop, dtype=np.uint64),
+                    kinds=prints.kinds[rows.start : rows.stop],
+                    reasons=prints.reasons[rows.start : rows.stop],
+                    fingerprints=prints.fingerprints[rows.start : rows.stop],
+                    times_ms=np.zeros(len(rows), np.int64),
+                    ids=[str(row) for row in rows],
+                ),
+                {source: rows.stop},
+            )
+            for place in np.flatnonzero(decisions.verdicts == Verdict.DUPLICATE).tolist():
+                originals[rows[place]] = int(decisions.original_ids[place] or -1)
+        return Admitted(originals, index.statistics().used_bytes / max(count, 1), time.process_time() - begun)
+
+
+def unreachable(parameters: Parameters) -> int:
+    """A distance beyond all others, one more than the largest there is."""
+    return (parameters.bits if parameters.banding is None else DISTANCE_UNITS) + 1
+
+
+def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -> Truth:
+    """The truth of documents by their largest Jaccard similarity with an earlier one.
+
+    Nothing is known below `floor`; where it lies above UNIQUE_BELOW, what is below it counts as different, the grey
+    included: precision is then no more than a lower bound.
+    """
+    return Truth(similarities >= DUPLICATE_MIN, similarities < max(UNIQUE_BELOW, floor))
+
+
+def truth_of_labels(labels: Sequence[str]) -> Truth:
+    """The truth of labelled pairs: `dup`, `true`, 2 and 3 are duplicates, `neg`, `false` and 0.5 are not, all else grey."""
+    return Truth(
+        np.array([label in ("dup", "true", "2", "3") for label in labels], np.bool_),
+        np.array([label in ("neg", "false", "0.5") for label in labels], np.bool_),
+    )
+
+
+def score(flagged: npt.NDArray[np.bool_], truth: Truth) -> Scores:
+    """Count decisions, bool [n], against the truth."""
+    return Scores(
+        true_duplicates=int((flagged & truth.duplicate).sum()),
+        false_duplicates=int((flagged & truth.different).sum()),
+        missed=int((~flagged & truth.duplicate).sum()),
+        true_uniques=int((~flagged & truth.different).sum()),
+    )
+
+
+def wilson(hits: int, count: int) -> Interval:
+    """A share and its score interval (Wilson 1927), 95 of 100; of nothing the share is 1 and may be anything."""
+    if count == 0:
+        return Interval(1.0, 0.0, 1.0)
+    share, square = hits / count, CONFIDENCE_DEVIATIONS**2
+    middle = (share + square / (2 * count)) / (1 + square / count)
+    spread = math.sqrt(share * (1 - share) / count + square / (4 * count * count)) / (1 + square / count)
+    half = CONFIDENCE_DEVIATIONS * spread
+    # At either end the bound is the share itself; only rounding would say otherwise.
+    low, high = 0.0 if hits == 0 else middle - half, 1.0 if hits == count else middle + half
+    return Interval(share, low, high)
+
+
+def bootstrap_f1(scores: Scores) -> Interval:
+    """F1 and the middle 95 of 100 of what it is when documents are drawn anew with replacement (Efron 1979).
+
+    F1 depends on the documents through four counts alone, so that drawing these (multinomially) is drawing documents.
+    """
+    counts = np.array([scores.true_duplicates, scores.false_duplicates, scores.missed, scores.true_uniques])
+    total = int(counts.sum())
+    if total == 0:
+        return Interval(1.0, 0.0, 1.0)
+    draws = np.random.default_rng(_SEED).multinomial(total, counts / total, BOOTSTRAP_DRAWS)
+    low, high = np.quantile(_f1(draws), [0.025, 0.975])
+    return Interval(float(_f1(counts[None, :])[0]), float(low), float(high))
+
+
+def _f1(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """2 TP / (2 TP + FP + FN) by row; 1 where there is neither a duplicate nor anything flagged."""
+    doubled = 2 * counts[:, 0]
+    whole = doubled + counts[:, 1] + counts[:, 2]
+    return np.where(whole == 0, 1.0, doubled / np.maximum(whole, 1))

@@ -1,0 +1,1 @@
+"""Texts to fingerprints, a batch at a time, by either scheme."""

@@ -1,0 +1,66 @@
+"""Fingerprints of a batch of texts, whatever the scheme.
+
+A fingerprint of 64 bits is one uint64, one of 128 bits two: bit i is bit i % 64 of number i // 64. In hexadecimal the
+highest bit stands first, as in an ordinary number.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import Kind
+
+_SLICE_CHARACTERS = 1 << 18
+_SLICE_TEXTS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """The fingerprints of n texts.
+
+    kinds           uint8 [n], values of `index.entry.Kind`: NEAR, EXACT or UNDECIDABLE
+    reasons         uint8 [n], values of `Reason`: ORDINARY, SHORT_TEXT or NO_FEATURES
+    fingerprints    uint64 [n, bits / 64]; EXACT rows hold a hash of the normalised text, UNDECIDABLE rows zeros
+    feature_counts  int32 [n], distinct features
+    looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: there is none
+    """
+
+    kinds: npt.NDArray[np.uint8]
+    reasons: npt.NDArray[np.uint8]
+    fingerprints: npt.NDArray[np.uint64]
+    feature_counts: npt.NDArray[np.int32]
+    looks: npt.NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint64]) -> list[str | None]:
+    """Every fingerprint in lower-case hexadecimal, bits / 4 digits, the highest bit first; None where there is none.
+
+    kinds uint8 [n] of `Kind`: NEAR and EXACT rows have a fingerprint. fingerprints uint64 [n, lanes].
+    """
+    digits = fingerprints[:, ::-1].astype(">u8").tobytes().hex()
+    length = 16 * fingerprints.shape[1]
+    present = (kinds == Kind.NEAR) | (kinds == Kind.EXACT)
+    return [digits[row * length : (row + 1) * length] if has else None for row, has in enumerate(present.tolist())]
+
+
+def from_hexadecimal(text: str, bits: int) -> npt.NDArray[np.uint64]:
+    """The reverse of `hexadecimal` for one fingerprint: uint64 [1, bits / 64]. Raises ValueError."""
+    if len(text) != bits // 4:
+        raise ValueError(f"a fingerprint of {bits} bits has {bits // 4} hexadecimal digits, not {len(text)}")
+    return np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)[None, ::-1]
+
+
+def slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Ranges of texts that are worked on at once, bounded in characters (a longer text stands alone); at least one."""
+    begin = characters = 0
+    for end, text in enumerate(texts):
+        if end > begin and (characters + len(text) > _SLICE_CHARACTERS or end - begin >= _SLICE_TEXTS):
+            yield begin, end
+            begin, characters = end, 0
+        characters += len(text)
+    yield begin, len(texts)

@@ -1,0 +1,1 @@
+"""MinHash over shingles."""

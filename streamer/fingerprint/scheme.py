@@ -1,0 +1,44 @@
+"""The schemes by name: what turns texts into fingerprints, and what the index must know to compare them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from index.matching.minhash import banding_for, distance_of
+from index.storage.parameters import Parameters
+from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.minhash.minhash import MinHasher
+from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+from streamer.settings.settings import Settings
+from streamer.text.normalisation import Normaliser
+
+
+class Scheme(Protocol):
+    """Texts -> fingerprints, whatever kind these are."""
+
+    def fingerprint(
+        self,
+        texts: Sequence[str],
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Sequence[str]] | None = None,
+    ) -> Fingerprints:
+        """The fingerprint of every text, row for row; it depends on nothing but that text, its title and metadata."""
+
+    def stamp(self) -> dict[str, str]:
+        """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints."""
+
+
+def scheme_for(settings: Settings) -> Scheme:
+    """What makes the fingerprints that the settings ask for; loads its tables."""
+    if settings.fingerprint.scheme == "minhash":
+        return MinHasher(settings.minhash, Normaliser(settings.fingerprint))
+    return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look))
+
+
+def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
+    """What the index is built with. Bands follow from the number of bins and the least similarity that counts."""
+    index, minhash = settings.index, settings.minhash
+    if settings.fingerprint.scheme == "minhash":
+        banding = banding_for(minhash.bins, minhash.bin_bits, minhash.similarity_min)
+        return Parameters(banding.bits, distance_of(minhash.similarity_min), index.insert, stamp, banding)
+    look = settings.second_look.look(settings.fingerprint.second_look)
+    return Parameters(settings.fingerprint.bits, index.distance_max, index.insert, stamp, look=look)

@@ -1,0 +1,1 @@
+"""SimHash over weighted words."""

@@ -1,0 +1,208 @@
+"""Texts -> fingerprints, a batch at a time: which words, weighed how, and what becomes of texts with hardly any.
+
+Bit i of a fingerprint is decided by bit i of the features' hashes (`simhash`).
+"""
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import Kind
+from index.matching.second_look import CosineLook, Look, MetadataLook
+from streamer.fingerprint import second_look
+from streamer.fingerprint.fingerprints import Fingerprints, slices
+from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words
+from streamer.fingerprint.second_look import feature_vectors, set_signatures
+from streamer.fingerprint.simhash.simhash import count_distinct, log_weights, simhash
+from streamer.fingerprint.simhash.weights import feature_weights, in_title, shingle_weights
+from streamer.fingerprint.simhash.word_factors import WordFactors
+from streamer.fingerprint.simhash.word_tables import DictionaryWord, dictionary_words
+from streamer.fingerprint.word_shingles import shingle
+from streamer.records.reason import Reason
+from streamer.settings.settings import Fingerprint
+from streamer.text.characters import Characters, fold, tables_hash
+from streamer.text.normalisation import Normaliser
+from streamer.text.segmentation import Segmenter, segmenter, segmenter_with
+from streamer.text.words import Words, split
+
+FORMAT_VERSION = 1
+"""Raised whenever the same settings begin to give other fingerprints; the pinned examples of the tests say when."""
+
+
+class Fingerprinter:
+    """Texts -> fingerprints, by one group of settings. What a text gets depends on it, its title and its metadata alone."""
+
+    def __init__(self, settings: Fingerprint, look: Look | None = None) -> None:
+        """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s), and others.
+
+        look  what the second look asks to be kept of a document; None: there is none
+        Raises SettingsError if a file that the settings name cannot be used.
+        """
+        self._settings = settings
+        self._look = look
+        self._lanes = settings.bits // 64
+        self._normaliser = Normaliser(settings)
+        extra: tuple[Sequence[DictionaryWord], str] = ((), "")
+        if settings.dictionary is not None:
+            extra = dictionary_words(settings.dictionary, self._normaliser.words)
+        self._segmenter = _segmenter(settings, *extra)
+        self._factors = WordFactors(
+            settings, self._normaliser.words, self._cut, lambda words: hash_strings(words, self._lanes)[:, 0], extra
+        )
+
+    def fingerprint(
+        self,
+        texts: Sequence[str],
+        titles: Sequence[str] | None = None,
+        metadata: Sequence[Sequence[str]] | None = None,
+    ) -> Fingerprints:
+        """Fingerprint every text, row for row with its title (None: no text has one; it only ever adds weight).
+
+        `metadata` are keywords and the like of each, a set, normalised as texts are (None: no text has any); they make no
+        difference but to the looks.
+        A text without features is UNDECIDABLE; one with fewer than `features_min` distinct features is EXACT: its
+        fingerprint is the XXH3 hash of its normalised text in UTF-8, of as many bits. What weighs nothing is no feature.
+        """
+        if self._settings.title_factor == 1:
+            titles = None
+        parts = [
+            self._slice(
+                texts[begin:end],
+                None if titles is None else titles[begin:end],
+                None if metadata is None else metadata[begin:end],
+            )
+            for begin, end in slices(texts)
+        ]
+        return Fingerprints(
+            np.concatenate([part.kinds for part in parts]),
+            np.concatenate([part.reasons for part in parts]),
+            np.concatenate([part.fingerprints for part in parts]),
+            np.concatenate([part.feature_counts for part in parts]),
+            None if self._look is None else np.concatenate([part.looks for part in parts if part.looks is not None]),
+        )
+
+    def words(self, texts: Sequence[str]) -> Words:
+        """The words that fingerprints of these texts are made of, stop words included, in reading order."""
+        return self._split(self._normaliser.characters(texts))
+
+    def stamp(self) -> dict[str, str]:
+        """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints.
+
+        A factor or an option of the normalisation that is switched off has no name in it.
+        """
+        settings = self._settings
+        return {
+            "scheme": "simhash",
+            "format": str(FORMAT_VERSION),
+            "bits": str(settings.bits),
+            "features": settings.features,
+            "shingle_words": str(settings.shingle_words) if settings.features == "shingles" else "1",
+            "weight": settings.weight,
+            "dictionary": self._segmenter.dictionary,
+            "character_shingle_size": str(settings.character_shingle_size),
+            "features_min": str(settings.features_min),
+            "hash": "xxh3_64" if self._lanes == 1 else "xxh3_128",
+            "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
+            **self._normaliser.stamp(),
+            **self._factors.stamp(),
+            **(
+                {} if self._look is None else {"second_look": f"{self._look.kind}, format {second_look.FORMAT_VERSION}"}
+            ),
+        }
+
+    def _slice(
+        self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
+    ) -> Fingerprints:
+        characters = self._normaliser.characters(texts)
+        hashes, bounds, weights = self._features(characters)
+        distinct = count_distinct(hashes, bounds, weights)
+        logarithms = log_weights(distinct.counts) if self._settings.weight == "log-tf" else None
+        if weights is None and logarithms is not None:
+            totals = logarithms
+        else:
+            totals = feature_weights(distinct.totals, distinct.counts, logarithms)
+        if titles is not None:
+            title_hashes, title_bounds, _ = self._features(self._normaliser.characters(titles))
+            numbers = np.repeat(np.arange(len(titles)), np.diff(title_bounds))
+            named = in_title(distinct.hashes[:, 0], distinct.texts, title_hashes[:, 0], numbers)
+            totals = np.where(named, totals * self._settings.title_factor, totals)
+        weighty = np.diff(distinct.bounds)
+        if weights is not None:
+            weighty = np.bincount(distinct.texts[totals > 0], minlength=len(texts))
+        weighted = distinct.hashes, totals, distinct.bounds
+        return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
+
+    def _looks(
+        self,
+        hashes: npt.NDArray[np.uint64],
+        weights: npt.NDArray[np.int64],
+        bounds: npt.NDArray[np.int64],
+        metadata: Sequence[Sequence[str]] | None,
+    ) -> npt.NDArray[np.uint8] | None:
+        """What the second look asks for, of texts with these weighted features and this metadata."""
+        if isinstance(self._look, CosineLook):
+            return feature_vectors(hashes[:, 0], weights, bounds, self._look.cells).view(np.uint8)
+        if not isinstance(self._look, MetadataLook):
+            return None
+        given: Sequence[Sequence[str]] = [()] * (len(bounds) - 1) if metadata is None else metadata
+        folded = fold([member for members in given for member in members])
+        members = [folded.text(row) for row in range(len(folded.bounds) - 1)]
+        # What normalisation leaves nothing of is no member.
+        until = np.concatenate([[0], np.cumsum([bool(member) for member in members], dtype=np.int64)])
+        ends = np.concatenate([[0], np.cumsum([len(members) for members in given], dtype=np.int64)])
+        hashed = hash_strings([member for member in members if member], lanes=1)
+        return set_signatures(hashed[:, 0], until[ends], self._look.functions)
+
+    def _features(
+        self, characters: Characters
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+        """Hashes of the features in reading order (uint64 [features, lanes]), their bounds, their weights if any."""
+        settings = self._settings
+        words = self._split(characters)
+        hashes, bounds, weights = hash_words(words, self._lanes), words.bounds, None
+        if self._factors.weighs:
+            weights = self._factors.of_occurrences(hashes[:, 0], words, characters.bounds)
+        kept = self._factors.kept(hashes[:, 0])
+        if kept is not None:
+            bounds = np.concatenate([[0], np.cumsum(kept)])[bounds]
+            hashes, weights = hashes[kept], None if weights is None else weights[kept]
+        if settings.features == "words":
+            return hashes, bounds, weights
+        if weights is not None:
+            weights = shingle_weights(weights, bounds, settings.shingle_words)
+        return *shingle(hashes, bounds, settings.shingle_words), weights
+
+    def _split(self, characters: Characters) -> Words:
+        return split(characters, self._segmenter, self._settings.character_shingle_size)
+
+    def _cut(self, texts: list[str]) -> list[list[str]]:
+        return self._split(fold(texts)).strings()
+
+    def _classify(
+        self,
+        characters: Characters,
+        feature_counts: npt.NDArray[np.int64],
+        fingerprints: npt.NDArray[np.uint64],
+        looks: npt.NDArray[np.uint8] | None,
+    ) -> Fingerprints:
+        kinds = np.full(len(feature_counts), Kind.NEAR, np.uint8)
+        reasons = np.full(len(feature_counts), Reason.ORDINARY, np.uint8)
+        short = feature_counts < self._settings.features_min
+        kinds[short] = Kind.EXACT
+        reasons[short] = Reason.SHORT_TEXT
+        empty = feature_counts == 0
+        kinds[empty] = Kind.UNDECIDABLE
+        reasons[empty] = Reason.NO_FEATURES
+        for row in np.flatnonzero(short & ~empty).tolist():
+            fingerprints[row] = hash_text(characters.text(row), self._lanes)
+        if looks is not None:
+            looks[short] = 0
+        return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks)
+
+
+def _segmenter(settings: Fingerprint, extra: Sequence[DictionaryWord], digest: str) -> Segmenter:
+    if not extra:
+        return segmenter(settings.segmenter)
+    return segmenter_with(settings.segmenter, [(entry.word, entry.frequency) for entry in extra], digest)

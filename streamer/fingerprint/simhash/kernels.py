@@ -1,0 +1,87 @@
+"""Compiled loops from the hashes of words to sums of bits; `simhash` defines what they compute.
+
+See `index.kernels` for how kernels are written.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import compiled
+
+_EMPTY = -1
+
+
+@compiled
+def gather(
+    hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64], multiplier: Any
+) -> Any:
+    """The different features of every text in the order in which they are met.
+
+    weights     int64 [features], or none at all: then an occurrence weighs 1
+    multiplier  odd, uint64: where features lie in the table that finds them again depends on it
+    Hashes uint64 [distinct, lanes], counts int64 [distinct], totals int64 [distinct], bounds int64 [n + 1].
+    """
+    lanes, longest = hashes.shape[1], np.int64(0)
+    for text in range(len(bounds) - 1):
+        longest = max(longest, bounds[text + 1] - bounds[text])
+    bits = 1
+    while (1 << bits) < 2 * longest:
+        bits += 1
+    # By slot the row of a feature; what is below the first row of a text is of earlier texts, and as good as empty.
+    slots = np.full(1 << bits, _EMPTY, np.int64)
+    found = np.empty(hashes.shape, np.uint64)
+    counts, totals = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.int64)
+    found_bounds = np.zeros(len(bounds), np.int64)
+    count = np.int64(0)
+    for text in range(len(bounds) - 1):
+        first, own_bits = count, 1
+        while (1 << own_bits) < 2 * (bounds[text + 1] - bounds[text]):
+            own_bits += 1
+        shift, mask = np.uint64(64 - own_bits), (1 << own_bits) - 1
+        for feature in range(bounds[text], bounds[text + 1]):
+            weight = weights[feature] if len(weights) else np.int64(1)
+            slot = np.int64((hashes[feature, 0] * multiplier) >> shift)
+            row = slots[slot]
+            while row >= first:
+                equal = True
+                for lane in range(lanes):
+                    equal &= found[row, lane] == hashes[feature, lane]
+                if equal:
+                    break
+                slot = (slot + 1) & mask
+                row = slots[slot]
+            if row < first:
+                row = slots[slot] = count
+                count += 1
+                for lane in range(lanes):
+                    found[row, lane] = hashes[feature, lane]
+                counts[row], totals[row] = 1, weight
+            else:
+                counts[row] += 1
+                totals[row] += weight
+        found_bounds[text + 1] = count
+    return found[:count], counts[:count], totals[:count], found_bounds
+
+
+@compiled
+def bit_sums(
+    hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """`simhash.bit_sums`."""
+    lanes = hashes.shape[1]
+    sums = np.zeros((len(bounds) - 1, 64 * lanes), np.int64)
+    for text in range(len(bounds) - 1):
+        total = np.int64(0)
+        for feature in range(bounds[text], bounds[text + 1]):
+            weight = weights[feature]
+            total += weight
+            for lane in range(lanes):
+                value = np.int64(hashes[feature, lane])
+                own = sums[text, 64 * lane : 64 * lane + 64]
+                for bit in range(64):
+                    own[bit] += weight & -(value >> bit & 1)
+        for bit in range(64 * lanes):
+            sums[text, bit] = 2 * sums[text, bit] - total
+    return sums

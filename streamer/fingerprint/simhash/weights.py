@@ -1,0 +1,158 @@
+"""How much a word counts: one formula each, in whole numbers, so that sums are exact whatever their order.
+
+A factor is a whole number of units of 1 / FACTOR_UNIT; FACTOR_UNIT itself stands for 1 and changes nothing. Factors of a
+word's occurrence multiply (`multiply`); a feature of several words weighs the sum of its words (`shingle_weights`), its
+occurrences are gathered by `feature_weights`.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.text.characters import ragged
+
+FACTOR_BITS = 16
+FACTOR_UNIT = 1 << FACTOR_BITS
+_HALF = FACTOR_UNIT >> 1
+
+TOPIC_LENGTH_MEAN_CHARACTERS = 4.51
+TOPIC_LENGTH_DEVIATION_CHARACTERS = 2.207
+"""Fitted on the lengths of 10,000 Chinese terms; published with improved SimHash I."""
+
+_LINE_FEED, _FULL_STOP, _IDEOGRAPHIC_STOP = 0x0A, 0x2E, 0x3002
+_SENTENCE_ENDS = (_LINE_FEED, _IDEOGRAPHIC_STOP, 0x21, 0x3B, 0x3F)
+_WHITE_SPACE = (0x09, _LINE_FEED, 0x0D, 0x20)
+
+
+def fixed(factor: float) -> int:
+    """A factor in units of 1 / FACTOR_UNIT, rounded to the nearest."""
+    return round(factor * FACTOR_UNIT)
+
+
+def multiply(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Products of two columns of factors, rounded to the nearest, halves upwards: int64."""
+    return (left * right + _HALF) >> FACTOR_BITS
+
+
+def topic_length_factor(characters: int) -> int:
+    """1 + len(x) of a word of x characters, len being the normal density of topic words' lengths with its peak at 1.
+
+    len(x) = exp(-(x - mean)**2 / (2 * deviation**2)), mean 4.51 and deviation 2.207 characters (improved SimHash I).
+    """
+    away = (characters - TOPIC_LENGTH_MEAN_CHARACTERS) / TOPIC_LENGTH_DEVIATION_CHARACTERS
+    return fixed(1.0 + math.exp(-0.5 * away * away))
+
+
+def word_length_factors(lengths: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """1 + (length - shortest) / (longest - shortest) over the words of each text, rounded down (improved SimHash II).
+
+    lengths  int64 [words], characters
+    bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
+    1 where all words of a text are equally long.
+    """
+    counts = np.diff(bounds)
+    filled = np.flatnonzero(counts)
+    shortest, longest = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
+    if filled.size:
+        shortest[filled] = np.minimum.reduceat(lengths, bounds[filled])
+        longest[filled] = np.maximum.reduceat(lengths, bounds[filled])
+    spread = np.repeat(np.maximum(longest - shortest, 1), counts)
+    return np.asarray(FACTOR_UNIT + (lengths - np.repeat(shortest, counts)) * FACTOR_UNIT // spread)
+
+
+def sentences(
+    codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The number of the sentence that each word stands in; sentences of different texts have different numbers.
+
+    codepoints  uint32 [characters] of n normalised texts
+    bounds      int64 [n + 1], where the texts begin and end
+    starts      int64 [words], where the words begin
+    A sentence ends with its text, at a line feed, at 。 ! ? or ;, and at a full stop that white space or the text's end
+    follows. int64 [words], ascending.
+    """
+    borders = np.zeros(len(codepoints) + 1, np.bool_)
+    borders[bounds] = True
+    ends = _is_any(codepoints, _SENTENCE_ENDS)
+    followed = np.ones(len(codepoints), np.bool_)
+    followed[:-1] = _is_any(codepoints[1:], _WHITE_SPACE) | borders[1:-1]
+    ends |= (codepoints == _FULL_STOP) & followed
+    borders[1:] |= ends
+    return np.asarray(np.cumsum(borders, dtype=np.int64)[starts])
+
+
+def marked(numbers: npt.NDArray[np.int64], opens_marker: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which words stand in a sentence that holds a marker.
+
+    numbers       int64 [words], the words' sentences (`sentences`)
+    opens_marker  bool [words], where a marker's first word stands
+    """
+    if len(numbers) == 0:
+        return opens_marker
+    holding = np.zeros(int(numbers[-1]) + 1, np.bool_)
+    holding[numbers[opens_marker]] = True
+    return holding[numbers]
+
+
+def present(keys: npt.NDArray[np.uint64], among: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Which keys are among those of a sorted column."""
+    if len(among) == 0:
+        return np.zeros(len(keys), np.bool_)
+    places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+    return np.asarray(among[places] == keys)
+
+
+def in_title(
+    keys: npt.NDArray[np.uint64],
+    texts: npt.NDArray[np.int64],
+    title_keys: npt.NDArray[np.uint64],
+    title_texts: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    """Which features occur in the title of their own text too.
+
+    keys, title_keys    uint64 [features], the features of texts and of titles
+    texts, title_texts  int64 [features], the number of the text each belongs to
+    """
+    known = np.unique(title_keys)
+    if len(known) == 0:
+        return np.zeros(len(keys), np.bool_)
+    # A feature's rank and its text make one number, so that no feature meets another text's title.
+    ranks = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    pairs = np.unique(title_texts * len(known) + np.searchsorted(known, title_keys))
+    return np.asarray((known[ranks] == keys) & np.isin(texts * len(known) + ranks, pairs))
+
+
+def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """The sum of the weights of each shingle's words, in the order of the shingles.
+
+    weights  int64 [words]
+    bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
+    A text with fewer than `size` words has one shingle of all of them, one without words has none.
+    """
+    word_counts = np.diff(bounds)
+    counts = np.maximum(word_counts - (size - 1), np.minimum(word_counts, 1))
+    starts, ends = ragged(bounds[:-1], counts), np.repeat(bounds[1:], counts)
+    until = np.zeros(len(weights) + 1, np.int64)
+    np.cumsum(weights, out=until[1:])
+    return np.asarray(until[np.minimum(starts + size, ends)] - until[starts])
+
+
+def feature_weights(
+    totals: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], logarithms: npt.NDArray[np.int64] | None
+) -> npt.NDArray[np.int64]:
+    """The weight of features that occur `counts` times with weights adding up to `totals`: int64 [features].
+
+    Without logarithms the total: tf times the mean weight of an occurrence. With logarithms (1 + ln tf, in units of
+    1 / FACTOR_UNIT) these times the mean, each rounded to the nearest.
+    """
+    if logarithms is None:
+        return totals
+    return multiply((totals + (counts >> 1)) // counts, logarithms)
+
+
+def _is_any(codepoints: npt.NDArray[np.uint32], wanted: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    found = np.zeros(len(codepoints), np.bool_)
+    for codepoint in wanted:
+        found |= codepoints == codepoint
+    return found

@@ -1,0 +1,119 @@
+"""The factors that settings switch on for words: what tables say of a word, and what its place in the text says.
+
+The formulas stand in `weights`, the tables in `word_tables`; here they are put together, and stamped.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.fingerprint.hashing import hash_words
+from streamer.fingerprint.simhash.weights import (
+    FACTOR_UNIT,
+    marked,
+    multiply,
+    present,
+    sentences,
+    topic_length_factor,
+    word_length_factors,
+)
+from streamer.fingerprint.simhash.word_tables import DictionaryWord, WordTable, idf_table, tag_factors, word_list
+from streamer.settings.settings import Fingerprint
+from streamer.text.words import Words
+
+Keys = npt.NDArray[np.uint64]
+
+_TOPIC_LENGTH_FACTORS = np.array([topic_length_factor(characters) for characters in range(32)], np.int64)
+"""By a word's characters; from the last one on, and some before, they are 1."""
+
+
+class WordFactors:
+    """What the words of texts count, beyond how often they occur."""
+
+    def __init__(
+        self,
+        settings: Fingerprint,
+        normal: Callable[[Sequence[str]], list[str]],
+        cut: Callable[[list[str]], list[list[str]]],
+        keys_of: Callable[[list[str]], Keys],
+        extra: tuple[Sequence[DictionaryWord], str] = ((), ""),
+    ) -> None:
+        """Read the tables that the settings ask for (jieba's: about 1 s each). Raises SettingsError.
+
+        normal   normalises the words of a list
+        cut      cuts normalised texts into words, as the texts to come will be cut
+        keys_of  the low 64 bits of the words' hashes
+        extra    the words of the user dictionary, and its digest
+        """
+        self._settings = settings
+        self._stamp: dict[str, str] = {}
+        self._tables: list[WordTable] = []
+        if settings.idf is not None:
+            self._tables.append(idf_table(settings.idf, normal))
+            self._stamp["idf"] = self._tables[-1].digest
+        if settings.part_of_speech is not None:
+            self._tables.append(tag_factors(settings.part_of_speech, *extra, normal))
+            self._stamp["part_of_speech"] = f"{settings.part_of_speech} by {self._tables[-1].digest}"
+        self._stamp |= {name: "true" for name in ("topic_length", "word_length") if getattr(settings, name)}
+        self._phrases: list[Keys] = []
+        self._markers = self._stop_words = np.zeros(0, np.uint64)
+        if settings.marker_factor > 1:
+            listed, digest = word_list(settings.markers, "fingerprint.markers", normal)
+            hashed = [keys_of(found) for found in cut(listed)]
+            self._markers = np.unique(np.concatenate([keys for keys in hashed if len(keys) == 1] or [self._markers]))
+            self._phrases = [keys for keys in hashed if len(keys) > 1]
+            self._stamp["marker_factor"] = f"{settings.marker_factor} by {digest}"
+        if settings.stop_words is not None:
+            listed, digest = word_list(settings.stop_words, "fingerprint.stop_words", normal)
+            self._stop_words = np.unique(keys_of(listed))
+            self._stamp["stop_words"] = digest
+        if settings.title_factor > 1:
+            self._stamp["title_factor"] = str(settings.title_factor)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the occurrences of words differ in weight at all."""
+        settings = self._settings
+        return bool(self._tables) or settings.topic_length or settings.word_length or settings.marker_factor > 1
+
+    def stamp(self) -> dict[str, str]:
+        """What is switched on, by name, with the digests of the tables."""
+        return self._stamp
+
+    def of_occurrences(self, keys: Keys, words: Words, texts_bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The weight of every word where it stands: int64 [words], in units of 1 / FACTOR_UNIT.
+
+        keys          uint64 [words], the low 64 bits of the words' hashes
+        texts_bounds  int64 [n + 1], where the texts begin and end among the characters
+        """
+        factors = np.full(len(keys), FACTOR_UNIT)
+        if self._settings.topic_length:
+            factors = _TOPIC_LENGTH_FACTORS[np.minimum(words.lengths, len(_TOPIC_LENGTH_FACTORS) - 1)]
+        if self._tables:
+            hashes = hash_words(words, 1)[:, 0]
+            for table in self._tables:
+                factors = multiply(factors, table.of(hashes))
+        if self._settings.word_length:
+            factors = multiply(factors, word_length_factors(words.lengths, words.bounds))
+        if self._settings.marker_factor > 1:
+            numbers = sentences(words.codepoints, texts_bounds, words.starts)
+            where = marked(numbers, self._openings(keys, numbers))
+            factors = np.where(where, factors * self._settings.marker_factor, factors)
+        return factors
+
+    def kept(self, keys: Keys) -> npt.NDArray[np.bool_] | None:
+        """Which words are no stop words; None where there are no stop words at all."""
+        return ~present(keys, self._stop_words) if len(self._stop_words) else None
+
+    def _openings(self, keys: Keys, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Where a marker's first word stands; a phrase lies within one sentence."""
+        opens = present(keys, self._markers)
+        for phrase in self._phrases:
+            last = len(keys) - len(phrase) + 1
+            if last > 0:
+                found = numbers[len(phrase) - 1 :] == numbers[:last]
+                for place, key in enumerate(phrase.tolist()):
+                    found &= keys[place : place + last] == np.uint64(key)
+                opens[:last] |= found
+        return opens

@@ -1,0 +1,189 @@
+"""What is known about words before any text is read: lists and tables from files, each with a digest of its content.
+
+Words are normalised as those of texts are, so that a table written in any case or width fits.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from streamer.errors import SettingsError
+from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed
+from streamer.text import word_kernels
+from streamer.text.segmentation import jieba_file
+
+IDF_VERSION = 1
+_IDF_HEAD = re.compile(r"# streamer idf (?P<version>\d+) documents (?P<documents>\d+) unknown (?P<unknown>\d+\.\d+)")
+_WEIGHT_MAX = 100.0
+
+Normal = Callable[[Sequence[str]], list[str]]
+"""What normalises the words of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordTable:
+    """A whole number for each of many words, in a few bytes a word.
+
+    keys    uint64 [words], XXH3 of the words, ascending
+    edges   int32 [a power of two], where the keys begin that have at least these high bits
+    values  int64 [words + 1], the last one that of every other word
+    digest  of the file that all this comes from
+    """
+
+    keys: npt.NDArray[np.uint64]
+    edges: npt.NDArray[np.int32]
+    values: npt.NDArray[np.int64]
+    digest: str
+
+    def of(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """The numbers of words, by their XXH3 of 64 bits: int64 [keys]."""
+        # Of a word that is nowhere the place is -1.
+        return self.values[word_kernels.places_of(keys, self.keys, self.edges)]
+
+
+def idf_table(source: str, normal: Normal) -> WordTable:
+    """ln(|D| / |{d : t in d}|) by word t, in units of 1 / FACTOR_UNIT, from a frozen table.
+
+    source  "jieba": the table that jieba ships for Chinese, `word value` a line; words that it does not know get the
+            median of its values, as in jieba. Else the path of such a file, or of one made by `streamer idf build`,
+            whose first line names the value of unknown words: ln |D|, as though in one document only.
+    Of two words that are normalised to one the smaller value counts. Raises SettingsError.
+    """
+    content = jieba_file("analyse/idf.txt") if source == "jieba" else _read(Path(source), "fingerprint.idf")
+    lines = _lines(content, source, "fingerprint.idf")
+    head = _IDF_HEAD.fullmatch(lines[0][1]) if lines else None
+    if head is not None and int(head["version"]) != IDF_VERSION:
+        raise SettingsError(
+            f"fingerprint.idf: {source} is of format version {head['version']}; this program knows version {IDF_VERSION}"
+        )
+    listed: list[str] = []
+    values: list[float] = []
+    for number, line in lines[1 if head else 0 :]:
+        word, _, figure = line.rpartition(" ")
+        try:
+            value = float(figure)
+        except ValueError:
+            value = math.nan
+        if not word or not 0.0 <= value <= _WEIGHT_MAX:
+            raise SettingsError(f"fingerprint.idf: {source}: line {number}: must be a word and 0 to 100, not {line!r}")
+        listed.append(word)
+        values.append(value)
+    if not listed:
+        raise SettingsError(f"fingerprint.idf: {source} holds no word")
+    unknown = float(head["unknown"]) if head else sorted(values)[len(values) // 2]
+    return _table(normal(listed), [fixed(value) for value in values], fixed(unknown), content)
+
+
+def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: str, normal: Normal) -> WordTable:
+    """The factor of each word by its part of speech.
+
+    factors  `tag=factor` pairs, parted by commas; a tag stands for all tags that begin with it, the longest one counts
+             (n: n, nr, ns, nt ...; the tags are jieba's)
+    extra    words of the user's own dictionary; their tags count before those of jieba's dictionary, which serves
+             whichever segmenter is in use
+    Words without a tag and tags that are not named have the factor 1.
+    """
+    by_prefix = {tag: fixed(float(factor)) for tag, _, factor in (pair.partition("=") for pair in factors.split(","))}
+
+    def factor_of(tag: str) -> int:
+        prefixes = (tag[:length] for length in range(len(tag), 0, -1))
+        return next((by_prefix[prefix] for prefix in prefixes if prefix in by_prefix), FACTOR_UNIT)
+
+    content = jieba_file("dict.txt")
+    listed: dict[str, str] = {}
+    for line in content.decode().splitlines():
+        word, _, tag = line.split(" ")
+        listed[word] = tag
+    named = dict(zip(normal(list(listed)), listed.values(), strict=True))
+    named |= {entry.word: entry.tag for entry in extra if entry.tag}
+    known = {tag: factor_of(tag) for tag in set(named.values())}
+    weighty = {word: known[tag] for word, tag in named.items() if known[tag] != FACTOR_UNIT}
+    return _table(list(weighty), list(weighty.values()), FACTOR_UNIT, content + extra_digest.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryWord:
+    """A line of a user dictionary in jieba's form: `word [frequency] [tag]`."""
+
+    word: str
+    frequency: int | None
+    tag: str
+
+
+def dictionary_words(file: Path, normal: Normal) -> tuple[list[DictionaryWord], str]:
+    """The words of a user dictionary, and the file's digest. Raises SettingsError.
+
+    Only words of Han characters alone ever reach the segmenter; other lines are read and have no effect.
+    """
+    content = _read(file, "fingerprint.dictionary")
+    found: list[DictionaryWord] = []
+    for number, line in _lines(content, str(file), "fingerprint.dictionary"):
+        match = re.fullmatch(r"(?P<word>\S+)(?:\s+(?P<frequency>[0-9]{1,9}))?(?:\s+(?P<tag>[a-zA-Z]{1,8}))?", line)
+        if match is None:
+            raise SettingsError(
+                f"fingerprint.dictionary: {file}: line {number}: must be `word [frequency] [tag]`, not {line!r}"
+            )
+        frequency = int(match["frequency"]) if match["frequency"] else None
+        found.append(DictionaryWord(match["word"], frequency, match["tag"] or ""))
+    named = normal([entry.word for entry in found])
+    words = [DictionaryWord(word, entry.frequency, entry.tag) for word, entry in zip(named, found, strict=True) if word]
+    return words, _digest(content)
+
+
+def word_list(file: Path | None, setting: str, normal: Normal) -> tuple[list[str], str]:
+    """The words or phrases of a file, a line each, and its digest; None: the markers that ship with the product.
+
+    Raises SettingsError.
+    """
+    content = _shipped("markers.txt") if file is None else _read(file, setting)
+    listed = [line for _, line in _lines(content, str(file), setting) if not line.startswith("#")]
+    return [word for word in normal(listed) if word], _digest(content)
+
+
+def _shipped(name: str) -> bytes:
+    return resources.files("streamer.fingerprint.simhash").joinpath(name).read_bytes()
+
+
+def _table(words: Sequence[str], values: Sequence[int], otherwise: int, content: bytes) -> WordTable:
+    keys = np.fromiter(map(_key, words), np.uint64, len(words))
+    order = np.lexsort((np.array(values, np.int64), keys))
+    keys, column = keys[order], np.array(values, np.int64)[order]
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = keys[1:] != keys[:-1]
+    keys = keys[first]
+    bits = max(1, len(keys).bit_length())
+    edges = np.searchsorted(keys, np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)).astype(np.int32)
+    return WordTable(keys, edges, np.append(column[first], otherwise), _digest(content))
+
+
+def _key(word: str) -> int:
+    return xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"))
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256 {hashlib.sha256(content).hexdigest()}"
+
+
+def _read(file: Path, setting: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{setting}: {file}: cannot be read: {error.strerror}") from error
+
+
+def _lines(content: bytes, name: str, setting: str) -> list[tuple[int, str]]:
+    """The lines that are not empty, with their numbers."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise SettingsError(f"{setting}: {name}: line {line}: is not UTF-8") from error
+    return [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -1,0 +1,1 @@
+"""What `streamer index` does, as plain values and as tables."""

@@ -1,0 +1,262 @@
+"""An index as JSON Lines, and back.
+
+    first line  {"neardup_index_export": 2, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
+    then        one line a position, in the order of deciding: {"stream": place in `streams`, "partition": .., "offset": ..,
+                "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
+                are any; a duplicate has "origin", what its original was: [id, place in `streams`, partition, offset]; a
+                document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal), "look"
+                (hexadecimal) where there is a second look, and "forgotten" where it is no longer searched
+    last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
+
+A file whose name ends in .zst is compressed. The last line, and as many before it as the first one promises, prove that
+the file is whole. Numbers ascend; they have gaps where documents have expired, and then a duplicate may have an origin
+without an original.
+
+Version 1 had no "origin", so that a duplicate could be told only together with its original.
+"""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import zstandard
+
+from index.entry import Applied, Kind, Position, Source, Verdict
+from index.index import Index
+from index.storage import sources
+from index.storage.documents import Document
+from index.storage.parameters import Parameters, parameter_fields, parameters_of
+from index.storage.store import Transaction
+from index.tools.bulk_load import Loading
+from index.tools.import_export import Original, Record, Taking, count, portions, records
+from streamer.errors import InputUnreadable
+from streamer.fingerprint.fingerprints import from_hexadecimal
+from streamer.transports.files.line_reader import STANDARD_INPUT
+
+EXPORT_VERSION = 2
+ROWS_A_TRANSACTION = 4_096
+
+_VERDICTS = {verdict.label: verdict for verdict in Verdict}
+_BUFFER_BYTES = 2**20
+
+
+def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
+    """Write everything that an index knows, as it is at one moment, into a file ('-': standard output).
+
+    The file appears when it is complete. Returns the positions written. Raises OSError.
+    """
+
+    def operation(transaction: Transaction, out: IO[bytes]) -> int:
+        names = dict(sources.named_streams(transaction))
+        places = {stream: place for place, stream in enumerate(names)}
+        out.write(_dumped(_header(transaction, index.parameters, names)))
+        written = 0
+        for written, record in enumerate(records(transaction, index.parameters), start=1):
+            out.write(_dumped(_as_json(record, places)))
+            if written % ROWS_A_TRANSACTION == 0:
+                progress(written)
+        out.write(_dumped({"applied": _applied_as_json(sources.applied(transaction), places)}))
+        return written
+
+    with _written(file) as out:
+        return index.inspect(lambda transaction: operation(transaction, out))
+
+
+def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tuple[str, str]], int]:
+    """The parameters, the streams with their names, and the number of positions. Raises InputUnreadable."""
+    try:
+        header = _loaded(next(found, b""))
+        version = header["neardup_index_export"]
+        if version != EXPORT_VERSION:
+            raise InputUnreadable(
+                f"{name}: an export of version {version}; this program knows version {EXPORT_VERSION} alone. Import it "
+                "with the program that wrote it, or rebuild the index from files or topics."
+            )
+        streams = [(stream, stream_name) for stream, stream_name in header["streams"]]
+        return parameters_of(header["parameters"]), streams, header["positions"]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise InputUnreadable(f"{name}: is no export of an index: its first line is not that of one.") from problem
+
+
+def take_in(
+    index: Index,
+    found: Iterator[bytes],
+    streams: Sequence[tuple[str, str]],
+    positions: int,
+    name: str,
+    progress: Callable[[int], None],
+) -> tuple[int, int]:
+    """Enter the lines behind the header, which `read_header` told; positions that the index knows are left alone.
+
+    Returns how many were entered and how many were known. Every few thousand are one transaction; after each the index
+    is as an older one was. Raises InputUnreadable for a file that is damaged or not whole, IndexProblem.
+    """
+    loading = Loading(index)
+    taking = Taking(loading)
+    taking.begin(streams)
+    reading = _Reading(found, streams, index.parameters.bits, name)
+    entered = known = 0
+    for portion in portions(reading.records(), ROWS_A_TRANSACTION):
+        try:
+            done = taking.add(portion)
+        except ValueError as problem:
+            raise InputUnreadable(f"{name}: line {reading.line}: {problem}.") from problem
+        entered, known = entered + done.entered, known + done.already_known
+        progress(entered + known)
+    if reading.applied is None:
+        raise InputUnreadable(f"{name}: ends too early, behind line {reading.line}. What was read is in the index.")
+    if entered + known != positions:
+        raise InputUnreadable(
+            f"{name}: has {entered + known} positions of {positions}: lines are missing. What was read is in the index."
+        )
+    taking.finish(reading.applied)
+    loading.finish()
+    return entered, known
+
+
+class _Reading:
+    """The lines behind the header; `applied` is what the last one said."""
+
+    def __init__(self, found: Iterator[bytes], streams: Sequence[tuple[str, str]], bits: int, name: str) -> None:
+        self._found = found
+        self._streams = [stream for stream, _ in streams]
+        self._bits = bits
+        self._name = name
+        self.line = 1
+        self.applied: dict[Source, Applied] | None = None
+
+    def records(self) -> Iterator[Record]:
+        for line in self._found:
+            self.line += 1
+            try:
+                if self.applied is not None:
+                    raise ValueError("there is more behind the last line")
+                fields = _loaded(line)
+                if "applied" in fields:
+                    self.applied = {
+                        Source(self._streams[place], partition): Applied(offset, bytes.fromhex(mark))
+                        for place, partition, offset, mark in fields["applied"]
+                    }
+                else:
+                    yield self._record(fields)
+            except (ValueError, KeyError, TypeError, IndexError) as problem:
+                raise InputUnreadable(f"{self._name}: line {self.line} cannot be read: {problem}.") from problem
+
+    def _record(self, fields: dict[str, Any]) -> Record:
+        source, original = Source(self._streams[fields["stream"]], fields["partition"]), fields.get("original")
+        document = origin = None
+        if "origin" in fields:
+            id_, stream, partition, offset = fields["origin"]
+            origin = Original(id_, Position(Source(self._streams[stream], partition), offset))
+        if "number" in fields:
+            words = from_hexadecimal(fields["fingerprint"], self._bits)[0].tolist()
+            document = Document(
+                fields["number"],
+                fields.get("original", fields["number"]),
+                fields["id"],
+                Position(source, fields["offset"]),
+                fields["time_ms"],
+                Kind[fields["kind"].upper()],
+                tuple(words),
+                bytes.fromhex(fields.get("look", "")),
+            )
+        return Record(
+            source,
+            fields["offset"],
+            _VERDICTS[fields["verdict"]],
+            fields["reason"],
+            fields.get("distance"),
+            original,
+            origin,
+            document,
+            fields.get("forgotten", False),
+            fields.get("settled", True),
+        )
+
+
+def _header(transaction: Transaction, parameters: Parameters, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "neardup_index_export": EXPORT_VERSION,
+        "parameters": parameter_fields(parameters),
+        "streams": list(names.items()),
+        "positions": count(transaction, parameters.words),
+    }
+
+
+def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
+    document = record.document
+    fields: dict[str, Any] = {
+        "stream": places[record.source.stream],
+        "partition": record.source.partition,
+        "offset": record.offset,
+        "verdict": record.verdict.label,
+        "reason": record.reason,
+    }
+    optional = {"distance": record.distance, "original": record.original}
+    fields |= {name: value for name, value in optional.items() if value is not None}
+    if record.origin is not None:
+        source, offset = record.origin.position
+        fields["origin"] = [record.origin.id, places[source.stream], source.partition, offset]
+    if document is not None:
+        fields |= {
+            "number": document.number,
+            "id": document.id,
+            "time_ms": document.time_ms,
+            "kind": document.kind.name.lower(),
+            "fingerprint": "".join(f"{word:016x}" for word in reversed(document.fingerprint)),
+        }
+        if document.look:
+            fields["look"] = document.look.hex()
+    if record.forgotten:
+        fields["forgotten"] = True
+    if not record.settled:
+        fields["settled"] = False
+    return fields
+
+
+def _applied_as_json(applied: Mapping[Source, Applied], places: Mapping[str, int]) -> list[list[Any]]:
+    return [[places[source.stream], source.partition, at.offset, at.mark.hex()] for source, at in applied.items()]
+
+
+def _dumped(fields: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        # An id may hold half a surrogate pair, which JSON can write only with an escape.
+        return json.dumps(fields).encode() + b"\n"
+
+
+def _loaded(line: bytes) -> dict[str, Any]:
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise ValueError("it is no JSON object")
+    return fields
+
+
+@contextmanager
+def _written(file: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that appears under its name when it is complete and synced."""
+    if file == STANDARD_INPUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    unfinished = file.with_name(file.name + ".unfinished")
+    with unfinished.open("wb", buffering=_BUFFER_BYTES) as raw:
+        if file.suffix == ".zst":
+            compressed = zstandard.ZstdCompressor().stream_writer(raw, closefd=False)
+            with io.BufferedWriter(compressed, _BUFFER_BYTES) as buffered:  # type: ignore[type-var]
+                yield buffered
+        else:
+            yield raw
+        raw.flush()
+        os.fsync(raw.fileno())
+    unfinished.replace(file)

@@ -1,0 +1,165 @@
+"""An index made anew beside the running one, with other settings: from files, or from the topics that were delivered.
+
+Run it again after it was stopped or killed, and it goes on. Half-way the new index is as an index is that has seen only
+the first part of the input; nothing but its name tells it from the finished one, so switch to it only when this ends.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from index.decide.batch import take
+from index.entry import Applied, Entries, Kind, Position, Source, Verdict
+from index.index import Index
+from index.tools.bulk_load import Loading
+from streamer.errors import InputChanged, SettingsError
+from streamer.fingerprint.scheme import Scheme, scheme_for
+from streamer.records.decode import Decoder
+from streamer.records.record import Destination, Record
+from streamer.records.route import parse_original_position
+from streamer.service.pipeline import prepare
+from streamer.service.wiring import open_index
+from streamer.settings.settings import Settings
+from streamer.transports.files.changelog import NO_TIMESTAMP_MS
+from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
+from streamer.transports.kafka.changelog import read_changelog
+
+
+class Rebuilt(NamedTuple):
+    """How many records were read, and how many of them the new index held already."""
+
+    records: int
+    already_known: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    index: Index
+    decoder: Decoder
+    fingerprinter: Scheme
+
+
+def rebuild_from_files(
+    settings: Settings, files: Sequence[Path], running: Index | None, progress: Callable[[int], None]
+) -> Rebuilt:
+    """Decide all lines of JSON Lines files, in order, into the index of `settings`.
+
+    running  where it knows a file by its name and its lines, the new index takes the file for the same input, so that
+             `streamer filter` goes on with either
+    Raises InputUnreadable, InputChanged, IndexProblem.
+    """
+    fingerprinter = scheme_for(settings)
+    read = known = 0
+    with open_index(settings, fingerprinter) as index:
+        parts = _Parts(index, Decoder(settings.decode), fingerprinter)
+        for file in files:
+            reader = LineReader(file)
+            try:
+                source = _source_of(file, index, running)
+                index.begin(source, str(file), 0)
+                known += _skipped(reader, index.applied()[source])
+                for count in _decided(settings, parts, reader, source):
+                    read += count
+                    progress(known + read)
+            finally:
+                reader.close()
+    return Rebuilt(known + read, known)
+
+
+def _source_of(file: Path, index: Index, running: Index | None) -> Source:
+    name = str(file)
+    for stream in index.streams(name):
+        return Source(stream, 0)
+    known = {} if running is None or file == STANDARD_INPUT else _known(running, name)
+    digests = digests_at(file, [at.offset for at in known.values()]) if known else {}
+    same = [source for source, at in known.items() if digests.get(at.offset) == at.mark]
+    return same[-1] if same else Source(uuid.uuid4().hex, 0)
+
+
+def _known(running: Index, name: str) -> dict[Source, Applied]:
+    streams = set(running.streams(name))
+    return {source: at for source, at in running.applied().items() if source.stream in streams and at.mark}
+
+
+def _skipped(reader: LineReader, applied: Applied) -> int:
+    """Read over the lines that an earlier run decided."""
+    count = reader.skip(applied.offset)
+    if count < applied.offset or (count and reader.digest() != applied.mark):
+        raise InputChanged(
+            f"{reader.name}: its first {applied.offset} lines are not those that the new index was begun with. Remove "
+            "the new index and begin again."
+        )
+    return count
+
+
+def _decided(settings: Settings, parts: _Parts, reader: LineReader, source: Source) -> Iterator[int]:
+    while not reader.ended:
+        begin = reader.count
+        lines = reader.lines(settings.batch.records_max, settings.batch.bytes_max)
+        found = [
+            Record(source, reader.name, offset, None, line, NO_TIMESTAMP_MS)
+            for offset, line in enumerate(lines, start=begin)
+        ]
+        if found:
+            entries = prepare(parts.decoder, parts.fingerprinter, found)
+            parts.index.admit(entries, {source: reader.count}, {source: reader.digest()})
+            yield len(found)
+
+
+def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[int], None]) -> Rebuilt:
+    """Enter what was delivered of the input topic, as far as the running index has decided it, into that of `settings`.
+
+    Verdicts are taken as they were delivered; what was a duplicate then is none of the new index's business, unless its
+    settings let duplicates enter. What is decided meanwhile the service enters itself when it starts with the new index.
+    Raises SettingsError, BrokerUnavailable, IndexProblem.
+    """
+    streams = set(running.streams(settings.topics.input))
+    ends = {source: at.offset for source, at in running.applied().items() if source.stream in streams}
+    if not ends:
+        raise SettingsError(
+            f"{settings.index.directory}: the running index has decided nothing of topic {settings.topics.input!r}: "
+            "correct topics.input or index.directory, or rebuild from files."
+        )
+    outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
+    if settings.index.insert == "all":
+        outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
+    fingerprinter = scheme_for(settings)
+    read = known = 0
+    with open_index(settings, fingerprinter) as index:
+        parts = _Parts(index, Decoder(settings.decode), fingerprinter)
+        reached = {source: at.offset for source, at in index.applied().items()}
+        for source in ends:
+            index.begin(source, settings.topics.input, 0)
+        ranges = {source: range(reached.get(source, 0), end) for source, end in ends.items()}
+        ranges = {source: offsets for source, offsets in ranges.items() if offsets}
+        loading = Loading(index)
+        for destination, verdict in outputs:
+            for found in read_changelog(settings, ranges, [destination]) if ranges else ():
+                # Only behind the last topic is everything below an offset there.
+                known += _entered(loading, parts, found, verdict, advance=destination is outputs[-1][0])
+                read += len(found)
+                progress(read)
+        loading.finish()
+        for source, end in ends.items():
+            index.set_applied(source, end)
+    return Rebuilt(read, known)
+
+
+def _entered(loading: Loading, parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advance: bool) -> int:
+    """Enter delivered records; how many were known."""
+    if not found:
+        return 0
+    entries: Entries = prepare(parts.decoder, parts.fingerprinter, found)
+    decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
+    originals: list[Position | None] = [
+        parse_original_position(record.headers) if verdict is Verdict.DUPLICATE else None
+        for record, keep in zip(found, decided, strict=True)
+        if keep
+    ]
+    entries = take(entries, np.flatnonzero(decided))
+    ends = {record.source: record.offset + 1 for record in found} if advance else {}
+    return loading.add(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known

@@ -1,0 +1,243 @@
+"""What an operator asks of an index, as plain values: its size, documents like another, whether it is sound.
+
+The index is opened for reading only, beside a running service. `index_tables` shows the same values to people.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import NO_NUMBER, Kind, Position, Source
+from index.index import Index, Match
+from index.matching.minhash import similarity_of
+from index.matching.second_look import look_fields
+from index.storage import documents, scan
+from index.storage.documents import Document
+from index.storage.layout import Table
+from index.storage.parameters import Parameters, require_equal, with_thresholds
+from index.storage.store import Transaction
+from index.storage.visibility import Living
+from index.tools import buckets as fullness
+from index.tools.backup import structure_problems
+from index.tools.buckets import Fullness
+from index.tools.finding import Finding
+from index.tools.verify import verify
+from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.settings.settings import Settings
+from streamer.transports.files.changelog import NO_TIMESTAMP_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What was looked for: its kind and fingerprint, uint64 [1, words]; for an id, whose document it is."""
+
+    kind: Kind
+    fingerprint: npt.NDArray[np.uint64]
+    document: Document | None = None
+
+
+def open_for_reading(settings: Settings) -> Index:
+    """The index that the settings name, with whatever parameters it was built. Raises IndexProblem."""
+    return Index.open(settings.index.directory, None, map_bytes_max=settings.index.map_bytes_max, read_only=True)
+
+
+def open_for_writing(settings: Settings) -> Index:
+    """The same for writing. Raises IndexProblem; IndexMissing where there is none."""
+    with open_for_reading(settings) as index:
+        parameters = index.parameters
+    return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+
+
+def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:
+    """How large and how full an index is, how far each source was decided, and who reads it.
+
+    committed  what the group has committed of each source; None where nobody was asked
+    """
+    found = index.statistics()
+    standing, buckets = index.inspect(lambda transaction: fullness.look(transaction, index.parameters, found.entries))
+    entries = found.entries + found.exact_entries
+    return {
+        "directory": str(settings.index.directory),
+        "parameters": parameters_as_json(index.parameters),
+        "entries": found.entries,
+        "exact_entries": found.exact_entries,
+        "expired_below": found.expired_below,
+        "forgotten": found.forgotten,
+        "journal_rows": found.journal_rows,
+        "used_bytes": found.used_bytes,
+        "map_bytes_max": settings.index.map_bytes_max,
+        "table_bytes": dict(found.table_bytes),
+        "bytes_per_entry": {name: size / entries for name, size in found.table_bytes.items() if entries},
+        "merging": standing._asdict(),
+        "buckets": _histogram(buckets),
+        "sources": _sources(index, committed),
+        "readers": [
+            {"process": process, "transaction": state} for process, state in index.readers() if process != os.getpid()
+        ],
+    }
+
+
+def _sources(index: Index, committed: Mapping[Source, int] | None) -> list[dict[str, Any]]:
+    names, applied = index.stream_names(), index.applied()
+    streams = {number: stream for number, (stream, _) in index.inspect(scan.numbered_streams).items()}
+    ages = {Source(streams[stream], partition): age for (stream, partition), age in index.inspect(scan.ages).items()}
+    return [
+        {
+            "name": names.get(source.stream, ""),
+            "stream": source.stream,
+            "partition": source.partition,
+            "applied": applied[source].offset if source in applied else None,
+            **({} if committed is None else {"committed": committed.get(source)}),
+            **(
+                {"time": time_text(ages[source].watermark_ms), "expired_below": ages[source].expired_below}
+                if source in ages
+                else {}
+            ),
+        }
+        for source in sorted({*applied, *(committed or {})})
+    ]
+
+
+def _histogram(found: Fullness) -> dict[str, Any]:
+    """How many of the buckets looked at hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
+    levels = np.where(found.sizes > 0, np.frexp(found.sizes)[1], 0)
+    counts = np.bincount(levels)
+    return {
+        "count": found.buckets,
+        "looked_at": len(found.sizes),
+        "mean": float(found.sizes.mean()) if len(found.sizes) else 0.0,
+        "largest": found.largest,
+        "histogram": [
+            {"from": (1 << level) >> 1, "to": max(0, (1 << level) - 1), "buckets": int(count)}
+            for level, count in enumerate(counts)
+        ],
+    }
+
+
+def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
+    """The parameters for machines: with a distance, or with a similarity where that is the measure."""
+    by_similarity = {"similarity_min": similarity_of(parameters.distance_max)}
+    return {
+        "scheme": parameters.scheme,
+        "bits": parameters.bits,
+        **(by_similarity if parameters.scheme == "minhash" else {"distance_max": parameters.distance_max}),
+        "insert": parameters.insert,
+        "fingerprint": dict(parameters.fingerprint),
+        **({} if parameters.look is None else {"look": look_fields(parameters.look)}),
+    }
+
+
+def seek_text(index: Index, settings: Settings, text: str) -> Sought:
+    """The fingerprint of a text, as the service would make it.
+
+    Raises ParametersDiffer where the settings give other fingerprints than those in the index.
+    """
+    fingerprinter = scheme_for(settings)
+    stored = index.parameters
+    asked = parameters_for(settings, fingerprinter.stamp())
+    if asked.scheme == stored.scheme:
+        # How the service decides does not change what the nearest documents are.
+        asked = replace(with_thresholds(asked, stored), insert=stored.insert)
+    require_equal(stored, asked, str(settings.index.directory))
+    found = fingerprinter.fingerprint([text])
+    return Sought(Kind(int(found.kinds[0])), found.fingerprints)
+
+
+def seek_fingerprint(index: Index, text: str) -> Sought:
+    """A fingerprint in hexadecimal. Raises ValueError."""
+    return Sought(Kind.NEAR, from_hexadecimal(text, index.parameters.bits))
+
+
+def seek_id(index: Index, id_: str, progress: Callable[[int], None]) -> list[Sought]:
+    """The documents of an id; all documents are looked through, as there is no table by id."""
+    return [
+        Sought(document.kind, np.array([document.fingerprint], np.uint64), document)
+        for document in index.find([id_], progress)
+    ]
+
+
+def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) -> list[Match]:
+    """The entries nearest to what is sought; for an EXACT one the earliest equal one, for an undecidable one none."""
+    if sought.kind is Kind.NEAR:
+        return index.query(sought.fingerprint, distance_max, limit)[0]
+    if sought.kind is not Kind.EXACT:
+        return []
+    words = index.parameters.words
+
+    def earliest(transaction: Transaction) -> npt.NDArray[np.uint64]:
+        living = Living(transaction, words)
+        return documents.earliest_equals(transaction, living, Table.EXACT, sought.fingerprint)
+
+    numbers = index.inspect(earliest)
+    found = index.documents([int(number) for number in numbers if number != NO_NUMBER])
+    return [Match(document, 0) for document in found if document is not None]
+
+
+def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], scheme: str) -> dict[str, Any]:
+    """What was sought and what was found, for machines: with distances, or with similarities where that is the measure."""
+
+    def measured(distance: int) -> dict[str, float]:
+        return {"similarity": round(similarity_of(distance), 4)} if scheme == "minhash" else {"distance": distance}
+
+    return {
+        "kind": sought.kind.name.lower(),
+        "fingerprint": hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0],
+        **({"document": _described(sought.document, names)} if sought.document else {}),
+        "matches": [{**measured(match.distance), **_described(match.document, names)} for match in matches],
+    }
+
+
+def _described(document: Document, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "id": document.id,
+        "position": position_text(document.position, names),
+        "stream": document.position.source.stream,
+        "time": time_text(document.time_ms),
+        "number": document.number,
+    }
+
+
+def position_text(position: Position, names: Mapping[str, str]) -> str:
+    """`name/partition/offset`; a stream without a name stands for itself."""
+    source = position.source
+    return f"{names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
+
+
+def time_text(time_ms: int) -> str | None:
+    """A time in ISO 8601, UTC; None where there was none, or where it lies outside of what a calendar holds."""
+    if time_ms == NO_TIMESTAMP_MS:
+        return None
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def check(index: Index, directory: Path, progress: Callable[[int], None]) -> list[Finding]:
+    """The findings of all checks: the file's structure, and whether its tables fit together, at one moment."""
+
+    def operation(transaction: Transaction) -> list[Finding]:
+        structure = Finding("structure", 1)
+        structure.note(structure_problems(directory))
+        # Tables in a broken structure cannot be read safely.
+        return [structure] if structure.wrong else [structure, *verify(transaction, index.parameters, progress)]
+
+    return index.inspect(operation)
+
+
+def verdict(findings: list[Finding]) -> dict[str, Any]:
+    """Findings for machines."""
+    return {
+        "sound": not any(finding.wrong for finding in findings),
+        "checks": [
+            {"check": each.check, "examined": each.examined, "wrong": each.wrong, "examples": each.examples}
+            for each in findings
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What can be watched from outside: metrics, health, logs."""

@@ -1,0 +1,115 @@
+"""The service's own HTTP port: /metrics for Prometheus, /healthz and /readyz for whoever keeps it running."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from streamer.errors import SettingsError
+from streamer.observe.metrics import CONTENT_TYPE
+
+Check = Callable[[], tuple[bool, str]]
+"""Whether all is well, and in words for people how things stand."""
+
+_TEXT = "text/plain; charset=utf-8"
+
+# How long `close` may have to wait for the thread to notice.
+_POLL_SECONDS = 0.1
+
+
+class ObservationServer:
+    """Answers GET and HEAD on three paths, from a daemon thread; a context manager.
+
+    /metrics  200 with the exposition
+    /healthz  200 while `health` says so, else 503; either way with its words. Failing means: restart this process
+    /readyz   the same with `ready`. Failing means: it does not do its work now
+    """
+
+    def __init__(self, host: str, port: int, exposition: Callable[[], bytes], health: Check, ready: Check) -> None:
+        self._host = host
+        self._port = port
+        self._exposition = exposition
+        self._checks = {"/healthz": health, "/readyz": ready}
+        self._server: WSGIServer | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; the one that was picked where the settings said 0."""
+        return self._port if self._server is None else self._server.server_port
+
+    def start(self) -> None:
+        """Listen and answer from now on. Raises SettingsError if the address cannot be had."""
+        self._server = _listen(self._host, self._port)
+        self._server.set_app(self._answer)
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_SECONDS,), name="observe", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening; answers under way may be cut off."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _answer(self, environment: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        status, content_type, body = self._response(environment["REQUEST_METHOD"], environment["PATH_INFO"])
+        headers = [("Content-Type", content_type), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("Allow", "GET, HEAD"))
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [b"" if environment["REQUEST_METHOD"] == "HEAD" else body]
+
+    def _response(self, method: str, path: str) -> tuple[HTTPStatus, str, bytes]:
+        if path != "/metrics" and path not in self._checks:
+            known = ", ".join(["/metrics", *self._checks])
+            return HTTPStatus.NOT_FOUND, _TEXT, f"nothing here; there are {known}\n".encode()
+        if method not in ("GET", "HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"only GET and HEAD\n"
+        if path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE, self._exposition()
+        well, words = self._checks[path]()
+        return HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, f"{words}\n".encode()
+
+
+class _Handler(WSGIRequestHandler):
+    # A client that connects and says nothing must not hold its thread for ever.
+    timeout = 10
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Log nothing: a line per scrape and probe would bury all else."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # Not HTTPServer's own: that one asks the name service for this host's name, which may take many seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.socket.getsockname()[:2]
+        self.setup_environ()
+
+
+class _ServerOverIPv6(_Server):
+    address_family = socket.AF_INET6
+
+
+def _listen(host: str, port: int) -> WSGIServer:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    except socket.gaierror as error:
+        raise SettingsError(f"observe.host: {host!r} is not an address of this machine: {error.strerror}") from error
+    chosen = _ServerOverIPv6 if family == socket.AF_INET6 else _Server
+    try:
+        return chosen((host, port), _Handler)
+    except OSError as error:
+        raise SettingsError(f"observe.port: cannot listen on {host}:{port}: {error.strerror}") from error

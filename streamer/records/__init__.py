@@ -1,0 +1,1 @@
+"""Records: what comes in, how it is decoded, why it is decided, where it is routed."""

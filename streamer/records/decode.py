@@ -1,0 +1,294 @@
+"""Decode: a record becomes a Document, or a DeadLetter that says why not. No exception leaves this module.
+
+Bad JSON, a missing text or a text that is no string cost the document; a bad optional field (id, title, time, host,
+metadata) never does: it counts as missing.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import xxhash
+from jsonpointer import JsonPointer
+
+from streamer.records.reason import Reason
+from streamer.records.record import Record
+from streamer.settings.presets import PRESETS
+from streamer.settings.settings import Decode
+
+ID_BYTES_MAX = 2_048
+"""A longer id is cut and ends in a digest of all of it, so that no id can make an output undeliverable."""
+
+DETAIL_CHARACTERS_MAX = 200
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TIME_MS_MAX = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+_SECONDS_MAX = 10**11
+"""A larger number is milliseconds: as seconds it would lie beyond the year 5100, as milliseconds it is 1973."""
+_DOUBLE_EXACT_MAX = 2**53
+"""Beyond it the parser has rounded whole numbers, and two ids could become one."""
+
+# An escape sequence: a pair of surrogates, a surrogate by itself (group 1), anything else.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+# How Java prints a date, and how HTTP does. Other zone names are ambiguous (CST is four zones) and not read.
+_NAMED_DATE = re.compile(
+    r"[A-Z][a-z]{2} [A-Z][a-z]{2} \d{2} \d{2}:\d{2}:\d{2} (?:UTC|GMT) \d{4}"
+    r"|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} (?:UTC|GMT|[+-]\d{4})",
+    re.ASCII,
+)
+
+
+@dataclass(slots=True)
+class Document:
+    """A decoded record.
+
+    id        from its field, else the record's key, else its position; at most ID_BYTES_MAX bytes of UTF-8
+    text      may be empty
+    title     empty where there is none
+    time_ms   milliseconds since 1970, from its field, else the record's timestamp
+    host      in lower case, None where there is none
+    metadata  keywords, tags, references, in the order of the settings
+    """
+
+    id: str
+    text: str
+    title: str
+    time_ms: int
+    host: str | None
+    metadata: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that is no document: why, a few words for people, and its id as far as that could be read."""
+
+    reason: Reason
+    detail: str
+    id: str | None
+
+
+class Decoder:
+    """Decodes records by the settings; holds no state."""
+
+    def __init__(self, settings: Decode) -> None:
+        preset = PRESETS[settings.preset]
+        self._value_bytes_max = settings.value_bytes_max
+        self._is_json = settings.format == "json"
+        self._lists = preset.lists
+        self._text_pointer = settings.text if settings.text is not None else preset.text
+        self._text = _parts(self._text_pointer)
+        self._title = _parts(settings.title if settings.title is not None else preset.title)
+        self._id = _parts(settings.id if settings.id is not None else preset.id)
+        self._time = _parts(settings.time if settings.time is not None else preset.time)
+        self._host = _parts(settings.host if settings.host is not None else preset.host)
+        self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
+
+    def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
+        """One Document or DeadLetter per record, in order. Raises nothing, whatever the records hold."""
+        return [self._decode(record) for record in records]
+
+    def _decode(self, record: Record) -> Document | DeadLetter:
+        value = record.value
+        if value is None:
+            return DeadLetter(Reason.TOMBSTONE, "the record has no value", _key_text(record))
+        if len(value) > self._value_bytes_max:
+            detail = f"the value has {len(value)} bytes, decode.value_bytes_max is {self._value_bytes_max}"
+            return DeadLetter(Reason.TOO_LARGE, detail, _key_text(record))
+        if value.startswith(_BYTE_ORDER_MARK):
+            value = value[len(_BYTE_ORDER_MARK) :]
+        return self._decode_json(record, value) if self._is_json else _decode_text(record, value)
+
+    def _decode_json(self, record: Record, value: bytes) -> Document | DeadLetter:
+        try:
+            tree = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            wrong = _not_utf_8(value, _key_text(record))
+            if wrong is not None:
+                return wrong
+            repaired = _ESCAPE.sub(_repair, value)
+            if repaired != value:
+                return self._decode_json(record, repaired)
+            too_deep = "depth limit exceeded" in error.msg or "ecursion limit" in error.msg
+            reason = Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON
+            return DeadLetter(reason, _bounded(str(error)), _key_text(record))
+        identity = self._identity(tree) or _key_text(record)
+        text = _resolve(tree, self._text)
+        if self._lists and type(text) is list:
+            text = _joined(text)
+        if type(text) is not str:
+            return self._without_text(tree, text, identity)
+        title = _resolve(tree, self._title)
+        if self._lists and type(title) is list:
+            title = _joined(title)
+        time_ms = _time_ms(self._first(_resolve(tree, self._time))) if self._time is not None else None
+        return Document(
+            id=identity or record.position,
+            text=text,
+            title=title if type(title) is str else "",
+            time_ms=record.timestamp_ms if time_ms is None else time_ms,
+            host=_host(self._first(_resolve(tree, self._host))) if self._host is not None else None,
+            metadata=self._keywords(tree) if self._metadata else (),
+        )
+
+    def _without_text(self, tree: Any, text: Any, identity: str | None) -> DeadLetter:
+        if text is not None:
+            detail = f"{self._text_pointer} is {_KINDS[type(text)]}, not a string"
+            return DeadLetter(Reason.TEXT_NOT_STRING, _bounded(detail), identity)
+        detail = f"there is no text at {self._text_pointer}"
+        if type(tree) is dict:
+            keys = ", ".join(key[:30] for key in list(tree)[:8])
+            detail += f" (or null); the keys are: {keys}" if tree else "; the object is empty"
+        else:
+            detail += f": the value is {_KINDS[type(tree)]}, not an object"
+        return DeadLetter(Reason.NO_TEXT, _bounded(detail), identity)
+
+    def _identity(self, tree: Any) -> str | None:
+        found = self._first(_resolve(tree, self._id))
+        if type(found) is str:
+            return _bounded_id(found) if found else None
+        if type(found) is int or (type(found) is float and abs(found) <= _DOUBLE_EXACT_MAX):
+            return str(found)
+        return None
+
+    def _keywords(self, tree: Any) -> tuple[str, ...]:
+        found = [_resolve(tree, parts) for parts in self._metadata]
+        flat = [item for value in found for item in (value if type(value) is list else [value])]
+        return tuple(
+            item if type(item) is str else str(item) for item in flat if type(item) in (str, int, float) and item != ""
+        )
+
+    def _first(self, value: Any) -> Any:
+        if self._lists and type(value) is list:
+            return value[0] if value else None
+        return value
+
+
+_KINDS = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def _parts(pointer: str | None) -> list[str] | None:
+    return None if pointer is None else list(JsonPointer(pointer).parts)
+
+
+def _resolve(tree: Any, parts: list[str] | None) -> Any:
+    """What a JSON pointer's parts lead to, None where they lead nowhere.
+
+    The library's own `resolve` formats the whole document into an exception for every missing field.
+    """
+    if parts is None:
+        return None
+    for part in parts:
+        if type(tree) is dict:
+            tree = tree.get(part)
+        elif type(tree) is list and part.isdecimal() and part.isascii() and (part == "0" or part[0] != "0"):
+            tree = tree[int(part)] if len(part) < 10 and int(part) < len(tree) else None
+        else:
+            return None
+    return tree
+
+
+def _joined(items: list[Any]) -> Any:
+    """The text of an array of strings; None for an empty one; the array itself where an item is no string."""
+    if not items:
+        return None
+    return "\n".join(items) if all(type(item) is str for item in items) else items
+
+
+def _repair(match: re.Match[bytes]) -> bytes:
+    """A surrogate without its partner becomes the replacement character, as browsers decode it."""
+    return rb"\ufffd" if match.group(1) is not None else match.group()
+
+
+def _not_utf_8(value: bytes, identity: str | None) -> DeadLetter | None:
+    try:
+        value.decode()
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start} of {len(value)} is not UTF-8: {error.reason}"
+        return DeadLetter(Reason.NOT_UTF_8, detail, identity)
+    return None
+
+
+def _decode_text(record: Record, value: bytes) -> Document | DeadLetter:
+    identity = _key_text(record)
+    wrong = _not_utf_8(value, identity)
+    if wrong is not None:
+        return wrong
+    return Document(identity or record.position, value.decode(), "", record.timestamp_ms, None, ())
+
+
+def _key_text(record: Record) -> str | None:
+    if not record.key:
+        return None
+    try:
+        return _bounded_id(record.key.decode())
+    except UnicodeDecodeError:
+        return None
+
+
+def _bounded_id(identity: str) -> str:
+    if len(identity) * 4 <= ID_BYTES_MAX:
+        return identity
+    encoded = identity.encode()
+    if len(encoded) <= ID_BYTES_MAX:
+        return identity
+    digest = "#" + xxhash.xxh3_128_hexdigest(encoded)
+    return encoded[: ID_BYTES_MAX - len(digest)].decode(errors="ignore") + digest
+
+
+def _bounded(detail: str) -> str:
+    return detail if len(detail) <= DETAIL_CHARACTERS_MAX else detail[: DETAIL_CHARACTERS_MAX - 3] + "..."
+
+
+def _time_ms(value: Any) -> int | None:
+    """Milliseconds since 1970; None where it cannot be read or lies outside the years 1 to 9999."""
+    if type(value) is str:
+        text = value.strip()
+        if text.isdecimal() and text.isascii() and len(text) != 8:
+            return _epoch_ms(int(text)) if len(text) < 16 else None
+        return _date_ms(text) if len(text) <= 64 else None
+    return _epoch_ms(value) if type(value) in (int, float) else None
+
+
+def _epoch_ms(number: float) -> int | None:
+    if abs(number) > _TIME_MS_MAX:
+        return None
+    return round(number * 1_000) if abs(number) < _SECONDS_MAX else round(number)
+
+
+def _date_ms(text: str) -> int | None:
+    """ISO 8601, HTTP's form or Java's; without a zone it is UTC."""
+    try:
+        moment = parsedate_to_datetime(text) if _NAMED_DATE.fullmatch(text) else datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _host(value: Any) -> str | None:
+    """The host of a URL, or the text as it is; in lower case."""
+    if type(value) is not str or not value:
+        return None
+    if "//" not in value:
+        return value.strip().lower() or None
+    try:
+        return urlsplit(value.strip()).hostname
+    except ValueError:
+        return None

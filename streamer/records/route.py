@@ -1,0 +1,243 @@
+"""Route: a record and its decision become an outgoing record. Pure.
+
+docs/headers.md shows every header with an example. Headers of the input are kept, except those that begin with
+`neardup.`: they come from a filter before this one, or from somebody else, and would contradict ours.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import orjson
+
+from index.entry import NO_DISTANCE, Decisions, Position, Source, Verdict
+from index.matching.minhash import similarity_of
+from streamer.records.decode import DeadLetter, Document
+from streamer.records.reason import Reason, label
+from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
+
+PREFIX = "neardup."
+VERDICT = "neardup.verdict"
+REASON = "neardup.reason"
+POSITION = "neardup.position"
+STREAM = "neardup.stream"
+ID = "neardup.id"
+FINGERPRINT = "neardup.fingerprint"
+DISTANCE = "neardup.distance"
+SIMILARITY = "neardup.similarity"
+ORIGINAL_ID = "neardup.original.id"
+ORIGINAL_POSITION = "neardup.original.position"
+ORIGINAL_STREAM = "neardup.original.stream"
+
+CONNECT_PREFIX = "__connect.errors."
+
+_DESTINATIONS = {
+    Verdict.UNIQUE: Destination.UNIQUE,
+    Verdict.UNDECIDABLE: Destination.UNIQUE,
+    Verdict.DUPLICATE: Destination.DUPLICATE,
+    Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
+}
+
+
+def explain(
+    records: Sequence[Record],
+    documents: Sequence[Document | DeadLetter],
+    fingerprints_hex: Sequence[str | None],
+    decisions: Decisions,
+    stream_names: Mapping[str, str],
+    *,
+    by_similarity: bool = False,
+) -> list[Decision]:
+    """The decisions on n records in words, row for row.
+
+    fingerprints_hex  lower-case hexadecimal; shown for unique and duplicate rows only
+    stream_names      stream -> name for people, for the originals' positions; an unknown stream stands for itself
+    by_similarity     duplicates show a similarity, not a distance in bits: see `Parameters.by_similarity`
+
+    Where a replayed verdict differs from what today's decoding would give, the journal's verdict and reason stand.
+    """
+    columns = zip(
+        records,
+        documents,
+        fingerprints_hex,
+        decisions.verdicts.tolist(),
+        decisions.reasons.tolist(),
+        decisions.distances.tolist(),
+        decisions.original_ids,
+        decisions.original_positions,
+        decisions.replayed.tolist(),
+        strict=True,
+    )
+    explained: list[Decision] = []
+    for _, document, fingerprint, number, reason, distance, original_id, original, replayed in columns:
+        verdict, label_text = _words(number, reason)
+        identity = document.id
+        if verdict is Verdict.UNIQUE:
+            explained.append(Decision(verdict, label_text, identity, fingerprint, replayed=replayed))
+        elif verdict is Verdict.DUPLICATE:
+            known = distance != NO_DISTANCE
+            explained.append(
+                Decision(
+                    verdict,
+                    label_text,
+                    identity,
+                    fingerprint,
+                    distance if known and not by_similarity else None,
+                    original_id,
+                    None if original is None else _position_text(original, stream_names),
+                    None,
+                    replayed,
+                    None if original is None else original.source.stream,
+                    similarity_of(distance) if known and by_similarity else None,
+                )
+            )
+        else:
+            detail = document.detail if type(document) is DeadLetter and verdict is Verdict.DEAD_LETTER else None
+            explained.append(Decision(verdict, label_text, identity, detail=detail, replayed=replayed))
+    return explained
+
+
+def route(
+    records: Sequence[Record],
+    decisions: Sequence[Decision],
+    *,
+    connector_name: str,
+    task_id: str,
+    with_headers: bool = True,
+) -> list[Outgoing]:
+    """What goes out for n records, row for row: destination and the headers to write, all else as it came in.
+
+    `connector_name` and `task_id` stand in the Kafka Connect headers of dead letters. Without headers there are none at
+    all: for an outside that does not take any.
+    """
+    if not with_headers:
+        return [
+            Outgoing(_DESTINATIONS[decision.verdict], record, (), decision)
+            for record, decision in zip(records, decisions, strict=True)
+        ]
+    outgoing: list[Outgoing] = []
+    for record, decision in zip(records, decisions, strict=True):
+        kept = record.headers
+        if kept:
+            kept = tuple(header for header in kept if not header[0].startswith(PREFIX))
+        gained = _gained(record, decision)
+        if decision.verdict is Verdict.DEAD_LETTER:
+            gained += _connect_errors(record, decision, connector_name, task_id)
+        outgoing.append(Outgoing(_DESTINATIONS[decision.verdict], record, kept + gained, decision))
+    return outgoing
+
+
+def parse_position(headers: Headers) -> Position | None:
+    """The input position that an output's headers name; None where they name none."""
+    return _parse(headers, STREAM, POSITION)
+
+
+def parse_original_position(headers: Headers) -> Position | None:
+    """The position of the original that a duplicate's headers name; None where they name none."""
+    return _parse(headers, ORIGINAL_STREAM, ORIGINAL_POSITION)
+
+
+def verdict_line(outgoing: Outgoing) -> bytes:
+    r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
+
+    `original` is the original's id; id, original and distance are null where there is none. Where duplicates are told
+    by similarity there is no distance; a duplicate's line then has one key more, `similarity`. What is no UTF-8 in a
+    file's name is shown as \xNN.
+    """
+    decision, record = outgoing.decision, outgoing.record
+    line = {
+        "source": record.topic,
+        "line": record.offset + 1,
+        "id": decision.id,
+        "verdict": decision.verdict.label,
+        "original": decision.original_id,
+        "distance": decision.distance,
+        "reason": decision.reason,
+    }
+    if decision.similarity is not None:
+        line["similarity"] = decision.similarity
+    try:
+        return orjson.dumps(line)
+    except TypeError:
+        shown = {key: _shown(value) if isinstance(value, str) else value for key, value in line.items()}
+        return orjson.dumps(shown)
+
+
+@cache
+def _words(verdict: int, reason: int) -> tuple[Verdict, str]:
+    return Verdict(verdict), label(Verdict(verdict), Reason(reason))
+
+
+@cache
+def _verdict_headers(verdict: Verdict, reason: str) -> Headers:
+    return ((VERDICT, verdict.label.encode()), (REASON, reason.encode()))
+
+
+def _position_text(position: Position, stream_names: Mapping[str, str]) -> str:
+    stream, partition = position.source
+    return f"{stream_names.get(stream, stream)}/{partition}/{position.offset}"
+
+
+def _gained(record: Record, decision: Decision) -> Headers:
+    headers: Headers = (
+        *_verdict_headers(decision.verdict, decision.reason),
+        (POSITION, _bytes(record.position)),
+        (STREAM, record.source.stream.encode()),
+    )
+    if decision.id is not None:
+        headers += ((ID, _bytes(decision.id)),)
+    if decision.fingerprint is not None:
+        headers += ((FINGERPRINT, decision.fingerprint.encode()),)
+    if decision.verdict is Verdict.DUPLICATE:
+        facts = (
+            (ORIGINAL_ID, decision.original_id),
+            (ORIGINAL_POSITION, decision.original_position),
+            (ORIGINAL_STREAM, decision.original_stream),
+            (DISTANCE, None if decision.distance is None else str(decision.distance)),
+            (SIMILARITY, None if decision.similarity is None else str(decision.similarity)),
+        )
+        headers += tuple((name, _bytes(value)) for name, value in facts if value is not None)
+    return headers
+
+
+def _connect_errors(record: Record, decision: Decision, connector_name: str, task_id: str) -> Headers:
+    """The ten headers by which Kafka Connect's tools know a dead letter, in Connect's order.
+
+    Names as in org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter; numbers are decimal text there too.
+    """
+    message = decision.reason if decision.detail is None else f"{decision.reason}: {decision.detail}"
+    facts = (
+        ("topic", record.topic),
+        ("partition", str(record.source.partition)),
+        ("offset", str(record.offset)),
+        ("connector.name", connector_name),
+        ("task.id", task_id),
+        ("stage", "VALUE_CONVERTER"),
+        ("class.name", "streamer.document.Decoder"),
+        ("exception.class.name", "streamer.document.DeadLetter"),
+        ("exception.message", message),
+        ("exception.stacktrace", f"streamer.document.DeadLetter: {message}"),
+    )
+    return tuple((CONNECT_PREFIX + name, _bytes(value)) for name, value in facts)
+
+
+def _bytes(text: str) -> bytes:
+    """UTF-8; a file's name that is none keeps its bytes."""
+    return text.encode(errors="surrogateescape")
+
+
+def _shown(text: str) -> str:
+    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def _parse(headers: Headers, stream_name: str, position_name: str) -> Position | None:
+    found = dict(headers)
+    stream, position = found.get(stream_name), found.get(position_name)
+    if stream is None or position is None:
+        return None
+    numbers = position.rsplit(b"/", 2)[1:]
+    if len(numbers) != 2 or not all(number.isdigit() and len(number) < 20 for number in numbers):
+        return None
+    try:
+        return Position(Source(stream.decode(), int(numbers[0])), int(numbers[1]))
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,127 @@
+"""The main job over files: the service with the files transport in this one process, and a progress bar."""
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from index.entry import Applied
+from index.index import Index
+from streamer.fingerprint.scheme import scheme_for
+from streamer.service.loop import BatchReport, Listener, Service, State
+from streamer.service.summary import Totals
+from streamer.service.wiring import build_service, open_index
+from streamer.settings.settings import Recovery, Settings
+from streamer.transports.files.transport import FileTransport
+
+FILES_POLICY = Recovery(
+    first_start="earliest",
+    # A new output folder for files that the index knows: the same verdicts are written out again.
+    committed_missing="earliest",
+    index_behind="restore",
+    # A file is known by its content, so another content under an old name is simply another input.
+    topic_recreated="continue",
+    offsets_gone="stop",
+)
+
+
+_SHOWN = {
+    State.STARTING: "starting",
+    State.RUNNING: "filtering",
+    State.DRAINING: "filtering",
+    State.STOPPED: "ended",
+}
+
+
+class _Watch:
+    """Adds up batches and moves the bar."""
+
+    def __init__(self, transport: FileTransport, progress: Progress, totals: Totals) -> None:
+        self._transport = transport
+        self._progress = progress
+        self._task: TaskID = progress.add_task("", total=transport.bytes_total or None, documents="")
+        self._totals = totals
+
+    def as_listener(self) -> Listener:
+        return Listener(
+            state=self._enter,
+            progress=self._move,
+            batch=self._batch,
+        )
+
+    def _enter(self, state: State) -> None:
+        self._progress.update(self._task, description=_SHOWN[state])
+        if state is State.RUNNING:
+            # Not before: an error at the start should not stand below an empty bar.
+            self._progress.start()
+
+    def _batch(self, batch: BatchReport) -> None:
+        self._totals.add(batch)
+
+    def _move(self) -> None:
+        self._progress.update(
+            self._task, completed=self._transport.bytes_read, documents=f"{self._totals.records:,} documents"
+        )
+
+
+def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
+    """The streams that the index knows under a file's name, with how far each was decided; oldest first."""
+    applied = index.applied()
+    return [
+        (source.stream, at)
+        for stream in index.streams(name)
+        for source, at in applied.items()
+        if source.stream == stream
+    ]
+
+
+def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: Console) -> tuple[Totals, bool]:
+    """Filter files into the folder `out`, going on where an earlier run stopped.
+
+    Returns the totals of this run and whether the input was read to its end (False after Ctrl-C or SIGTERM).
+    Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
+    """
+    totals = Totals()
+    begin = time.perf_counter()
+    fingerprinter = scheme_for(settings)
+    with open_index(settings, fingerprinter) as index:
+        transport = FileTransport(files, out, settings.batch, known_streams=lambda name: known_streams(index, name))
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TextColumn("{task.fields[documents]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=console.quiet,
+        )
+        watch = _Watch(transport, bar, totals)
+        service = build_service(settings, transport, index, fingerprinter, watch.as_listener(), FILES_POLICY)
+        try:
+            interrupted = _run_until_signal(service)
+        finally:
+            if bar.live.is_started:
+                bar.stop()
+        totals.before = transport.lines_delivered - totals.records
+    totals.seconds = time.perf_counter() - begin
+    return totals, not interrupted
+
+
+def _run_until_signal(service: Service) -> bool:
+    """Run; SIGINT and SIGTERM end it after the batch under way. Returns whether one came."""
+    came: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        came.append(number)
+        service.stop()
+
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        service.run()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return bool(came)

@@ -1,0 +1,261 @@
+"""The loop: read, decode, fingerprint, decide, route, commit; and the states that it goes through.
+
+    STARTING --> RUNNING --> DRAINING --> STOPPED
+        |           |                        ^
+        +-----------+------------------------+
+
+STARTING: the transport is being opened and the first sources are being recovered. RUNNING: batches walk the path.
+DRAINING: a stop was asked for; the batch under way is finished, no other is read. STOPPED: everything is let go of.
+An error leaves the loop as an exception: nothing is retried here, a fresh process replays from the journal.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+import structlog
+
+from index.entry import NO_DISTANCE, Decisions, Verdict
+from index.index import Index
+from index.matching.minhash import similarities_of
+from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.fingerprint.scheme import Scheme
+from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.reason import Reason, label
+from streamer.records.record import Batch, Decision, Outgoing
+from streamer.records.route import explain, route
+from streamer.service.pipeline import Prints, entries_of, fingerprint_documents
+from streamer.service.recovery import Recoverer
+from streamer.transports.transport import Assigned, Finished, Transport
+
+log = structlog.get_logger(__name__)
+
+STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
+"""The six verbs, in order; metrics, dashboard and documentation use the same words."""
+
+
+class State(Enum):
+    """Where the service stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    State.STARTING: frozenset({State.RUNNING, State.STOPPED}),
+    State.RUNNING: frozenset({State.DRAINING, State.STOPPED}),
+    State.DRAINING: frozenset({State.STOPPED}),
+    State.STOPPED: frozenset(),
+}
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds spent in each step of one batch, in wall time and in this process's CPU time."""
+
+    wall_seconds: dict[str, float] = field(default_factory=dict)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Charge what happens inside to the step `name`, one of STEPS."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.wall_seconds[name] = time.perf_counter() - wall
+        self.cpu_seconds[name] = time.process_time() - cpu
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What happened to one delivered batch, for metrics, progress bars and tables.
+
+    outcomes      documents by (verdict label, reason label)
+    distances     int16, of the duplicates; empty where they are told by similarity
+    similarities  float64, of the duplicates; empty where they are told by distance
+    candidates    int64, entries compared with each newly decided document
+    replayed      documents whose verdict came from the journal
+    """
+
+    records: int
+    value_bytes: int
+    step_seconds: Mapping[str, float]
+    step_cpu_seconds: Mapping[str, float]
+    outcomes: Mapping[tuple[str, str], int]
+    distances: npt.NDArray[np.int16]
+    similarities: npt.NDArray[np.float64]
+    candidates: npt.NDArray[np.int64]
+    replayed: int
+
+
+def _nobody(*_: object) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told what: every callable is called once per loop or batch, never per document.
+
+    state     a state was entered
+    progress  the loop went round once
+    batch     a batch was delivered
+    skipped   by policy, of input and partition, this many offsets
+    restored  this many documents were entered into the index again
+    """
+
+    state: Callable[[State], None] = _nobody
+    progress: Callable[[], None] = _nobody
+    batch: Callable[[BatchReport], None] = _nobody
+    skipped: Callable[[str, int, int], None] = _nobody
+    restored: Callable[[int], None] = _nobody
+
+
+class Service:
+    """One worker: a transport, an index, and the path between them."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        index: Index,
+        decoder: Decoder,
+        fingerprinter: Scheme,
+        recoverer: Recoverer,
+        listener: Listener,
+        *,
+        connector_name: str,
+        task_id: str,
+    ) -> None:
+        """`connector_name` and `task_id` stand on dead letters, as Kafka Connect's would."""
+        self._transport = transport
+        self._index = index
+        self._by_similarity = index.parameters.by_similarity
+        self._decoder = decoder
+        self._fingerprinter = fingerprinter
+        self._recoverer = recoverer
+        self._listener = listener
+        self._connector_name = connector_name
+        self._task_id = task_id
+        self._stream_names: dict[str, str] = {}
+        self._state = State.STARTING
+        self._stop_asked = False
+
+    @property
+    def state(self) -> State:
+        """Where the service stands."""
+        return self._state
+
+    def stop(self) -> None:
+        """Ask the loop to end after the batch under way. Safe to call from a signal handler."""
+        self._stop_asked = True
+
+    def run(self) -> None:
+        """Walk batches until the input ends or `stop` is called. Raises what transport, index and recovery raise."""
+        self._listener.state(self._state)
+        try:
+            self._transport.open()
+            while not self._stop_asked and self._step():
+                self._listener.progress()
+            if self._state is State.RUNNING:
+                self._enter(State.DRAINING)
+        finally:
+            self._transport.close()
+            self._enter(State.STOPPED)
+
+    def _enter(self, state: State) -> None:
+        if state not in TRANSITIONS[self._state]:
+            raise AssertionError(f"no way from {self._state} to {state}")
+        self._state = state
+        self._listener.state(state)
+
+    def _step(self) -> bool:
+        stopwatch = Stopwatch()
+        with stopwatch.step("read"):
+            event = self._transport.read()
+        if isinstance(event, Finished):
+            return False
+        if isinstance(event, Assigned):
+            self._begin(event)
+        elif event.records:
+            self._walk(event, stopwatch)
+        elif event.snapshot is not None and self._state is State.STARTING:
+            # A member that got no source stands by for the others: it is as ready as it can be.
+            self._enter(State.RUNNING)
+        return True
+
+    def _begin(self, assigned: Assigned) -> None:
+        for source, plan in self._recoverer.recover(assigned).items():
+            name = assigned.names[source.stream]
+            log.info("reading", input=name, partition=source.partition, offset=plan.begin)
+            if plan.skipped:
+                log.warning("offsets skipped", input=name, partition=source.partition, count=plan.skipped)
+            # Told even where it is none: a counter must stand at zero before its first increase can be seen.
+            self._listener.skipped(name, source.partition, plan.skipped)
+        if self._state is State.STARTING:
+            self._enter(State.RUNNING)
+
+    def _walk(self, batch: Batch, stopwatch: Stopwatch) -> None:
+        with stopwatch.step("decode"):
+            documents = self._decoder.decode(batch.records)
+        with stopwatch.step("fingerprint"):
+            prints = fingerprint_documents(self._fingerprinter, documents)
+        with stopwatch.step("decide"):
+            entries = entries_of(batch.records, documents, prints)
+            decisions = self._index.admit(entries, batch.ends, batch.marks)
+        with stopwatch.step("route"):
+            outgoing = self._route(batch, documents, prints, decisions)
+        with stopwatch.step("commit"):
+            self._transport.deliver(batch, outgoing)
+        self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
+
+    def _route(
+        self, batch: Batch, documents: list[Document | DeadLetter], prints: Prints, decisions: Decisions
+    ) -> list[Outgoing]:
+        fingerprints = hexadecimal(prints.kinds, prints.fingerprints)
+        explained: list[Decision] = explain(
+            batch.records,
+            documents,
+            fingerprints,
+            decisions,
+            self._names_of(decisions),
+            by_similarity=self._by_similarity,
+        )
+        return route(
+            batch.records,
+            explained,
+            connector_name=self._connector_name,
+            task_id=self._task_id,
+            with_headers=self._transport.takes_headers,
+        )
+
+    def _names_of(self, decisions: Decisions) -> dict[str, str]:
+        """The names of all streams that originals come from; read again only where one is new, as there may be many."""
+        named = {position.source.stream for position in decisions.original_positions if position is not None}
+        if not named <= self._stream_names.keys():
+            self._stream_names = self._index.stream_names()
+        return self._stream_names
+
+
+def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
+    """Count a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
+    distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
+    # As one number each: numpy sorts pairs many times as slowly.
+    pairs, counts = np.unique(decisions.verdicts.astype(np.int64) << 8 | decisions.reasons, return_counts=True)
+    return BatchReport(
+        records=len(batch.records),
+        value_bytes=sum(len(record.value or b"") for record in batch.records),
+        step_seconds=stopwatch.wall_seconds,
+        step_cpu_seconds=stopwatch.cpu_seconds,
+        outcomes={
+            (Verdict(pair >> 8).label, label(Verdict(pair >> 8), Reason(pair & 0xFF))): count
+            for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
+        },
+        distances=distances[:0] if by_similarity else distances,
+        similarities=similarities_of(distances if by_similarity else distances[:0]),
+        candidates=decisions.candidates[~decisions.replayed],
+        replayed=int(decisions.replayed.sum()),
+    )

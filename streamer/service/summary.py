@@ -1,0 +1,99 @@
+"""What a run over files came to: the totals, as a table for people and as a mapping for machines."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from index.entry import Verdict
+from streamer.service.loop import STEPS, BatchReport
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the batches of one run; `before` counts the records that earlier runs had already delivered."""
+
+    before: int = 0
+    records: int = 0
+    replayed: int = 0
+    value_bytes: int = 0
+    seconds: float = 0.0
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    step_cpu_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
+
+    def add(self, batch: BatchReport) -> None:
+        """Count one delivered batch."""
+        self.records += batch.records
+        self.replayed += batch.replayed
+        self.value_bytes += batch.value_bytes
+        self.outcomes.update(batch.outcomes)
+        for step, seconds in batch.step_cpu_seconds.items():
+            self.step_cpu_seconds[step] += seconds
+
+    def verdict(self, verdict: Verdict) -> int:
+        """Records of this run with this verdict."""
+        return sum(count for (label, _), count in self.outcomes.items() if label == verdict.label)
+
+    @property
+    def records_per_second(self) -> float:
+        """Records of this run over its wall time, start and end of the clients included."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+    def cpu_us_by_step(self) -> dict[str, float]:
+        """Microseconds of this process's CPU time a record, by verb."""
+        return {step: 1e6 * self.step_cpu_seconds[step] / self.records for step in STEPS if self.records}
+
+    def as_json(self, out: Path) -> dict[str, Any]:
+        """The totals for machines."""
+        return {
+            "documents": self.records,
+            **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in Verdict},
+            "already_decided": self.before + self.replayed,
+            "seconds": self.seconds,
+            "documents_per_second": self.records_per_second,
+            "cpu_us_by_verb": self.cpu_us_by_step(),
+            "reasons": {f"{verdict}/{reason}": count for (verdict, reason), count in sorted(self.outcomes.items())},
+            "out": str(out),
+        }
+
+
+def table(totals: Totals, out: Path) -> Table:
+    """The totals for people."""
+    rows = Table(show_header=False, box=None, pad_edge=False)
+    rows.add_column()
+    rows.add_column(justify="right")
+    rows.add_column(style="dim")
+    rows.add_row("documents", f"{totals.records:,}", "")
+    for verdict in Verdict:
+        reasons = ", ".join(
+            f"{reason} {count:,}"
+            for (label, reason), count in sorted(totals.outcomes.items())
+            if label == verdict.label
+        )
+        rows.add_row(_words(verdict), f"{totals.verdict(verdict):,}", reasons)
+    known = totals.before + totals.replayed
+    if known:
+        rows.add_row("already decided", f"{known:,}", "by an earlier run: same verdicts, nothing changed")
+    rows.add_row("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s in all")
+    for verdict, name in _FILES.items():
+        rows.add_row(f"{_words(verdict)} in", "", str(out / name))
+    rows.add_row("every verdict in", "", str(out / "verdicts.jsonl"))
+    return rows
+
+
+_FILES = {
+    Verdict.UNIQUE: "unique.jsonl",
+    Verdict.DUPLICATE: "duplicate.jsonl",
+    Verdict.DEAD_LETTER: "dead-letter.jsonl",
+}
+
+
+def _words(verdict: Verdict) -> str:
+    return {
+        Verdict.UNIQUE: "unique",
+        Verdict.DUPLICATE: "near-duplicate",
+        Verdict.UNDECIDABLE: "undecidable",
+        Verdict.DEAD_LETTER: "dead letters",
+    }[verdict]

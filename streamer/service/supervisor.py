@@ -1,0 +1,163 @@
+"""N worker processes, restarted whenever they end or stand still, behind one port for metrics and health.
+
+Crash-only: on any doubt a worker ends, and a fresh one with fresh clients replays what is not known to be delivered.
+A worker that ends with EX_CONFIG needs a person, so the whole service stops with its code; any other end is followed by
+a restart, later and later while it goes on failing. A worker whose loop makes no progress is killed: a client call that
+never returns, or a stopped process that holds the index's writer lock, would block the others for ever.
+"""
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+import structlog
+
+from streamer.observe import metrics
+from streamer.observe.http import ObservationServer
+from streamer.service.heartbeat import Board
+from streamer.service.loop import State
+from streamer.service.worker import work
+from streamer.settings.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+CHECK_PERIOD_SECONDS = 0.2
+
+
+@dataclass(slots=True)
+class Slot:
+    """One worker's place: its process, when it was started, how long to wait before the next start, how the last ended."""
+
+    number: int
+    process: SpawnProcess | None = None
+    started_seconds: float = 0.0
+    start_due_seconds: float = 0.0
+    backoff_ms: int = 0
+    exit_code: int | None = None
+
+
+class Supervisor:
+    """Starts, watches, restarts and stops the workers. `run` returns the exit code of the service."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._context = multiprocessing.get_context("spawn")
+        self._board = Board(settings.workers.count, self._context)
+        self._slots = [Slot(number) for number in range(settings.workers.count)]
+        self._stop = threading.Event()
+        self._exit_code = os.EX_OK
+
+    def stop(self) -> None:
+        """Ask for an orderly end. Safe to call from a signal handler and more than once."""
+        self._stop.set()
+
+    def health(self) -> tuple[bool, str]:
+        """Alive: this process answers and is not on its way out."""
+        return (False, "stopping") if self._stop.is_set() else (True, "ok")
+
+    def ready(self) -> tuple[bool, str]:
+        """Ready: every worker runs, has partitions or waits for some, and made progress lately."""
+        for slot in self._slots:
+            state = self._board.state(slot.number)
+            if slot.process is None or not slot.process.is_alive() or state is not State.RUNNING:
+                words = f"worker {slot.number} is {state.value if slot.process else 'waiting to be restarted'}"
+                return False, words + (self._hangs() if slot.exit_code == os.EX_PROTOCOL else "")
+        return True, "ok"
+
+    def _hangs(self) -> str:
+        return (
+            f"; group {self._settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "
+            "end; the log says which, and docs/operations.md under NeardupTransactionHanging how"
+        )
+
+    def run(self) -> int:
+        """Run until a signal, `stop`, or a worker that needs a person. Returns the exit code."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.stop())
+        observe = self._settings.observe
+        with tempfile.TemporaryDirectory(prefix="streamer-metrics-") as directory:
+            metrics.prepare(Path(directory), worker=None)
+            measures = metrics.Metrics()
+            measures.index_limit(self._settings.index.map_bytes_max)
+            server = ObservationServer(observe.host, observe.port, measures.exposition, self.health, self.ready)
+            with server:
+                log.info("observing", url=f"http://{observe.host}:{server.port}/metrics")
+                try:
+                    self._watch(Path(directory), measures)
+                finally:
+                    self._end_workers()
+        return self._exit_code
+
+    def _watch(self, directory: Path, measures: metrics.Metrics) -> None:
+        while not self._stop.is_set():
+            for slot in self._slots:
+                self._attend(slot, directory, measures)
+            measures.workers(self._states())
+            alive = [slot.process.sentinel for slot in self._slots if slot.process is not None]
+            multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)
+
+    def _attend(self, slot: Slot, directory: Path, measures: metrics.Metrics) -> None:
+        if slot.process is None:
+            if time.monotonic() >= slot.start_due_seconds:
+                self._start(slot, directory)
+        elif not slot.process.is_alive():
+            self._bury(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
+        elif self._board.silent_ms(slot.number) > self._settings.workers.progress_timeout_ms:
+            log.error("worker killed", worker=slot.number, reason="no progress within workers.progress_timeout_ms")
+            slot.process.kill()
+            slot.process.join()
+            self._bury(slot, measures, cause="no-progress")
+
+    def _start(self, slot: Slot, directory: Path) -> None:
+        self._board.enter(slot.number, State.STARTING)
+        slot.process = self._context.Process(
+            target=work, args=(self._settings, slot.number, self._board, directory), name=f"worker-{slot.number}"
+        )
+        slot.process.start()
+        slot.started_seconds = time.monotonic()
+
+    def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
+        assert slot.process is not None
+        exit_code = slot.exit_code = slot.process.exitcode
+        slot.process = None
+        self._board.enter(slot.number, State.STOPPED)
+        if exit_code == os.EX_CONFIG:
+            log.error("stopping", worker=slot.number, reason="the worker's error needs a person; see its last line")
+            self._exit_code = os.EX_CONFIG
+            self.stop()
+            return
+        workers = self._settings.workers
+        ran_ms = (time.monotonic() - slot.started_seconds) * 1000
+        steady = ran_ms > 2 * workers.restart_backoff_max_ms
+        slot.backoff_ms = (
+            workers.restart_backoff_ms
+            if steady or not slot.backoff_ms
+            else min(2 * slot.backoff_ms, workers.restart_backoff_max_ms)
+        )
+        slot.start_due_seconds = time.monotonic() + slot.backoff_ms / 1000
+        measures.worker_restarted(cause)
+        log.warning("worker ended", worker=slot.number, exit_code=exit_code, restart_in_ms=slot.backoff_ms)
+
+    def _states(self) -> dict[str, int]:
+        states = [self._board.state(slot.number) for slot in self._slots]
+        return {state.value: states.count(state) for state in State}
+
+    def _end_workers(self) -> None:
+        """Ask, wait as long as a batch may take, then kill: a kill loses nothing, it only costs a replay."""
+        living = [slot.process for slot in self._slots if slot.process is not None]
+        for process in living:
+            process.terminate()
+        deadline = time.monotonic() + self._settings.kafka.delivery_timeout_ms / 1000
+        for process in living:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                log.warning("worker killed", worker=process.name, reason="did not end within the delivery timeout")
+                process.kill()
+                process.join()

@@ -1,0 +1,126 @@
+"""One worker process: builds its own clients after the spawn, runs the service, and turns errors into exit codes."""
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from index.entry import Source
+from index.errors import IndexProblem
+from index.index import Index
+from streamer.errors import StreamerError
+from streamer.fingerprint.scheme import scheme_for
+from streamer.observe import metrics
+from streamer.observe.logs import configure_logging
+from streamer.service.heartbeat import Board
+from streamer.service.loop import BatchReport, Listener, State
+from streamer.service.wiring import build_service, exit_code_of, open_index
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.transport import KafkaTransport
+from streamer.transports.transport import Transport
+
+log = structlog.get_logger(__name__)
+
+STATISTICS_PERIOD_SECONDS = 5.0
+
+
+class KafkaListener:
+    """Carries what a worker does to its metrics and to the supervisor's board."""
+
+    def __init__(self, measures: metrics.Metrics, board: Board, number: int) -> None:
+        self._measures = measures
+        self._board = board
+        self._number = number
+        self._statistics_due = 0.0
+        self.transport: Transport | None = None
+        self.index: Index | None = None
+
+    def as_listener(self) -> Listener:
+        """The callables that the service wants."""
+        return Listener(
+            state=self._enter,
+            progress=self._progress,
+            batch=self._batch,
+            skipped=self._measures.skipped,
+            restored=self._restored,
+        )
+
+    def _enter(self, state: State) -> None:
+        self._board.enter(self._number, state)
+        log.info("state", state=state.value)
+
+    def _progress(self) -> None:
+        self._board.beat(self._number)
+        if time.monotonic() >= self._statistics_due:
+            self._statistics_due = time.monotonic() + STATISTICS_PERIOD_SECONDS
+            self._publish_statistics()
+
+    def _publish_statistics(self) -> None:
+        if self.transport is None or self.index is None:
+            return
+        names = self.index.stream_names()
+        lags: Mapping[Source, int] = self.transport.lags()
+        self._measures.observe_lags(
+            {(names.get(source.stream, source.stream), source.partition): lag for source, lag in lags.items()}
+        )
+        statistics = self.index.statistics()
+        self._measures.observe_index(statistics.entries, statistics.used_bytes)
+
+    def _batch(self, batch: BatchReport) -> None:
+        self._measures.observe_batch(
+            records=batch.records,
+            value_bytes=batch.value_bytes,
+            step_seconds=batch.step_seconds,
+            outcomes=batch.outcomes,
+            distances=batch.distances,
+            similarities=batch.similarities,
+            candidates=batch.candidates,
+            replayed=batch.replayed,
+        )
+
+    def _restored(self, count: int) -> None:
+        self._board.beat(self._number)
+        self._measures.restored(count)
+
+
+def end_with_parent() -> None:
+    """End this process at once when the supervisor is gone, however it went: nobody would watch over us."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(os.EX_TEMPFAIL)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def work(settings: Settings, number: int, board: Board, metrics_directory: Path) -> None:
+    """The body of a worker process: runs until asked to stop (SIGTERM); leaves by SystemExit with its exit code."""
+    metrics.prepare(metrics_directory, worker=number)
+    configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number)
+    end_with_parent()
+    # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    instance = f"{settings.kafka.instance}-{number}"
+    try:
+        listener = KafkaListener(metrics.Metrics(), board, number)
+        fingerprinter = scheme_for(settings)
+        with open_index(settings, fingerprinter) as index:
+            transport = KafkaTransport(settings, instance)
+            listener.transport, listener.index = transport, index
+            service = build_service(
+                settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance
+            )
+            signal.signal(signal.SIGTERM, lambda *_: service.stop())
+            service.run()
+    except (StreamerError, IndexProblem) as error:
+        log.error("worker ends", error=type(error).__name__, reason=str(error))
+        raise SystemExit(exit_code_of(error)) from None

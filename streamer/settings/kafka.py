@@ -1,0 +1,77 @@
+"""The settings of the connection to the broker, and the rules among those of its security."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from streamer.settings.types import File, Milliseconds, Name, Section, Server
+from streamer.settings.values import Relation
+
+
+class Kafka(Section):
+    """How the broker is reached."""
+
+    bootstrap_servers: list[Server] = Field(
+        ["127.0.0.1:9092"], min_length=1, description="Brokers to ask first, host:port."
+    )
+    group: str = Field(
+        "neardup", min_length=1, description="Consumer group; with the instance it names the transactions."
+    )
+    instance: Name = Field(
+        "0",
+        description="Name of this service within the group, stable over restarts; no two may run under one name.",
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="Transport security, in Kafka's words."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="SASL mechanism."
+    )
+    sasl_username: str | None = Field(None, min_length=1, description="SASL user.")
+    sasl_password: SecretStr | None = Field(None, description="SASL password; never printed.")
+    ssl_cafile: File | None = Field(None, description="Certificates of the authorities to trust.")
+    ssl_certfile: File | None = Field(None, description="This client's certificate.")
+    ssl_keyfile: File | None = Field(None, description="This client's key.")
+    session_timeout_ms: Milliseconds = Field(
+        45_000, description="The group drops a worker that is silent for this long."
+    )
+    max_poll_interval_ms: Milliseconds = Field(
+        300_000, description="The group drops a worker that does not read for this long."
+    )
+    delivery_timeout_ms: Milliseconds = Field(30_000, description="A batch not delivered within this time is in doubt.")
+    transaction_timeout_ms: Milliseconds = Field(
+        90_000, description="The broker aborts a transaction that stays open for this long."
+    )
+    request_timeout_ms: Milliseconds = Field(
+        15_000, description="A request without an answer for this long has failed."
+    )
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
+        "lz4", description="Codec of the output records."
+    )
+    request_bytes_max: int = Field(
+        64 * 2**20,
+        ge=2**10,
+        description="Largest record that is sent, before compression. Nothing larger can be delivered, not even as a "
+        "dead letter: keep it above the largest record of the input topic.",
+    )
+
+
+def security_relations(kafka: Kafka) -> list[Relation]:
+    """What must be set, and must not, with each `security_protocol`."""
+    protocol = "kafka.security_protocol"
+    sasl, ssl = kafka.security_protocol.startswith("SASL"), kafka.security_protocol.endswith("SSL")
+    by_sasl = {key: getattr(kafka, key) for key in ("sasl_mechanism", "sasl_username", "sasl_password")}
+    by_ssl = {key: getattr(kafka, key) for key in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
+    need = "must be set, as required by" if sasl else "has no use and must not be set with"
+    return [
+        *(Relation((value is not None) == sasl, (f"kafka.{key}", protocol), need) for key, value in by_sasl.items()),
+        *(
+            Relation(ssl or value is None, (f"kafka.{key}", protocol), "has no use and must not be set with")
+            for key, value in by_ssl.items()
+        ),
+        Relation(
+            (kafka.ssl_certfile is None) == (kafka.ssl_keyfile is None),
+            ("kafka.ssl_certfile", "kafka.ssl_keyfile"),
+            "must be set together with",
+        ),
+    ]

@@ -1,0 +1,100 @@
+"""The settings of the methods: what makes a document's fingerprint, by either scheme."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from streamer.settings.recipes import RECIPES
+from streamer.settings.second_look import LookKind
+from streamer.settings.types import File, Markup, Section, TagFactors
+
+
+class Fingerprint(Section):
+    """How a document becomes a fingerprint. All of it is stamped into the index."""
+
+    scheme: Literal["minhash", "simhash"] = Field(
+        "minhash",
+        description="MinHash: sets of shingles, a least similarity; the settings of the section minhash. SimHash: "
+        "words, bits within index.distance_max; all settings below.",
+    )
+    bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
+    features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")
+    shingle_words: int = Field(2, ge=2, le=10, description="Words in a shingle.")
+    weight: Literal["tf", "log-tf"] = Field(
+        "log-tf", description="Weight of a feature that occurs tf times: tf, or 1 + ln tf."
+    )
+    segmenter: Literal["compiled", "jieba"] = Field(
+        "compiled",
+        description="What cuts Han text into words, jieba's algorithm as machine code or jieba; both give the same.",
+    )
+    character_shingle_size: int = Field(2, ge=1, le=8, description="Characters in a feature of scripts without spaces.")
+    features_min: int = Field(
+        20, ge=1, description="A document with fewer distinct features is matched only by equal normalised text."
+    )
+    recipe: Literal["default", "classic", "improved-1", "improved-2"] = Field(
+        "default",
+        description="A published way to weigh words; what it sets (docs/methods.md) gives way to what is set.",
+    )
+    idf: str | None = Field(
+        None,
+        min_length=1,
+        title='"jieba" or the path of a table',
+        description="Rare words count more: jieba's frozen table for Chinese, or one made by `streamer idf build`.",
+    )
+    topic_length: bool = Field(False, description="Words as long as topic words are count up to twice (1 + len).")
+    word_length: bool = Field(False, description="The longest words of a document count twice, the shortest once.")
+    part_of_speech: TagFactors | None = Field(None, description="Words count by their tag in jieba's dictionary.")
+    marker_factor: int = Field(
+        1, ge=1, le=100, description="Words in a sentence that sums up or turns the text count so many times."
+    )
+    markers: File | None = Field(None, description="File of words and phrases that mark such a sentence, one a line.")
+    title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
+    dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
+    stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
+    markup: Markup = Field("none", description="Both schemes: without tags, or by the main text alone (extra html).")
+    simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
+    second_look: LookKind = Field(
+        "none", description="What else decides on a match: cosine of feature weights, metadata."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recipe_fills_in(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and isinstance(given.get("recipe"), str):
+            return {**RECIPES.get(given["recipe"], {}), **given}
+        return given
+
+
+class Minhash(Section):
+    """How `fingerprint.scheme = "minhash"` does it: signatures of shingles, found by bands of them."""
+
+    similarity_min: float = Field(
+        0.7,
+        ge=0.3,
+        le=1.0,
+        description="Documents at least this similar are near-duplicates: Jaccard similarity of their shingles, estimated. "
+        "The bands follow from it.",
+    )
+    shingles: Literal["characters", "words"] = Field(
+        "characters", description="What a document is a set of: runs of letters or runs of words (docs/minhash.md)."
+    )
+    shingle_words: int = Field(3, ge=1, le=10, description="Words in a shingle of words.")
+    shingle_characters_wide: int = Field(
+        5,
+        ge=1,
+        le=32,
+        description="Letters in a shingle that begins with an ideograph, kana, Hangul, or in another script without "
+        "spaces, such as Thai.",
+    )
+    shingle_characters_narrow: int = Field(
+        12,
+        ge=1,
+        le=32,
+        description="Letters in a shingle that begins with any other letter or digit: two or three words.",
+    )
+    bins: Literal[64, 128, 256] = Field(128, description="Values in a signature.")
+    bin_bits: Literal[4, 8] = Field(8, description="Bits of each value.")
+    features_min: int = Field(
+        8, ge=1, le=64, description="A document that fills fewer bins is matched only by equal normalised text."
+    )

@@ -1,0 +1,113 @@
+"""The settings as people read them: a TOML file of what is in force, and the reference page."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from streamer.settings.presets import PRESETS
+from streamer.settings.settings import Settings
+from streamer.settings.values import section_model, variable, wanted
+
+_HEAD = """\
+# Settings
+
+Made by `streamer.settings.reference.reference()` from streamer/settings/settings.py; edit there.
+
+Values come from these places; a later one wins over an earlier one:
+
+1. the defaults below,
+2. one TOML file: `--config FILE`, or the file that the variable `STREAMER_CONFIG` names,
+3. variables `STREAMER_<SECTION>__<KEY>`,
+4. `--set section.key=value`, as often as needed.
+
+In a variable or behind `--set` a list is a JSON array or is separated by commas, and an empty text unsets a setting
+that may be unset. Relative paths are relative to the folder that the service is started in. A value of the wrong type,
+an unknown key, an unknown `STREAMER_` variable and settings that contradict each other end the start with exit code 78
+and one line per problem; nothing is guessed. `streamer config check` does only that; `streamer config show` prints what
+is in force.
+"""
+
+_RELATIONS = """
+## Relations
+
+- `kafka.request_timeout_ms` < `kafka.delivery_timeout_ms` < `workers.progress_timeout_ms` <
+  `kafka.transaction_timeout_ms`
+- `kafka.max_poll_interval_ms` > 3 x `workers.progress_timeout_ms`
+- `kafka.session_timeout_ms` < `kafka.max_poll_interval_ms`
+- `workers.restart_backoff_ms` <= `workers.restart_backoff_max_ms`
+- `decode.value_bytes_max` <= `batch.bytes_max`
+- `kafka.request_bytes_max` >= `decode.value_bytes_max` + 65536 (key and headers)
+- the four topics differ from each other
+- `kafka.sasl_mechanism`, `kafka.sasl_username` and `kafka.sasl_password` are set exactly where
+  `kafka.security_protocol` is a SASL one, and the `kafka.ssl_` files only where it is an SSL one, certificate and key
+  together
+- `fingerprint.markers` is set only with a `fingerprint.marker_factor` over 1
+- `fingerprint.second_look` is set only with `fingerprint.scheme = "simhash"`; `"metadata"` needs `decode.metadata`
+- with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /
+  (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
+- with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
+
+What the other scheme alone makes use of - the section `minhash` with SimHash; `index.distance_max` and, of the section
+`fingerprint`, all but `markup` and `simplify` with MinHash - may be set, and is warned of.
+
+## Presets
+
+| Setting | `plain` | `scrapy-cluster` | `nutch` |
+|---|---|---|---|
+"""
+
+
+def as_toml(settings: Settings) -> str:
+    """The settings as a TOML file that gives the same settings again; secrets and unset ones are comments."""
+    lines: list[str] = []
+    for section in type(settings).model_fields:
+        lines += [*([""] if lines else []), f"[{section}]"]
+        lines += [assignment(key, value) for key, value in getattr(settings, section)]
+    return "\n".join(lines) + "\n"
+
+
+def assignment(key: str, value: Any) -> str:
+    """One line of TOML that sets a setting; a comment where it is unset or secret."""
+    if value is None:
+        return f"# {key} is unset"
+    if isinstance(value, SecretStr):
+        return f"# {key} is set and not shown"
+    return f"{key} = {_toml(value)}"
+
+
+def reference() -> str:
+    """The page docs/settings.md: every setting with type, bounds, default, variable and meaning."""
+    parts = [_HEAD]
+    for section, holder in Settings.model_fields.items():
+        model = section_model(holder)
+        parts += [
+            f"\n## {section}\n\n{model.__doc__}\n\n",
+            "| Key | Value | Default | Variable | Meaning |\n|---|---|---|---|---|\n",
+        ]
+        parts += [_row(section, key, field) for key, field in model.model_fields.items()]
+    parts.append(_RELATIONS)
+    for key in ("text", "title", "id", "time", "host"):
+        cells = [
+            f"`{getattr(preset, key)}`" if getattr(preset, key) is not None else "-" for preset in PRESETS.values()
+        ]
+        parts.append(f"| `decode.{key}` | {' | '.join(cells)} |\n")
+    return "".join(parts)
+
+
+def _row(section: str, key: str, field: FieldInfo) -> str:
+    default = field.get_default()
+    shown = "unset" if default is None else f"`{_toml(default)}`"
+    name = f"{section}.{key}"
+    cells = [f"`{name}`", wanted(field), shown, f"`{variable(name)}`", field.description or ""]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _toml(value: Any) -> str:
+    assert not isinstance(value, BaseModel)
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    # A JSON text is a TOML text but for the delete character, which TOML wants escaped.
+    return orjson.dumps(str(value) if isinstance(value, Path) else value).decode().replace("\x7f", "\\u007f")

@@ -1,0 +1,98 @@
+"""The settings of the second look, what the index is told of them, and the rules that bind them to others."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from index.matching.second_look import CosineLook, Look, MetadataLook
+from index.storage.parameters import DISTANCE_MAX
+from streamer.settings.types import Section
+from streamer.settings.values import Relation
+
+LookKind = Literal["none", "cosine", "metadata"]
+
+
+class SecondLook(Section):
+    """A second look at what lies within the distance, chosen by `fingerprint.second_look`. All stamped into the index."""
+
+    cosine_min: float = Field(
+        0.85,
+        ge=0.0,
+        le=1.0,
+        description='With "cosine": from this cosine of their feature weights on, documents match.',
+    )
+    cosine_cells: int = Field(
+        128, ge=16, le=1_024, description="Cells of the vectors by which the cosine is estimated: bytes of each entry."
+    )
+    similarity_min: float = Field(
+        0.25,
+        ge=0.01,
+        le=1.0,
+        description='With "metadata": from this similarity on, documents match: content_weight / (1 + distance) + '
+        "(1 - content_weight) * Jaccard similarity of their metadata.",
+    )
+    content_weight: float = Field(
+        0.9, ge=0.5, le=1.0, description="What the distance weighs in that similarity; the metadata weigh the rest."
+    )
+    metadata_functions: int = Field(
+        100,
+        ge=16,
+        le=256,
+        description="Hash functions by which that Jaccard similarity is estimated: bytes of each entry.",
+    )
+
+    def look(self, kind: LookKind) -> Look | None:
+        """What the index is told."""
+        if kind == "cosine":
+            return CosineLook(self.cosine_cells, self.cosine_min)
+        if kind == "metadata":
+            return MetadataLook(self.metadata_functions, self.content_weight, self.similarity_min)
+        return None
+
+
+def with_distance(given: Any) -> Any:
+    """What settings are made from, with the index.distance_max that follows from a second look, where it is left out."""
+    if not isinstance(given, Mapping) or _given(given, "fingerprint").get("second_look") != "metadata":
+        return given
+    index = _given(given, "index")
+    try:
+        look = SecondLook.model_validate(_given(given, "second_look")).look("metadata")
+    except ValidationError:
+        # Told where that section is read.
+        return given
+    if "distance_max" in index or not isinstance(look, MetadataLook) or look.reach > DISTANCE_MAX:
+        return given
+    return {**given, "index": {**index, "distance_max": look.reach}}
+
+
+def _given(given: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+    """What was said of a section; one that was made before says what it was made from."""
+    found = given.get(section, {})
+    if isinstance(found, BaseModel):
+        return found.model_dump(exclude_unset=True)
+    return found if isinstance(found, Mapping) else {}
+
+
+def look_relations(look: Look | None, scheme: str, metadata: Sequence[str] | None, distance_max: int) -> list[Relation]:
+    """The rules that bind a second look to fingerprint.scheme, decode.metadata and index.distance_max."""
+    kind = "fingerprint.second_look"
+    unused = "has no use and must not be set with"
+    relations = [Relation(look is None or scheme == "simhash", (kind, "fingerprint.scheme"), unused)]
+    if not isinstance(look, MetadataLook):
+        return relations
+    least = "second_look.similarity_min"
+    return [
+        *relations,
+        Relation(bool(metadata), (kind, "decode.metadata"), unused),
+        Relation(
+            look.reach <= DISTANCE_MAX,
+            (least, "second_look.content_weight"),
+            f"must be larger, so that nothing over {DISTANCE_MAX} bits apart matches, beside",
+        ),
+        Relation(
+            distance_max == look.reach or look.reach > DISTANCE_MAX,
+            ("index.distance_max", least),
+            f"must be {look.reach}, or better be left out, as it follows from",
+        ),
+    ]

@@ -1,0 +1,278 @@
+"""The settings: every one with its type, bounds, default and meaning; frozen once read.
+
+This is the only module that reads the environment. `load` takes, weakest first: the defaults here and in
+`method_settings`, one TOML file,
+variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from streamer.errors import SettingsError
+from streamer.settings.kafka import Kafka, security_relations
+from streamer.settings.methods import Fingerprint as Fingerprint
+from streamer.settings.methods import Minhash as Minhash
+from streamer.settings.second_look import SecondLook as SecondLook
+from streamer.settings.second_look import look_relations, with_distance
+from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
+from streamer.settings.values import Relation, RelationsBroken, gather, nested, problem_lines
+
+HEADERS_BYTES_MAX = 64 * 2**10
+"""Room that an output record needs beside its value: the key, the headers that it came with and those it gains."""
+
+
+class Topics(Section):
+    """The topics read and written. The service creates none; `streamer topics create` does."""
+
+    input: Topic = Field("documents", description="What the crawler writes.")
+    unique: Topic = Field("documents-unique", description="Unique and undecidable documents.")
+    duplicate: Topic = Field("documents-duplicate", description="Near-duplicates.")
+    dead_letter: Topic = Field("documents-dead-letter", description="What could not be decoded.")
+
+
+class Batching(Section):
+    """How much is decided and delivered at once."""
+
+    records_max: int = Field(1_000, ge=1, le=100_000, description="Records in a batch at most.")
+    bytes_max: int = Field(
+        16 * 2**20, ge=1, description="Bytes of values in a batch at most (one record may exceed it)."
+    )
+    wait_ms: Milliseconds = Field(200, description="Wait for new records at most this long.")
+
+
+class Decode(Section):
+    """How a record becomes a document. Fields are JSON pointers (RFC 6901)."""
+
+    preset: Literal["plain", "scrapy-cluster", "nutch"] = Field(
+        "plain", description="Fields of a known crawler; a pointer named below wins over the preset's."
+    )
+    format: Literal["json", "text"] = Field("json", description="What a value is: JSON, or the text itself (UTF-8).")
+    text: Pointer | None = Field(None, description="Pointer to the text.")
+    title: Pointer | None = Field(None, description="Pointer to the title.")
+    id: Pointer | None = Field(
+        None, description="Pointer to the id; where there is none the record's key, then its position, is the id."
+    )
+    time: Pointer | None = Field(
+        None,
+        description="Pointer to the time: ISO 8601, or seconds or milliseconds since 1970; where there is none the "
+        "record's timestamp.",
+    )
+    host: Pointer | None = Field(None, description="Pointer to the host or URL that the document came from.")
+    metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
+    value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
+
+
+class Index(Section):
+    """The index on disk."""
+
+    directory: File = Field(
+        Path("index-data"), description="Folder of the index; one index serves many workers of one host."
+    )
+    distance_max: int = Field(
+        4,
+        ge=0,
+        le=7,
+        description="SimHash: documents this many bits apart or nearer are near-duplicates. It "
+        'follows from second_look where fingerprint.second_look = "metadata".',
+    )
+    insert: Literal["unique", "all"] = Field("unique", description="Which documents later ones are compared with.")
+    map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
+    entries_max: int | None = Field(None, ge=1, description="Only the newest so many documents count.")
+    age_max_hours: float | None = Field(
+        None, ge=0.001, description="Documents count until the record time of their partition is this much further on."
+    )
+
+
+class Recovery(Section):
+    """What to do in a state that has more than one right answer."""
+
+    first_start: Literal["earliest", "latest"] = Field("earliest", description="Where a new group begins to read.")
+    committed_missing: Literal["stop", "applied", "earliest"] = Field(
+        "stop", description="The index has decided, but the group has no committed offset: stop, or read on from there."
+    )
+    index_behind: Literal["restore", "stop"] = Field(
+        "restore", description="The group is ahead of the index: restore the index from the unique topic, or stop."
+    )
+    topic_recreated: Literal["stop", "continue"] = Field(
+        "stop", description="The input topic was deleted and made again: stop, or read the new one from its start."
+    )
+    offsets_gone: Literal["stop", "skip"] = Field(
+        "stop", description="Undelivered records were deleted by retention: stop, or skip and count them."
+    )
+
+
+class Workers(Section):
+    """Processes and their supervision."""
+
+    count: int = Field(1, ge=1, le=64, description="Worker processes; they share the group and the index.")
+    progress_timeout_ms: Milliseconds = Field(
+        60_000, description="A worker whose loop makes no progress for this long is killed and started anew."
+    )
+    restart_backoff_ms: Milliseconds = Field(500, description="Wait before a restart; doubled up to the maximum.")
+    restart_backoff_max_ms: Milliseconds = Field(15_000, description="Longest wait before a restart.")
+
+
+class Observe(Section):
+    """Metrics, health and logs."""
+
+    host: str = Field("127.0.0.1", description="Address of /metrics, /healthz and /readyz.")
+    port: Port = Field(9464, description="Their port; 0 picks a free one.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["console", "json"] = Field("console", description="Form of a log line on standard error.")
+
+
+class Settings(Section):
+    """All settings of the service."""
+
+    kafka: Kafka = Kafka()
+    topics: Topics = Topics()
+    batch: Batching = Batching()
+    decode: Decode = Decode()
+    fingerprint: Fingerprint = Fingerprint()
+    minhash: Minhash = Minhash()
+    second_look: SecondLook = SecondLook()
+    index: Index = Index()
+    recovery: Recovery = Recovery()
+    workers: Workers = Workers()
+    observe: Observe = Observe()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _distance_follows(cls, given: Any) -> Any:
+        return with_distance(given)
+
+    @model_validator(mode="after")
+    def _relations_hold(self) -> Self:
+        broken = [relation for relation in relations(self) if not relation.holds]
+        if broken:
+            raise RelationsBroken(broken)
+        return self
+
+
+def relations(settings: Settings) -> list[Relation]:
+    """Every rule that binds settings to each other, held or broken."""
+    look = settings.second_look.look(settings.fingerprint.second_look)
+    return [
+        *_timeout_relations(settings),
+        *security_relations(settings.kafka),
+        *_size_relations(settings),
+        *look_relations(look, settings.fingerprint.scheme, settings.decode.metadata, settings.index.distance_max),
+    ]
+
+
+def _timeout_relations(settings: Settings) -> list[Relation]:
+    kafka, workers = settings.kafka, settings.workers
+    delivery, transaction = "kafka.delivery_timeout_ms", "kafka.transaction_timeout_ms"
+    request, session, poll = "kafka.request_timeout_ms", "kafka.session_timeout_ms", "kafka.max_poll_interval_ms"
+    progress, backoff, backoff_max = (
+        "workers.progress_timeout_ms",
+        "workers.restart_backoff_ms",
+        "workers.restart_backoff_max_ms",
+    )
+    return [
+        # The client refuses a delivery timeout that one request could use up.
+        Relation(kafka.request_timeout_ms < kafka.delivery_timeout_ms, (request, delivery), "must be less than"),
+        # A batch must be known to be lost while its transaction is still ours to leave open.
+        Relation(
+            kafka.delivery_timeout_ms < kafka.transaction_timeout_ms, (delivery, transaction), "must be less than"
+        ),
+        # The watchdog outwaits a slow delivery, and kills before the broker aborts the transaction behind our back.
+        Relation(kafka.delivery_timeout_ms < workers.progress_timeout_ms, (delivery, progress), "must be less than"),
+        Relation(
+            workers.progress_timeout_ms < kafka.transaction_timeout_ms, (progress, transaction), "must be less than"
+        ),
+        # No batch outlives the watchdog, so none may cost the worker its membership.
+        Relation(
+            kafka.max_poll_interval_ms > 3 * workers.progress_timeout_ms, (poll, progress), "must be over three times"
+        ),
+        Relation(kafka.session_timeout_ms < kafka.max_poll_interval_ms, (session, poll), "must be less than"),
+        Relation(
+            workers.restart_backoff_ms <= workers.restart_backoff_max_ms, (backoff, backoff_max), "must not exceed"
+        ),
+    ]
+
+
+def _size_relations(settings: Settings) -> list[Relation]:
+    decode, topics = settings.decode, settings.topics
+    names = list(Topics.model_fields)
+    mapped = ("text", "title", "id", "time", "host", "metadata")
+    return [
+        *(
+            Relation(
+                getattr(topics, one) != getattr(topics, other), (f"topics.{one}", f"topics.{other}"), "must differ from"
+            )
+            for number, one in enumerate(names)
+            for other in names[number + 1 :]
+        ),
+        Relation(
+            decode.value_bytes_max <= settings.batch.bytes_max,
+            ("decode.value_bytes_max", "batch.bytes_max"),
+            "must not exceed",
+        ),
+        Relation(
+            settings.kafka.request_bytes_max >= decode.value_bytes_max + HEADERS_BYTES_MAX,
+            ("kafka.request_bytes_max", "decode.value_bytes_max"),
+            f"must leave room for {HEADERS_BYTES_MAX} bytes of key and headers beyond",
+        ),
+        *(
+            Relation(
+                decode.format == "json" or getattr(decode, key) is None,
+                (f"decode.{key}", "decode.format"),
+                "has no use and must not be set with",
+            )
+            for key in mapped
+        ),
+        Relation(
+            settings.fingerprint.markers is None or settings.fingerprint.marker_factor > 1,
+            ("fingerprint.markers", "fingerprint.marker_factor"),
+            "has no use and must not be set with",
+        ),
+        Relation(
+            decode.format == "json" or decode.preset == "plain",
+            ("decode.preset", "decode.format"),
+            "has no use and must not be set with",
+        ),
+    ]
+
+
+def without_use(settings: Settings) -> list[str]:
+    """Keys of settings that are not as shipped though the scheme in force makes no use of them; of a recipe its name."""
+    chosen = settings.fingerprint
+    if chosen.scheme == "simhash":
+        return [f"minhash.{key}" for key, value in settings.minhash if value != getattr(Minhash(), key)]
+    usual = Fingerprint(recipe=chosen.recipe).model_copy(update={"recipe": "default"})
+    keys = [
+        f"fingerprint.{key}"
+        for key, value in chosen
+        if value != getattr(usual, key) and key not in {"scheme", "markup", "simplify"}
+    ]
+    return keys if settings.index.distance_max == Index().distance_max else [*keys, "index.distance_max"]
+
+
+def load(
+    file: Path | None = None, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings of this run.
+
+    file         a TOML file; None: the one that STREAMER_CONFIG names, if any
+    overrides    `section.key=value`, as given with --set
+    environment  None: the process's own
+
+    Texts from variables and overrides are parsed by the setting's type: a list is a JSON array or is separated by
+    commas, and an empty text unsets a setting that may be unset. Raises SettingsError with one line per problem.
+    """
+    variables = os.environ if environment is None else environment
+    if file is None and variables.get("STREAMER_CONFIG"):
+        file = Path(variables["STREAMER_CONFIG"])
+    values, problems = gather(Settings, file, overrides, variables)
+    try:
+        settings = Settings.model_validate(nested(values))
+    except ValidationError as error:
+        problems += problem_lines(Settings, error, values)
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return settings

@@ -1,0 +1,1 @@
+"""Text before it is fingerprinted: normal form, scripts, segmentation, words, main text."""

@@ -1,0 +1,223 @@
+"""Text as arrays: the normal form of a batch of texts, and which script rule each of its characters follows.
+
+A batch is joined into one array of code points, so that a table look-up does the work of `unicodedata` for nearly every
+text; the few texts in which characters act upon one another take the definition's road (`_fold_by_definition`).
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import regex
+import xxhash
+
+from streamer.text import character_kernels
+from streamer.text.character_kernels import COUNT_BITS, INTERACTS, NONSTARTER
+
+CODE_POINTS = 0x110000
+_TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
+"""The planes that hold characters with properties; every other code point is unassigned or for private use."""
+
+_INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
+APOSTROPHES = "\u2019\u02bc"
+"""What is written U+0027 within a word."""
+
+_IOTA_BELOW = "\u0345"
+"""The one mark that folds to a letter: only the definition knows on which side of it other marks come to stand."""
+
+
+class Rule(IntEnum):
+    """How a character takes part in words."""
+
+    SEPARATOR = 0
+    """In no word: punctuation, symbols, white space, emoji."""
+    WORD = 1
+    """Letters, marks and digits of scripts that part words by spaces: a run is a word."""
+    HAN = 2
+    """Han characters that the segmenter's dictionary covers: runs go to the segmenter."""
+    IDEOGRAPH = 3
+    """Every other ideograph: a word of its own."""
+    UNSPACED = 4
+    """Letters of scripts without spaces: runs become character shingles."""
+    MARK = 5
+    """Belongs to the WORD or UNSPACED character that it follows, else separates."""
+    APOSTROPHE = 6
+    """Part of a word between two WORD characters, else a separator."""
+
+
+UNSPACED_SCRIPTS = (
+    r"[\p{scx=Hiragana}\p{scx=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}"
+    r"\p{Script=Tai_Le}\p{Script=New_Tai_Lue}\p{Script=Tai_Tham}\p{Script=Tai_Viet}\p{Script=Ahom}"
+    r"\p{Script=Javanese}\p{Script=Balinese}]"
+)
+"""Matches one character of the scripts, ideographs apart, that do not part words by spaces."""
+
+# A later rule wins over an earlier one. U+4E00 to U+9FD5 is what jieba itself hands to its dictionary.
+_RULES = (
+    (Rule.WORD, r"[\p{L}\p{N}]"),
+    (Rule.UNSPACED, r"(?=\p{L})" + UNSPACED_SCRIPTS),
+    (Rule.IDEOGRAPH, r"[[\p{Script=Han}\p{Ideographic}\p{Script=Yi}]&&[\p{L}\p{N}]]"),
+    (Rule.HAN, "[\u4e00-\u9fd5]"),
+    (Rule.MARK, r"\p{M}"),
+    (Rule.APOSTROPHE, f"['{APOSTROPHES}]"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Characters:
+    """n texts as code points, one after the other.
+
+    codepoints  uint32 [characters]
+    bounds      int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
+    """
+
+    codepoints: npt.NDArray[np.uint32]
+    bounds: npt.NDArray[np.int64]
+
+    def text(self, number: int) -> str:
+        """Text `number` with white space collapsed: its normal form, as `normalise` gives it."""
+        begin, end = self.bounds[number : number + 2]
+        return _collapse(decode(self.codepoints[begin:end]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Per code point: its normal form (`folded`, or `pool` from `pool_starts` on where longer), behaviour and rule."""
+
+    folded: npt.NDArray[np.uint32]
+    behaviours: npt.NDArray[np.uint8]
+    pool: npt.NDArray[np.uint32]
+    pool_starts: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.uint8]
+    rules: npt.NDArray[np.uint8]
+
+
+def normalise(text: str) -> str:
+    """The normal form of one text; normalising it again changes nothing.
+
+    In this order: code points that are not seen (category Cf, and what Unicode calls default-ignorable: variation
+    selectors, fillers) are removed; NFD, casefold, NFKC, casefold, NFKC (The Unicode Standard, D146: the order that is
+    stable); runs of white space become one space, none stands at either end. Lone surrogates are kept.
+    """
+    return fold([text]).text(0)
+
+
+def fold(texts: Sequence[str]) -> Characters:
+    """The normal forms of a batch of texts, except that white space is not collapsed yet (no feature depends on it)."""
+    tables = _tables()
+    codepoints, bounds = _join(texts)
+    interacting, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    if interacting.any():
+        known = list(texts)
+        for number in np.flatnonzero(interacting).tolist():
+            known[number] = _fold_by_definition(known[number])
+        codepoints, bounds = _join(known)
+        _, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    return Characters(
+        *character_kernels.write(
+            codepoints, bounds, tables.behaviours, tables.folded, tables.pool, tables.pool_starts, total
+        )
+    )
+
+
+def rule_table() -> npt.NDArray[np.uint8]:
+    """The `Rule` of every code point: uint8 [CODE_POINTS], not to be written to."""
+    return _tables().rules
+
+
+@cache
+def tables_hash() -> str:
+    """Hexadecimal hash of all that the tables know: two programs with equal hashes normalise and split alike."""
+    tables = _tables()
+    digest = xxhash.xxh3_128()
+    for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules):
+        digest.update(np.ascontiguousarray(table).astype(table.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
+
+
+def decode(codepoints: npt.NDArray[np.uint32]) -> str:
+    """The string of these code points."""
+    return codepoints.astype("<u4", copy=False).tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def ragged(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The positions starts[i], starts[i] + 1, ... of lengths[i] each, one after the other: int64 [sum of lengths]."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
+
+
+def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    codepoints = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint32, copy=False)
+    bounds = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=bounds[1:])
+    return codepoints, bounds
+
+
+def _fold_by_definition(text: str) -> str:
+    """The definition of the normal form, white space apart (see `normalise`)."""
+    decomposed = unicodedata.normalize("NFD", _INVISIBLE.sub("", text))
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", decomposed.casefold()).casefold())
+
+
+def _collapse(text: str) -> str:
+    return " ".join(text.split())
+
+
+@cache
+def _tables() -> _Tables:
+    """Everything looked up by code point, derived from `unicodedata` and `regex` once per process (about 0.3 s)."""
+    everything = list(map(chr, _TABLED))
+    # One call for all: a line feed composes with nothing, so neighbours do not meet.
+    forms = _fold_by_definition("\n".join(everything)).split("\n")
+    # The invisible ones vanished, and the line feed itself became two empty forms.
+    forms[0xA:0xC] = ["\n"]
+    folded = np.arange(CODE_POINTS, dtype=np.uint32)
+    behaviours = np.ones(CODE_POINTS, np.uint8)
+    pool_starts = np.zeros(CODE_POINTS, np.int64)
+    classes = np.zeros(CODE_POINTS, np.uint8)
+    pool: list[int] = []
+    composing = _composing()
+    for codepoint, form in zip(_TABLED, forms, strict=True):
+        character = chr(codepoint)
+        if form == character and codepoint < 0x300:
+            continue
+        combining = unicodedata.combining(form) if len(form) == 1 else 0
+        classes[codepoint] = combining
+        if (
+            not composing.isdisjoint(form)
+            or (len(form) > 1 and any(map(unicodedata.combining, form)))
+            or _IOTA_BELOW in unicodedata.normalize("NFKD", character)
+        ):
+            behaviours[codepoint] = 1 | INTERACTS
+        elif len(form) == 1:
+            folded[codepoint] = ord(form)
+            behaviours[codepoint] = 1 | (NONSTARTER if combining else 0)
+        else:
+            assert len(form) <= COUNT_BITS
+            behaviours[codepoint] = len(form)
+            pool_starts[codepoint] = len(pool)
+            pool.extend(map(ord, form))
+    return _Tables(folded, behaviours, np.array(pool, np.uint32), pool_starts, classes, _rule_table(everything))
+
+
+def _composing() -> frozenset[str]:
+    """The characters that may join the one before them (Unicode's NFKC_Quick_Check = Maybe)."""
+    canonical = (unicodedata.decomposition(chr(codepoint)) for codepoint in _TABLED)
+    pairs = (parts.split() for parts in canonical if parts and not parts.startswith("<"))
+    seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2}
+    return frozenset(seconds | set(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)])))
+
+
+def _rule_table(everything: list[str]) -> npt.NDArray[np.uint8]:
+    table = np.full(CODE_POINTS, Rule.SEPARATOR, np.uint8)
+    joined = "".join(everything)
+    numbers = np.array(_TABLED)
+    for rule, pattern in _RULES:
+        for match in regex.finditer(f"(?:{pattern})+", joined, regex.VERSION1):
+            table[numbers[match.start() : match.end()]] = rule
+    return table

@@ -1,0 +1,205 @@
+"""Runs of Han characters -> words, by jieba's algorithm and dictionary. The only importer of jieba.
+
+The words of a run are those of the likeliest path through its dictionary words, each as likely as its share in the
+dictionary's frequencies; single characters that are left over next to one another go to a hidden Markov model.
+`compiled` is that algorithm as machine code, step by step in the same floating point numbers; `jieba` is jieba.
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import logging
+import math
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import accumulate
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import SettingsError
+from streamer.text import segmentation_kernels
+from streamer.text.characters import decode
+from streamer.text.segmentation_kernels import ENTRIES_MAX, HAN_FIRST, HAN_LAST, SYMBOLS, Dictionary
+
+Name = Literal["compiled", "jieba"]
+Numbers = npt.NDArray[np.int64]
+
+_IMPOSSIBLE = -3.14e100
+"""jieba's logarithm of a probability of 0."""
+
+_STATES = "BEMS"
+_ENTRIES = 1 << 20
+"""Of the table of words at first: twice as many as jieba's dictionary needs."""
+
+_HAN_WORD = re.compile(f"[{chr(HAN_FIRST)}-{chr(HAN_LAST)}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Segmenter:
+    """What cuts runs of Han characters into words.
+
+    cut         (code points uint32, starts of runs int64 [runs], their lengths int64 [runs], which are Han bool [runs])
+                -> starts and lengths of words, int64 [words] twice, ascending; a run that is not Han is one word
+    dictionary  names the dictionary and the release that it cuts by: equal names, equal words, whichever segmenter it is
+    """
+
+    cut: Callable[[npt.NDArray[np.uint32], Numbers, Numbers, npt.NDArray[np.bool_]], tuple[Numbers, Numbers]]
+    dictionary: str
+
+
+@cache
+def segmenter(name: Name) -> Segmenter:
+    """The segmenter of this name, loaded at its first use (compiled 0.2 s, jieba 1 s)."""
+    return _segmenter(name, ())
+
+
+def segmenter_with(name: Name, entries: Sequence[tuple[str, int | None]], digest: str) -> Segmenter:
+    """A segmenter of its own that knows more words: (word, frequency; None: enough to be cut out as one word).
+
+    `digest` stands for the entries in the name of the dictionary. jieba itself finds the frequencies that are missing, in
+    one more second.
+    """
+    found = _segmenter(name, entries)
+    return Segmenter(found.cut, f"{found.dictionary} and {digest}")
+
+
+def jieba_file(path: str) -> bytes:
+    """A file of the installed jieba, such as its dictionary `dict.txt` (word frequency tag); jieba is not loaded."""
+    return _jieba_path(path).read_bytes()
+
+
+def _jieba_path(path: str) -> Path:
+    found = importlib.util.find_spec("jieba")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent / path
+
+
+def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segmenter:
+    content = jieba_file("dict.txt")
+    named = f"jieba {importlib.metadata.version('jieba')} sha256 {hashlib.sha256(content).hexdigest()}"
+    if name == "jieba":
+        return Segmenter(partial(_cut_by_jieba, _tokenizer(entries)), named)
+    return Segmenter(partial(_cut_compiled, _dictionary(content, entries)), named)
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------
+
+
+def _cut_compiled(
+    dictionary: Dictionary,
+    codepoints: npt.NDArray[np.uint32],
+    starts: Numbers,
+    lengths: Numbers,
+    are_han: npt.NDArray[np.bool_],
+) -> tuple[Numbers, Numbers]:
+    return segmentation_kernels.cut(codepoints, starts, lengths, are_han, dictionary)
+
+
+def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Dictionary:
+    """What the kernels cut by: jieba's dictionary with more words, and its model."""
+    known = list(entries)
+    if any(frequency is None for _, frequency in entries):
+        tokenizer = _tokenizer(())
+        known = []
+        for word, frequency in entries:
+            tokenizer.add_word(word, frequency)
+            known.append((word, tokenizer.FREQ[word]))
+    # A word with other characters never stands in a run, but its frequency counts in the sum.
+    lines = "".join(f"{word if _HAN_WORD.fullmatch(word) else '-'} {frequency}\n" for word, frequency in known)
+    octets = np.frombuffer(content + lines.encode(), np.uint8)
+    size = _ENTRIES
+    while True:
+        # By numpy, which asks for large pages: the look-ups are scattered all over it.
+        children = np.zeros(size, np.uint64)
+        frequencies, struck, total, is_enough = segmentation_kernels.read(octets, children)
+        if is_enough:
+            break
+        size *= 2
+        if size > ENTRIES_MAX:
+            raise SettingsError("fingerprint.dictionary: holds too many words")
+    # Python's logarithm, as jieba takes it: numpy's may differ in the last bit.
+    whole = math.log(total)
+    words = np.flatnonzero(frequencies)
+    distinct = np.unique(frequencies[words])
+    weight_numbers = np.searchsorted(distinct, frequencies[words])
+    weights = np.array([-math.inf, *(math.log(each) - whole for each in distinct.tolist())])
+    is_single = words < SYMBOLS
+    singles = np.full(SYMBOLS, -math.inf)
+    singles[words[is_single]] = weights[1 + weight_numbers[is_single]]
+    children[words[~is_single] - SYMBOLS] |= (1 + weight_numbers[~is_single]).astype(np.uint64)
+    return Dictionary(
+        children,
+        singles,
+        weights,
+        math.log(1) - whole,
+        struck if struck.any() else struck[:0],
+        *_model(),
+    )
+
+
+@cache
+def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """jieba's hidden Markov model: the last three parts of a `Dictionary`."""
+    starts = _probabilities("prob_start")
+    moves, found = _probabilities("prob_trans"), _probabilities("prob_emit")
+    transitions = [[moves[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES]
+    emissions = np.full((HAN_LAST - HAN_FIRST + 1, len(_STATES)), _IMPOSSIBLE)
+    for column, state in enumerate(_STATES):
+        for character, logarithm in found[state].items():
+            if HAN_FIRST <= ord(character) <= HAN_LAST:
+                emissions[ord(character) - HAN_FIRST, column] = logarithm
+    return np.array([starts[state] for state in _STATES]), np.array(transitions), emissions
+
+
+def _probabilities(name: str) -> dict[str, Any]:
+    """A table of jieba's model: a module that holds nothing else, read without the rest of jieba."""
+    spec = importlib.util.spec_from_file_location(name, _jieba_path(f"finalseg/{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, Any] = module.P
+    return found
+
+
+# --- jieba -----------------------------------------------------------------------------------------------------------
+
+
+def _cut_by_jieba(
+    tokenizer: Any,
+    codepoints: npt.NDArray[np.uint32],
+    starts: Numbers,
+    lengths: Numbers,
+    are_han: npt.NDArray[np.bool_],
+) -> tuple[Numbers, Numbers]:
+    word_starts: list[int] = []
+    word_lengths: list[int] = []
+    for start, length, is_han in zip(starts.tolist(), lengths.tolist(), are_han.tolist(), strict=True):
+        cut = list(map(len, tokenizer.lcut(decode(codepoints[start : start + length])))) if is_han else [length]
+        word_starts += accumulate(cut[:-1], initial=start)
+        word_lengths += cut
+    return np.array(word_starts, np.int64), np.array(word_lengths, np.int64)
+
+
+def _tokenizer(entries: Sequence[tuple[str, int | None]]) -> Any:
+    """jieba without its habits: no line on standard error, no cache file that anybody may have put into /tmp."""
+    with warnings.catch_warnings():
+        # Its own sources and its use of pkg_resources warn; neither is ours to mend.
+        warnings.simplefilter("ignore")
+        import jieba
+    jieba.setLogLevel(logging.WARNING)
+    tokenizer = jieba.Tokenizer()
+    with tokenizer.get_dict_file() as dictionary:
+        tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(dictionary)
+    tokenizer.initialized = True
+    for word, frequency in entries:
+        tokenizer.add_word(word, frequency)
+    return tokenizer

@@ -1,0 +1,306 @@
+"""Compiled loops of jieba's way to cut Han text: its dictionary as a tree in arrays, the likeliest path, the hidden Markov
+model. See `index.kernels` for how kernels are written; `segmentation` says what is computed, and puts the arrays together.
+
+A node of the tree stands for the beginning of a word. Single characters have their code points for nodes; every other node
+is an entry of a hash table with open addressing, `children`, and has SYMBOLS and the entry's place in the table for its
+number. In one number of 64 bits an entry says which node and character lead to it, which is what it is found by, and what
+a word that ends there weighs; 0 is an empty entry. So a step down the tree reads one place in memory.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import compiled, prefetch
+
+HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
+SYMBOLS = 1 << 16
+WEIGHT_BITS = 24
+ENTRIES_MAX = 1 << 23
+"""What the 24 bits of an entry for the node before it can number, and the characters."""
+
+_WEIGHT_MASK = np.uint64((1 << WEIGHT_BITS) - 1)
+
+_B, _E, _M, _S = range(4)
+"""What a character is of its word: its beginning, end, middle, or all of it. In the order in which jieba settles ties."""
+
+
+class Dictionary(NamedTuple):
+    """Words and what is known of characters in words that are in no dictionary.
+
+    children     uint64 [a power of two]
+    singles      float64 [SYMBOLS], the weight of each character as a word: the logarithm of the share that it has in all
+                 text, -inf: it is no word
+    weights      float64 [different weights], by the low WEIGHT_BITS of an entry; the first one is -inf
+    unknown      float64, the weight of a character that begins no word
+    forced       bool [nodes], words to be cut into characters where the model finds them; of no length if there are none
+    starts       float64 [4], logarithms of the probabilities that a run begins with a B, E, M, S
+    transitions  float64 [4, 4], that the second follows the first
+    emissions    float64 [HAN_LAST - HAN_FIRST + 1, 4], that each is this character
+    """
+
+    children: npt.NDArray[np.uint64]
+    singles: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+    unknown: float
+    forced: npt.NDArray[np.bool_]
+    starts: npt.NDArray[np.float64]
+    transitions: npt.NDArray[np.float64]
+    emissions: npt.NDArray[np.float64]
+
+
+@compiled
+def _key(node: Any, symbol: Any) -> Any:
+    """What the node is found by to which `symbol`, a code point below SYMBOLS, leads from another one."""
+    return (np.uint64(node) << np.uint64(16)) | np.uint64(symbol)
+
+
+@compiled
+def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
+    """Where the search for a key begins."""
+    return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(children) - 1)
+
+
+@compiled
+def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
+    """Where the entry of a key stands, or the empty place at which the search for it ends."""
+    place = _first_place(children, key)
+    while children[place] != 0 and children[place] >> np.uint64(WEIGHT_BITS) != key:
+        place = (place + 1) & (len(children) - 1)
+    return place
+
+
+@compiled
+def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
+    """The Han character of three bytes of UTF-8 that begins here, 0: another one does."""
+    if not 0xE4 <= octets[at] <= 0xE9:
+        return 0
+    symbol = (np.int64(octets[at]) & 0xF) << 12 | (np.int64(octets[at + 1]) & 0x3F) << 6
+    symbol |= np.int64(octets[at + 2]) & 0x3F
+    return symbol if HAN_FIRST <= symbol <= HAN_LAST else 0
+
+
+@compiled
+def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any:
+    """A dictionary as a tree, all weights still 0.
+
+    octets    lines of UTF-8: word, space, frequency; whatever follows on the line counts for nothing. Of a word that
+              stands there twice the last frequency holds.
+    children  uint64 [a power of two], zeros: to be filled
+
+    The frequency at each node, int64 [nodes], 0: no word; whether a word of frequency 0 stood there,
+    bool [nodes]; the sum of the frequencies of all lines; whether there was room enough, so that all this holds. Words with
+    other characters than Han count in the sum alone.
+    """
+    size = len(children)
+    frequencies, struck = np.zeros(SYMBOLS + size, np.int64), np.zeros(SYMBOLS + size, np.bool_)
+    count, total, at = 0, np.int64(0), 0
+    while at < len(octets):
+        node, is_han = np.int64(0), True
+        while octets[at] != 0x20:
+            symbol = np.int64(_han_at(octets, at) if is_han else 0)
+            if symbol == 0:
+                is_han = False
+                at += 1
+                continue
+            at += 3
+            if node == 0:
+                node = symbol
+                continue
+            key = _key(node, symbol)
+            place = _place(children, key)
+            if children[place] == 0:
+                count += 1
+                if 2 * count > size:
+                    return frequencies, struck, total, False
+                children[place] = key << np.uint64(WEIGHT_BITS)
+            node = SYMBOLS + place
+        at += 1
+        frequency = np.int64(0)
+        while at < len(octets) and 0x30 <= octets[at] <= 0x39:
+            frequency = 10 * frequency + (np.int64(octets[at]) - 0x30)
+            at += 1
+        while at < len(octets) and octets[at] != 0x0A:
+            at += 1
+        at += 1
+        total += frequency
+        if is_han:
+            frequencies[node] = frequency
+            struck[node] |= frequency == 0
+    return frequencies, struck, total, True
+
+
+@compiled
+def _find_path(
+    codepoints: npt.NDArray[np.uint32],
+    begin: int,
+    end: int,
+    dictionary: Dictionary,
+    rests: npt.NDArray[np.float64],
+    ends: npt.NDArray[np.int64],
+) -> None:
+    """The end of the likeliest word from each character of a run on, into ends[place - begin]; of equals the longest.
+
+    rests  float64, longer than the run: to be overwritten
+    """
+    children, singles, weights = dictionary.children, dictionary.singles, dictionary.weights
+    # What is looked up from every character is asked for at once, in the order in which it is needed.
+    address = np.uint64(children.ctypes.data)
+    for first in range(end - 2, begin - 1, -1):
+        prefetch(address + np.uint64(8 * _first_place(children, _key(codepoints[first], codepoints[first + 1]))))
+    rests[end - begin] = 0.0
+    for first in range(end - 1, begin - 1, -1):
+        node = np.int64(codepoints[first])
+        place = first + 1
+        best, best_end = singles[node] + rests[place - begin], place
+        while place < end:
+            entry_place = _place(children, _key(node, codepoints[place]))
+            entry = children[entry_place]
+            if entry == 0:
+                break
+            node = SYMBOLS + entry_place
+            place += 1
+            weight = weights[entry & _WEIGHT_MASK] + rests[place - begin]
+            if weight >= best:
+                best, best_end = weight, place
+        if best == -np.inf:
+            best, best_end = dictionary.unknown + rests[first + 1 - begin], first + 1
+        rests[first - begin], ends[first - begin] = best, best_end
+
+
+@compiled
+def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children: npt.NDArray[np.uint64]) -> Any:
+    """The node of these characters, two or more; 0: no word begins so."""
+    node = np.int64(codepoints[begin])
+    for place in range(begin + 1, end):
+        reached = _place(children, _key(node, codepoints[place]))
+        if children[reached] == 0:
+            return np.int64(0)
+        node = SYMBOLS + reached
+    return node
+
+
+@compiled
+def _better(one: float, other: float, state_one: int, state_other: int) -> tuple[float, int]:
+    """The larger, of equals the second, with its state."""
+    return (other, state_other) if other >= one else (one, state_one)
+
+
+@compiled
+def _find_states(
+    codepoints: npt.NDArray[np.uint32],
+    begin: int,
+    end: int,
+    dictionary: Dictionary,
+    states: npt.NDArray[np.uint8],
+    before: npt.NDArray[np.uint8],
+) -> None:
+    """The likeliest states of these characters (Viterbi), into states[place - begin]; before: uint8 [a run, 4]."""
+    moves, emissions = dictionary.transitions, dictionary.emissions
+    of_first = emissions[np.int64(codepoints[begin]) - HAN_FIRST]
+    b, e = dictionary.starts[_B] + of_first[_B], dictionary.starts[_E] + of_first[_E]
+    m, s = dictionary.starts[_M] + of_first[_M], dictionary.starts[_S] + of_first[_S]
+    for place in range(begin + 1, end):
+        own = emissions[np.int64(codepoints[place]) - HAN_FIRST]
+        to = before[place - begin]
+        next_b, to[_B] = _better(e + moves[_E, _B] + own[_B], s + moves[_S, _B] + own[_B], _E, _S)
+        next_e, to[_E] = _better(b + moves[_B, _E] + own[_E], m + moves[_M, _E] + own[_E], _B, _M)
+        next_m, to[_M] = _better(b + moves[_B, _M] + own[_M], m + moves[_M, _M] + own[_M], _B, _M)
+        s, to[_S] = _better(e + moves[_E, _S] + own[_S], s + moves[_S, _S] + own[_S], _E, _S)
+        b, e, m = next_b, next_e, next_m
+    state = _better(e, s, _E, _S)[1]
+    for offset in range(end - begin - 1, -1, -1):
+        states[offset] = state
+        state = before[offset, state]
+
+
+@compiled
+def _add(
+    begin: int, end: int, is_whole: bool, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], count: int
+) -> int:
+    """Append a word, or each of its characters; how many there are now."""
+    if is_whole:
+        starts[count], lengths[count] = begin, end - begin
+        return count + 1
+    for place in range(begin, end):
+        starts[count], lengths[count] = place, 1
+        count += 1
+    return count
+
+
+@compiled
+def _recognise(
+    codepoints: npt.NDArray[np.uint32],
+    begin: int,
+    end: int,
+    dictionary: Dictionary,
+    states: npt.NDArray[np.uint8],
+    before: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    count: int,
+) -> int:
+    """Append the words of characters that the path leaves single; how many words there are now."""
+    node = _node_of(codepoints, begin, end, dictionary.children)
+    if node != 0 and dictionary.children[node - SYMBOLS] & _WEIGHT_MASK != 0:
+        return _add(begin, end, False, starts, lengths, count)
+    _find_states(codepoints, begin, end, dictionary, states, before)
+    first = begin
+    for place in range(begin, end):
+        state = states[place - begin]
+        if state == _B:
+            first = place
+        elif state == _S:
+            count = _add(place, place + 1, True, starts, lengths, count)
+        elif state == _E:
+            forced = (
+                len(dictionary.forced) > 0
+                and (dictionary.forced[_node_of(codepoints, first, place + 1, dictionary.children)])
+            )
+            count = _add(first, place + 1, not forced, starts, lengths, count)
+    return count
+
+
+@compiled
+def cut(
+    codepoints: npt.NDArray[np.uint32],
+    run_starts: npt.NDArray[np.int64],
+    run_lengths: npt.NDArray[np.int64],
+    are_han: npt.NDArray[np.bool_],
+    dictionary: Dictionary,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where the words of runs begin, and their lengths: int64 [words] twice, in the order of the runs.
+
+    run_starts, run_lengths  int64 [runs], where each begins among the code points, and its characters
+    are_han                  bool [runs]; the others are words as they are
+    """
+    words, longest = len(run_starts), 0
+    for run in range(len(run_starts)):
+        if are_han[run]:
+            words += run_lengths[run] - 1
+            longest = max(longest, run_lengths[run])
+    starts, lengths = np.empty(words, np.int64), np.empty(words, np.int64)
+    rests, ends = np.empty(longest + 1, np.float64), np.empty(longest, np.int64)
+    states, before = np.empty(longest, np.uint8), np.zeros((longest, 4), np.uint8)
+    count = 0
+    for run in range(len(run_starts)):
+        begin, end = run_starts[run], run_starts[run] + run_lengths[run]
+        if not are_han[run]:
+            count = _add(begin, end, True, starts, lengths, count)
+            continue
+        _find_path(codepoints, begin, end, dictionary, rests, ends)
+        single = place = begin
+        while place <= end:
+            # The end counts as a word of more than one character: before each of them stands what the path leaves single.
+            following = ends[place - begin] if place < end else end + 2
+            if following - place > 1:
+                if place - single > 1:
+                    count = _recognise(codepoints, single, place, dictionary, states, before, starts, lengths, count)
+                elif place > single:
+                    count = _add(single, place, True, starts, lengths, count)
+                if place < end:
+                    count = _add(place, following, True, starts, lengths, count)
+                single = following
+            place = following
+    return starts[:count], lengths[:count]

@@ -1,0 +1,66 @@
+"""Normalised characters -> words.
+
+Han runs are cut by a segmenter (`segmentation`), words of spaced scripts are runs of letters and digits, scripts without
+spaces yield overlapping shingles of characters (`text.Rule` says which character is which).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.text import segmentation, word_kernels
+from streamer.text.characters import APOSTROPHES, Characters, decode, fold, ragged, rule_table
+from streamer.text.segmentation import Segmenter, segmenter
+
+_BLANK = 0x20
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of n texts in reading order, as places among their characters; shingles of characters overlap.
+
+    codepoints  uint32 [characters], of all texts
+    starts      int64 [words], where each begins, ascending
+    lengths     int64 [words], its code points
+    bounds      int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
+    """
+
+    codepoints: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    bounds: npt.NDArray[np.int64]
+
+    def strings(self) -> list[list[str]]:
+        """The words of every text, apostrophes written U+0027."""
+        if not len(self.starts):
+            return [[] for _ in self.bounds[1:]]
+        ends = np.cumsum(self.lengths + 1)
+        spaced = np.full(int(ends[-1]), _BLANK, np.uint32)
+        spaced[ragged(ends - self.lengths - 1, self.lengths)] = self.codepoints[ragged(self.starts, self.lengths)]
+        written = decode(spaced[:-1])
+        for apostrophe in APOSTROPHES:
+            written = written.replace(apostrophe, "'")
+        found = written.split(" ")
+        return [found[begin:end] for begin, end in pairwise(self.bounds.tolist())]
+
+
+def words(texts: Sequence[str], name: segmentation.Name, character_shingle_size: int) -> list[list[str]]:
+    """The words of every text, in reading order; an empty list for a text without letters and digits."""
+    return split(fold(texts), segmenter(name), character_shingle_size).strings()
+
+
+def split(characters: Characters, han: Segmenter, character_shingle_size: int) -> Words:
+    """Words of a batch of normalised texts.
+
+    A mark belongs to the letter that it follows; an apostrophe (U+0027, U+2019, U+02BC) between two letters, the first
+    with its marks, of a script with spaces belongs to their word. A run of letters of a script without spaces that is
+    shorter than the shingle is one word; a letter and its marks count as one character there. Words hold letters, marks,
+    digits and inner apostrophes, nothing else, and none reaches over the border of a text.
+    """
+    codepoints, bounds = characters.codepoints, characters.bounds
+    runs = word_kernels.runs(codepoints, bounds, rule_table(), character_shingle_size)
+    starts, lengths = han.cut(codepoints, *runs)
+    return Words(codepoints, starts, lengths, np.searchsorted(starts, bounds))

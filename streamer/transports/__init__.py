@@ -1,0 +1,1 @@
+"""The seams to the outside: one contract, kept over Kafka and over files."""

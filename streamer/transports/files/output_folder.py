@@ -1,0 +1,236 @@
+"""The folder that filtered lines go to, and the checkpoint that makes their delivery atomic.
+
+    DIR/unique.jsonl        input lines, byte for byte, of unique and of undecidable documents
+    DIR/duplicate.jsonl     input lines of near-duplicates
+    DIR/dead-letter.jsonl   input lines that could not be decoded
+    DIR/verdicts.jsonl      one line of JSON for every input line
+    DIR/checkpoint.json     how long the four are, and how far each input is delivered
+    DIR/lock                held by the filter at work; its content is that process's number
+
+A delivery:
+    1. append to the four files
+    2. bring them to the disk
+    3. write the new checkpoint beside the old one, bring it to the disk, and rename it over the old one
+    4. bring the rename to the disk
+
+The rename is the delivery. Whatever lies in the files behind the checkpoint's lengths was never delivered, and `open`
+cuts it off.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
+from streamer.records.record import Destination
+
+FORMAT = 1
+"""Version of checkpoint.json; another one is not opened."""
+
+VERDICTS = "verdicts.jsonl"
+CHECKPOINT = "checkpoint.json"
+LOCK = "lock"
+OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """One input, and how far it is delivered.
+
+    path    absolute path, or '-' for standard input: what the input is known by
+    name    what it was called when it was first seen: the name in verdict lines and in the index
+    stream  the id given to its content
+    lines   that many were delivered; None: nothing was ever committed
+    mark    hexadecimal proof of the content of these lines; empty: none
+    """
+
+    path: str
+    name: str
+    stream: str
+    lines: int | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    format: int
+    lengths: dict[str, int]
+    sources: list[Delivered]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryHooks:
+    """Called in the course of a delivery; crash tests raise or kill here. Named by what has been done."""
+
+    before_outputs: Callable[[], None] = field(default=lambda: None)
+    after_outputs: Callable[[], None] = field(default=lambda: None)
+    after_checkpoint: Callable[[], None] = field(default=lambda: None)
+
+
+class OutputFolder:
+    """The folder, held by this process alone between `open` and `close`."""
+
+    def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
+        self.folder = folder
+        self.sources: dict[str, Delivered] = {}
+        """By path; read it, and change it through `register` and `append`."""
+        self._hooks = hooks
+        self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
+        self._descriptors: dict[str, int] = {}
+        self._lock: int | None = None
+
+    def open(self) -> None:
+        """Lock the folder, made if need be, and cut the outputs back to what was delivered.
+
+        Raises SettingsError where the folder cannot be used or another filter holds it, and RecoveryRefused where
+        outputs and checkpoint do not belong together.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._take_lock()
+            if (self.folder / CHECKPOINT).exists():
+                self._load()
+            else:
+                self._refuse_foreign_outputs()
+                self._save(self._lengths, self.sources)
+                _sync_folder(self.folder.parent)
+            self._open_outputs()
+        except OSError as error:
+            raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
+
+    def register(self, source: Delivered) -> None:
+        """Write an input, or how far it is, into the checkpoint without any output. Raises DeliveryDoubtful."""
+        sources = {**self.sources, source.path: source}
+        try:
+            self._save(self._lengths, sources)
+        except OSError as error:
+            raise self._doubt(error) from error
+        self.sources = sources
+
+    def append(self, contents: Mapping[str, bytes], source: Delivered) -> None:
+        """Deliver: append the contents to the outputs of these names, and put `source` into the checkpoint.
+
+        After a raise (DeliveryDoubtful, or whatever a hook raised) the folder is to be closed and opened anew.
+        """
+        self._hooks.before_outputs()
+        lengths = dict(self._lengths)
+        sources = {**self.sources, source.path: source}
+        try:
+            for name, content in contents.items():
+                _write_at(self._descriptors[name], content, lengths[name])
+                lengths[name] += len(content)
+            for name in contents:
+                os.fdatasync(self._descriptors[name])
+            self._hooks.after_outputs()
+            self._save(lengths, sources)
+        except OSError as error:
+            raise self._doubt(error) from error
+        self._lengths = lengths
+        self.sources = sources
+        self._hooks.after_checkpoint()
+
+    def close(self) -> None:
+        """Let go of the files and the lock; never raises."""
+        descriptors = [*self._descriptors.values(), *([] if self._lock is None else [self._lock])]
+        self._descriptors = {}
+        self._lock = None
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    def _take_lock(self) -> None:
+        # The file is never deleted: whoever opened it before the deletion would hold another lock than who comes after.
+        self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise SettingsError(
+                f"--out {self.folder}: another filter writes here (process {holder}): wait for its end, or name another "
+                "--out."
+            ) from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def _load(self) -> None:
+        path = self.folder / CHECKPOINT
+        try:
+            content = orjson.loads(path.read_bytes())
+            version = content["format"]
+            if version != FORMAT:
+                raise RecoveryRefused(
+                    f"{path}: has format {version}, this program knows {FORMAT}: go on with the program that wrote it, or "
+                    "name another --out."
+                )
+            checkpoint = TypeAdapter(_Checkpoint).validate_python(content)
+        except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError) as error:
+            raise RecoveryRefused(
+                f"{path}: is damaged: put it back from a copy of the whole folder, or name another --out."
+            ) from error
+        self._lengths |= checkpoint.lengths
+        self.sources = {source.path: source for source in checkpoint.sources}
+
+    def _refuse_foreign_outputs(self) -> None:
+        found = [name for name in OUTPUTS if (self.folder / name).exists()]
+        if found:
+            raise RecoveryRefused(
+                f"--out {self.folder}: holds {', '.join(found)} but no {CHECKPOINT}, so it is not known which input lines "
+                "they stand for: move them away, or name another --out."
+            )
+
+    def _open_outputs(self) -> None:
+        for name, length in self._lengths.items():
+            path = self.folder / name
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptors[name] = descriptor
+            size = os.fstat(descriptor).st_size
+            if size < length:
+                raise RecoveryRefused(
+                    f"{path}: has {size} bytes, {length} were delivered: someone cut or replaced it. Put it back, or filter "
+                    "again into another --out."
+                )
+            if size > length:
+                os.ftruncate(descriptor, length)
+
+    def _save(self, lengths: dict[str, int], sources: Mapping[str, Delivered]) -> None:
+        content = orjson.dumps(_Checkpoint(FORMAT, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE)
+        path = self.folder / CHECKPOINT
+        beside = path.with_suffix(".new")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            _write_at(descriptor, content, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        beside.replace(path)
+        _sync_folder(self.folder)
+
+    def _doubt(self, error: OSError) -> DeliveryDoubtful:
+        cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror)
+        return DeliveryDoubtful(
+            f"--out {self.folder}: a batch could not be written: {cause}. Remove the cause and start again with the same "
+            "--out: nothing is lost, and nothing will be doubled."
+        )
+
+
+def _write_at(descriptor: int, content: bytes, offset: int) -> None:
+    rest = memoryview(content)
+    while rest:
+        written = os.pwrite(descriptor, rest, offset)
+        offset += written
+        rest = rest[written:]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,333 @@
+"""The transport over files and pipes: lines in, four files out, exactly once.
+
+Inputs are read one after the other in the order given; a record is one line (`line_reader`). Deliveries go through
+`output_folder`, whose checkpoint is the committed offset.
+
+Which stream an input is, its offsets being line numbers from 0:
+    known to the checkpoint (by its path)         the stream written there
+    new here, but the index knows the name        a regular file that begins with the very lines the index has decided
+                                                  keeps the stream, so it gets the same verdicts again
+    otherwise, and always for a new pipe          a new stream
+The stream is written into the checkpoint before the first record is handed out: a pipe that is fed again after a crash
+must not be taken for another one.
+
+What proves that an input is still the same: the digest of its first n lines, called `mark`. It stands in the checkpoint
+for what was delivered, and in the index for what was decided. A file may grow; a changed line is noticed, and so is a
+last line without line break that was longer at the next look.
+"""
+
+import os
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from index.entry import Applied, Source
+from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, SettingsError
+from streamer.records.record import Batch, Destination, Outgoing, Record
+from streamer.records.route import verdict_line
+from streamer.settings.settings import Batching
+from streamer.transports.files.changelog import NO_TIMESTAMP_MS, delivered_lines
+from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
+from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
+from streamer.transports.transport import FINISHED, Assigned, Finished
+
+TAIL_RECORDS_MAX = 100_000
+"""Records that a crash can leave decided but undelivered: the most that `batch.records_max` allows."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The input at work. `decided` is where the index stands while that is still ahead of what was read."""
+
+    source: Source
+    name: str
+    path: Path
+    reader: LineReader | None = None
+    decided: Applied | None = None
+
+
+class FileTransport:
+    """Keeps `streamer.transports.transport.Transport` over files and standard input."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        out: Path,
+        batch: Batching,
+        known_streams: Callable[[str], list[tuple[str, Applied]]],
+        *,
+        hooks: DeliveryHooks | None = None,
+        standard_input: int = 0,
+    ) -> None:
+        """Nothing is touched before `open`.
+
+        known_streams   the streams that the index knows under a name, and how far it has decided each
+        hooks           for crash tests
+        standard_input  the file descriptor that '-' stands for
+        """
+        self._paths = list(paths)
+        self._batch = batch
+        self._known_streams = known_streams
+        self._standard_input = standard_input
+        self._folder = OutputFolder(out, hooks or DeliveryHooks())
+        self._unread = iter(self._paths)
+        self._reading: _Reading | None = None
+        self._proven: dict[str, Applied] = {}
+        self._bytes_read_before = 0
+
+    takes_headers = False
+    """A line has none."""
+
+    @property
+    def bytes_total(self) -> int:
+        """Sizes on disk of the inputs that are regular files, together; 0 where there are only pipes."""
+        return sum(path.stat().st_size for path in self._paths if path.is_file())
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the inputs, as they stand on disk, that were read."""
+        at_work = self._reading.reader if self._reading else None
+        return self._bytes_read_before + (at_work.bytes_read if at_work else 0)
+
+    @property
+    def lines_delivered(self) -> int:
+        """Lines of these inputs that the folder's checkpoint holds as delivered, by this run and earlier ones."""
+        keys = set(map(_key, self._paths))
+        return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
+
+    def open(self) -> None:
+        """Look at all inputs, then lock the folder and cut its files back to what was delivered.
+
+        Raises InputUnreadable, SettingsError, RecoveryRefused.
+        """
+        missing = [_text(path) for path in self._paths if path != STANDARD_INPUT and not _is_readable(path)]
+        if missing:
+            raise InputUnreadable(f"No such file, or it may not be read: {', '.join(missing)}.")
+        keys = Counter(map(_key, self._paths))
+        if twice := [key for key, count in keys.items() if count > 1]:
+            raise SettingsError(f"Named more than once: {', '.join(twice)}.")
+        if both := keys.keys() & {_text((self._folder.folder / name).resolve()) for name in OUTPUTS}:
+            raise SettingsError(f"Both input and output: {', '.join(sorted(both))}.")
+        self._folder.open()
+
+    def read(self) -> Batch | Assigned | Finished:
+        """The next input as Assigned, then its batches, then the next input; FINISHED behind the last.
+
+        An empty Batch after `batch.wait_ms` where a pipe has nothing new. Raises InputUnreadable, InputChanged, and
+        DeliveryDoubtful where a new input cannot be written into the checkpoint.
+        """
+        while True:
+            if self._reading is None:
+                path = next(self._unread, None)
+                if path is None:
+                    return FINISHED
+                self._reading = self._begin(path)
+                return Assigned((self._reading.source,), {self._reading.source.stream: self._reading.name})
+            reading, reader = self._reading, self._reading.reader
+            if reader is None:
+                raise RuntimeError(f"{reading.name}: seek must say where to begin")
+            begin = reader.count
+            lines = self._lines(reading, reader)
+            if lines or not reader.ended:
+                return _batch(reading, reader, begin, lines)
+            self._let_go()
+
+    def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
+        """Per source the lines delivered, None where nothing was ever committed."""
+        delivered = {each.stream: each.lines for each in self._folder.sources.values()}
+        return {source: delivered.get(source.stream) for source in sources}
+
+    def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        """Per source 0: lines do not go away."""
+        return dict.fromkeys(sources, 0)
+
+    def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        """Per source how many lines are known to exist: those delivered and those read; there may be more."""
+        known = {source: lines or 0 for source, lines in self.committed(sources).items()}
+        if self._reading and self._reading.reader and self._reading.source in known:
+            known[self._reading.source] = max(known[self._reading.source], self._reading.reader.count)
+        return known
+
+    def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
+        """Read this assigned input from line `offset` on, once its lines before that are held against the mark.
+
+        Where the index has decided more than was delivered, the lines up to `applied.offset` are the first batch,
+        whatever the bounds of a batch, and it is handed out only if the index's mark agrees. (More than
+        TAIL_RECORDS_MAX of them cannot come from a crash: a file is then held against the mark right here and its lines
+        come in ordinary batches; a pipe is refused.) An empty mark proves nothing and is not looked at.
+        Raises InputChanged, InputUnreadable, RecoveryRefused.
+        """
+        reading = self._reading
+        if reading is None or reading.source != source or reading.reader is not None:
+            raise RuntimeError(f"{source} is not the source assigned last, or was sought already")
+        ahead = applied if applied is not None and applied.offset > offset and applied.mark else None
+        if ahead and ahead.offset - offset > TAIL_RECORDS_MAX and self._proven.get(source.stream) != ahead:
+            self._prove(reading, ahead)
+        reading.decided = ahead
+        reading.reader = LineReader(reading.path, standard_input=self._standard_input)
+        skipped = reading.reader.skip(offset)
+        delivered = self._delivered(source)
+        marks = {applied.mark if applied and applied.offset == offset else b""}
+        if delivered.lines == offset:
+            marks.add(bytes.fromhex(delivered.mark))
+        if skipped < offset or marks - {b"", reading.reader.digest()}:
+            raise self._changed(reading, offset)
+
+    def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
+        """Append every line to its file and its verdict to the verdicts, and move the checkpoint, atomically.
+
+        Raises DeliveryDoubtful.
+        """
+        if not batch.records:
+            return
+        ((source, end),) = batch.ends.items()
+        delivered = self._delivered(source)
+        if batch.records[0].offset != (delivered.lines or 0) or len(outgoing) != len(batch.records):
+            raise RuntimeError(f"{delivered.name}: {delivered.lines} lines are delivered, this batch does not follow")
+        lines: dict[Destination, list[bytes]] = {destination: [] for destination in Destination}
+        for each in outgoing:
+            lines[each.destination].append(each.record.value or b"")
+        contents = {f"{name}.jsonl": b"\n".join([*values, b""]) for name, values in lines.items() if values}
+        contents[VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
+        self._folder.append(contents, replace(delivered, lines=end, mark=batch.marks[source].hex()))
+
+    def commit_start(self, source: Source, offset: int) -> None:
+        """Write into the checkpoint that everything below `offset` is delivered, where nothing was ever committed.
+
+        Raises RecoveryRefused where something was, for then lines would be lost or doubled, and DeliveryDoubtful.
+        """
+        delivered = self._delivered(source)
+        if delivered.lines not in (None, offset):
+            raise RecoveryRefused(
+                f"{delivered.name}: {delivered.lines} lines are delivered to {self._folder.folder}, so it cannot be read "
+                f"from line {offset + 1} on: name another --out."
+            )
+        self._folder.register(replace(delivered, lines=offset))
+
+    def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
+        """Every delivered line of the destinations whose number lies in `ranges`, in batches.
+
+        Raises RecoveryRefused for duplicates, whose original's position the verdicts do not hold, and where the files do
+        not fit together.
+        """
+        if Destination.DUPLICATE in destinations:
+            raise RecoveryRefused(
+                f"--out {self._folder.folder}: with index.insert = 'all' the index cannot be restored from files, for they "
+                "do not hold where a duplicate's original stands: filter into a new --out with a new --index."
+            )
+        return delivered_lines(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
+
+    def lags(self) -> dict[Source, int]:
+        """Nothing: how many lines a file has is known when it is read."""
+        return {}
+
+    def close(self) -> None:
+        """Let go of inputs, outputs and the lock."""
+        self._let_go()
+        self._folder.close()
+
+    def _begin(self, path: Path) -> _Reading:
+        key = _key(path)
+        delivered = self._folder.sources.get(key)
+        if delivered is None:
+            name = self._free_name(path)
+            delivered = Delivered(key, name, self._known_stream(path, name) or uuid.uuid4().hex)
+            self._folder.register(delivered)
+        return _Reading(Source(delivered.stream, 0), delivered.name, path)
+
+    def _free_name(self, path: Path) -> str:
+        """The path as given; where another input has this name already (a relative path, elsewhere), the absolute one."""
+        taken = {each.name for each in self._folder.sources.values()}
+        free = [name for name in (_text(path), _key(path)) if name not in taken]
+        if not free:
+            raise SettingsError(
+                f"{_text(path)}: the name stands for another file in {self._folder.folder}: rename one."
+            )
+        return free[0]
+
+    def _known_stream(self, path: Path, name: str) -> str | None:
+        known = [each for each in self._known_streams(name) if each[1].offset and each[1].mark]
+        if not known or not path.is_file():
+            return None
+        try:
+            digests = digests_at(path, [applied.offset for _, applied in known])
+        except InputUnreadable:
+            return None  # damaged before that line: another content; reading it says so in its turn
+        same = [each for each in known if digests.get(each[1].offset) == each[1].mark]
+        if not same:
+            return None
+        stream, applied = max(same, key=lambda each: each[1].offset)
+        self._proven[stream] = applied
+        return stream
+
+    def _prove(self, reading: _Reading, ahead: Applied) -> None:
+        if not reading.path.is_file():
+            raise RecoveryRefused(
+                f"{reading.name}: the index has decided {ahead.offset} lines, far more than {self._folder.folder} holds, "
+                "which is an old copy: name another --out."
+            )
+        if digests_at(reading.path, [ahead.offset]).get(ahead.offset) != ahead.mark:
+            raise self._changed(reading, ahead.offset)
+        self._proven[reading.source.stream] = ahead
+
+    def _lines(self, reading: _Reading, reader: LineReader) -> list[bytes]:
+        records_max, bytes_max, wait_ms = self._batch.records_max, self._batch.bytes_max, self._batch.wait_ms
+        decided = reading.decided
+        if decided is None:
+            return reader.lines(records_max, bytes_max, wait_ms)
+        missing = decided.offset - reader.count
+        proven = self._proven.get(reading.source.stream) == decided
+        if proven:
+            lines = reader.lines(min(missing, records_max), bytes_max, wait_ms)
+        else:
+            lines = reader.lines(missing, sys.maxsize, wait_ms, whole=True)
+        too_few = reader.ended or (not proven and 0 < len(lines) < missing)
+        if too_few or (reader.count == decided.offset and reader.digest() != decided.mark):
+            raise self._changed(reading, decided.offset)
+        if reader.count == decided.offset:
+            reading.decided = None
+        return lines
+
+    def _delivered(self, source: Source) -> Delivered:
+        return next(each for each in self._folder.sources.values() if each.stream == source.stream)
+
+    def _changed(self, reading: _Reading, count: int) -> InputChanged:
+        return InputChanged(
+            f"{reading.name}: its first {count} lines are not those that were filtered before. Give it its former content "
+            "back (a pipe: from the first line on), or filter it into another --out."
+        )
+
+    def _let_go(self) -> None:
+        if self._reading and self._reading.reader:
+            self._bytes_read_before += self._reading.reader.bytes_read
+            self._reading.reader.close()
+        self._reading = None
+
+
+def _batch(reading: _Reading, reader: LineReader, begin: int, lines: Sequence[bytes]) -> Batch:
+    if not lines:
+        return Batch([])
+    source, name = reading.source, reading.name
+    records = [
+        Record(source, name, offset, None, line, NO_TIMESTAMP_MS) for offset, line in enumerate(lines, start=begin)
+    ]
+    return Batch(records, {source: reader.count}, {source: reader.digest()})
+
+
+def _is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK) and not path.is_dir()
+
+
+def _key(path: Path) -> str:
+    """What an input is known by. Where a pipe's path points to is new every time, so its own path has to do."""
+    if path == STANDARD_INPUT:
+        return "-"
+    return _text(path.resolve() if path.is_file() else path.absolute())
+
+
+def _text(path: Path) -> str:
+    r"""A path as text that can be written down; what is no UTF-8 in it is shown as \xNN."""
+    return os.fsencode(path).decode(errors="backslashreplace")

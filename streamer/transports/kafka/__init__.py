@@ -1,0 +1,1 @@
+"""The seam to Kafka. The only importers of the Kafka client."""

@@ -1,0 +1,231 @@
+"""The outputs read back as the index's changelog: delivered records under the positions that they had in the input."""
+
+import heapq
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+
+from index.entry import Source
+from streamer.errors import BrokerUnavailable
+from streamer.records.record import Destination, Headers, Record
+from streamer.records.route import parse_position
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer
+
+HELD_BYTES_MAX = 64 * 2**20
+"""Values held back at most to bring a source's records into order."""
+
+
+STRETCH_OFFSETS = 2_000
+"""How far from an output's end is looked first for what is needed."""
+
+
+class SourceOrder:
+    """Merges the partitions of one output, so that the records of every source come out in offset order.
+
+    A source's records are spread over the output's partitions; in each they ascend. A record is held until every
+    partition that is still being read has shown one of the same source at or behind it. Where the partitions drift so
+    far apart that more than `held_bytes_max` of values are held, all of it comes out, and the order is given up there.
+    """
+
+    def __init__(self, partitions: Iterable[int], held_bytes_max: int = HELD_BYTES_MAX) -> None:
+        self._reached: dict[int, dict[Source, int]] = {partition: {} for partition in partitions}
+        self._held: dict[Source, list[tuple[int, int, Record]]] = {}
+        self._held_bytes = 0
+        self._held_bytes_max = held_bytes_max
+        self._arrivals = count()
+
+    def add(self, partition: int, record: Record) -> None:
+        """Take the next record of an output partition."""
+        self._reached[partition][record.source] = record.offset
+        heapq.heappush(self._held.setdefault(record.source, []), (record.offset, next(self._arrivals), record))
+        self._held_bytes += len(record.value or b"")
+
+    def finish(self, partition: int) -> None:
+        """Nothing more comes from this output partition."""
+        del self._reached[partition]
+
+    def ready(self) -> Iterator[Record]:
+        """The records whose turn it is, source after source."""
+        everything = self._held_bytes > self._held_bytes_max or not self._reached
+        for source, heap in self._held.items():
+            reached = min((offsets.get(source, -1) for offsets in self._reached.values()), default=-1)
+            while heap and (everything or heap[0][0] <= reached):
+                record = heapq.heappop(heap)[2]
+                self._held_bytes -= len(record.value or b"")
+                yield record
+
+
+def read_changelog(
+    settings: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]
+) -> Iterator[list[Record]]:
+    """See `transport.Transport.changelog`. Reads what is committed now, one destination after the other.
+
+    Raises SettingsError, BrokerUnavailable.
+    """
+    with broker_errors(settings, "connecting to read the outputs back"):
+        consumer = make_changelog_consumer(settings)
+    try:
+        for destination in destinations:
+            yield from _read_topic(settings, consumer, topic_of(settings, destination), ranges)
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1_000)
+
+
+def topic_of(settings: Settings, destination: Destination) -> str:
+    """The name of the topic that a destination stands for."""
+    topics = settings.topics
+    return {
+        Destination.UNIQUE: topics.unique,
+        Destination.DUPLICATE: topics.duplicate,
+        Destination.DEAD_LETTER: topics.dead_letter,
+    }[destination]
+
+
+def first_records(
+    settings: Settings, starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, ConsumerRecord | None]:
+    """The record at this offset of each output partition, committed or not; None where there is none any more.
+
+    Raises BrokerUnavailable.
+    """
+    found: dict[TopicPartition, ConsumerRecord | None] = {}
+    with broker_errors(settings, "connecting to read the outputs back"):
+        consumer = make_changelog_consumer(settings, committed_only=False)
+    try:
+        with broker_errors(settings, "looking up the offsets of the outputs"):
+            firsts = consumer.beginning_offsets(list(starts), timeout_ms=settings.kafka.request_timeout_ms)
+        stretches = {at: range(start, start + 1) for at, start in starts.items() if start >= firsts[at]}
+        for polled, _ in _read_stretches(settings, consumer, stretches):
+            for partition, records in polled.items():
+                found.update((partition, record) for record in records)
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1_000)
+    return {partition: found.get(partition) for partition in starts}
+
+
+def _read_topic(
+    settings: Settings, consumer: KafkaConsumer, topic: str, ranges: Mapping[Source, range]
+) -> Iterator[list[Record]]:
+    timeout_ms = settings.kafka.request_timeout_ms
+    with broker_errors(settings, f"looking up the offsets of {topic!r}"):
+        partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
+        firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
+        ends = consumer.end_offsets(partitions, timeout_ms=timeout_ms)
+    stretches: dict[TopicPartition, range] = {}
+    for partition in partitions:
+        whole = range(firsts[partition], ends[partition])
+        begin = _first_needed(settings, consumer, partition, whole, ranges)
+        stretches[partition] = range(begin, whole.stop)
+        yield []
+    order = SourceOrder(partition.partition for partition in partitions)
+    for polled, finished in _read_stretches(settings, consumer, stretches):
+        for partition, found in polled.items():
+            for record in found:
+                restored = _as_it_was_read(settings, record, ranges)
+                if restored is not None:
+                    order.add(partition.partition, restored)
+        for partition in finished:
+            order.finish(partition.partition)
+        yield from _portions(order.ready(), settings.batch.records_max, settings.batch.bytes_max)
+
+
+def _first_needed(
+    settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]
+) -> int:
+    """An offset in the output partition that nothing of the ranges lies before.
+
+    What the index lost is most often the last of a long topic. A source's records ascend in the partition, so that it
+    is enough to go back from the end until every source has shown a record from before its range.
+    """
+    if not all(wanted.start for wanted in ranges.values()):
+        return whole.start
+    begin, length = whole.stop, STRETCH_OFFSETS
+    while begin > whole.start:
+        stretch = range(max(whole.start, begin - length), begin)
+        unseen = set(ranges)
+        for polled, _ in _read_stretches(settings, consumer, {partition: stretch}):
+            for record in polled.get(partition, ()):
+                position = parse_position(tuple(record.headers))
+                if position is not None and position.offset < ranges.get(position.source, range(0)).start:
+                    unseen.discard(position.source)
+            if not unseen:
+                return stretch.start
+        begin, length = stretch.start, length * 4
+    return whole.start
+
+
+def _read_stretches(
+    settings: Settings, consumer: KafkaConsumer, stretches: Mapping[TopicPartition, range]
+) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
+    """Read a stretch of each partition; yields what came of each, and which of them came to their end."""
+    kafka, wait_ms = settings.kafka, settings.batch.wait_ms
+    unread = {partition: stretch.stop for partition, stretch in stretches.items() if stretch}
+    yield {}, [partition for partition in stretches if partition not in unread]
+    if not unread:
+        return
+    consumer.assign(list(unread))
+    for partition in unread:
+        consumer.seek(partition, stretches[partition].start)
+    # An earlier stretch of the same partition left it paused.
+    consumer.resume(*unread)
+    moved_at = time.monotonic()
+    while unread:
+        with broker_errors(settings, "reading the outputs back"):
+            polled = consumer.poll(timeout_ms=wait_ms)
+            positions = {partition: consumer.position(partition, timeout_ms=wait_ms) for partition in unread}
+        if polled:
+            moved_at = time.monotonic()
+        elif time.monotonic() - moved_at > kafka.delivery_timeout_ms / 1000:
+            raise BrokerUnavailable(f"the outputs gave nothing for {kafka.delivery_timeout_ms} ms: {sorted(unread)}")
+        finished = [partition for partition, end in unread.items() if (positions[partition] or 0) >= end]
+        yield (
+            {
+                partition: [record for record in records if record.offset < unread[partition]]
+                for partition, records in polled.items()
+                if partition in unread
+            },
+            finished,
+        )
+        for partition in finished:
+            consumer.pause(partition)
+            del unread[partition]
+
+
+def _as_it_was_read(settings: Settings, record: ConsumerRecord, ranges: Mapping[Source, range]) -> Record | None:
+    headers: Headers = tuple(record.headers)
+    position = parse_position(headers)
+    if position is None or position.offset not in ranges.get(position.source, ()):
+        return None
+    return Record(
+        source=position.source,
+        topic=settings.topics.input,
+        offset=position.offset,
+        key=record.key,
+        value=record.value,
+        timestamp_ms=record.timestamp,
+        headers=headers,
+    )
+
+
+def _portions(records: Iterable[Record], records_max: int, bytes_max: int) -> Iterator[list[Record]]:
+    """Cut into lists within the bounds of a batch; in each, the offsets of a source increase strictly.
+
+    At least one list comes out, empty where there is nothing: whoever reads on sees that time passes.
+    """
+    portion: list[Record] = []
+    size = 0
+    last: dict[Source, int] = {}
+    for record in records:
+        record_size = len(record.value or b"")
+        full = len(portion) == records_max or size + record_size > bytes_max
+        if portion and (full or record.offset <= last.get(record.source, -1)):
+            yield portion
+            portion, size, last = [], 0, {}
+        portion.append(record)
+        size += record_size
+        last[record.source] = record.offset
+    yield portion

@@ -1,0 +1,248 @@
+"""The clients that talk to the broker, made the one way that is safe, and their errors in the streamer's words.
+
+kafka-python is pinned: it loses records and fencing unless it is used by the rules that are written at `broker` and
+held by tests/contract/test_kafka_rules.py. Clients are not fork-safe: make them in the process that uses them.
+"""
+
+import platform
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.errors import (
+    AuthorizationError,
+    KafkaConfigurationError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+)
+from kafka.partitioner.sticky import StickyPartitioner
+from kafka.record import util as record_checksums
+from kafka.serializer import Serializer
+
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
+from streamer.settings.settings import Settings
+
+NULL_VALUE: Any = object()
+"""What to pass to `send` as the value of a record without one: the client refuses None where the key is None too."""
+
+_PACK_BYTES = 1_000_000
+"""Bytes that one partition's records are packed into: just below a topic's default max.message.bytes. From the second
+pack of a partition on, the client wakes its thread for every record, so that smaller ones cost more (measured: 51
+microseconds of CPU a document at this size, 59 at 256 KiB, 125 at the client's default of 16 KiB)."""
+
+_LINGER_MS_MAX = 1_000
+"""Longer than a batch takes to be handed over, so that packs fill up; `flush` sends them at once anyway."""
+
+_FETCH_BYTES_MAX = 16 * 2**20
+_FETCH_PARTITION_BYTES_MAX = 2 * 2**20
+_HEARTBEAT_INTERVAL_MS_MAX = 3_000
+_METADATA_AGE_MS_MAX = 30_000
+_RECONNECT_BACKOFF_MS_MAX = 2_000
+
+
+_dropped: list[KafkaProducer] = []
+
+
+class _NullValueSerializer(Serializer):  # type: ignore[misc]
+    def serialize(self, _topic: str, _headers: list[tuple[str, bytes]], data: Any) -> bytes | None:
+        return None if data is NULL_VALUE else data
+
+
+def require_fast_checksums() -> None:
+    """Raise SettingsError where crc32c's C code is missing: the client would silently be ten times slower."""
+    if record_checksums.crc32c_c is None:
+        raise SettingsError(
+            f"the package crc32c has no working C code in this Python ({platform.python_version()}, "
+            f"{platform.machine()}): install it anew with `pip install --force-reinstall crc32c`"
+        )
+
+
+@contextmanager
+def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
+    """Turn the client's errors into the streamer's: what a person must change is a SettingsError, the rest is
+    BrokerUnavailable. `doing` completes the sentence "... while {doing}"."""
+    servers = ", ".join(settings.kafka.bootstrap_servers)
+    try:
+        yield
+    except SaslAuthenticationFailedError as error:
+        raise SettingsError(f"{servers} refuses kafka.sasl_username and kafka.sasl_password: {error}") from error
+    except (AuthorizationError, TopicAuthorizationFailedError) as error:
+        raise SettingsError(f"{servers} does not allow this user what is needed while {doing}: {error}") from error
+    except KafkaConfigurationError as error:
+        raise SettingsError(f"the Kafka client refuses its settings while {doing}: {error}") from error
+    except KafkaError as error:
+        raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
+
+
+def _connection(settings: Settings) -> dict[str, Any]:
+    kafka = settings.kafka
+    options: dict[str, Any] = {
+        "bootstrap_servers": list(kafka.bootstrap_servers),
+        "security_protocol": kafka.security_protocol,
+        "request_timeout_ms": kafka.request_timeout_ms,
+        "bootstrap_timeout_ms": kafka.request_timeout_ms,
+        "reconnect_backoff_max_ms": _RECONNECT_BACKOFF_MS_MAX,
+        "metadata_max_age_ms": _METADATA_AGE_MS_MAX,
+    }
+    if kafka.sasl_mechanism is not None:
+        options["sasl_mechanism"] = kafka.sasl_mechanism
+        options["sasl_plain_username"] = kafka.sasl_username
+        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value() if kafka.sasl_password else None
+    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
+        path = getattr(kafka, name)
+        if path is not None:
+            options[name] = str(path)
+    return options
+
+
+def _reading(settings: Settings) -> dict[str, Any]:
+    return {
+        # Also where the input was written without transactions: only then are fetched committed offsets stable.
+        "isolation_level": "read_committed",
+        "enable_auto_commit": False,
+        "auto_offset_reset": "none",
+        "allow_auto_create_topics": False,
+        "max_poll_records": settings.batch.records_max,
+        "fetch_max_bytes": _FETCH_BYTES_MAX,
+        "max_partition_fetch_bytes": _FETCH_PARTITION_BYTES_MAX,
+        "fetch_max_wait_ms": min(settings.batch.wait_ms, settings.kafka.request_timeout_ms - 1),
+        "metrics_enabled": False,
+    }
+
+
+def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
+    """The consumer of the input, a static member of the group. Raises what `broker_errors` does, unconverted."""
+    kafka = settings.kafka
+    return KafkaConsumer(
+        **_connection(settings),
+        **_reading(settings),
+        client_id=f"{kafka.group}-{instance}",
+        group_id=kafka.group,
+        group_instance_id=instance,
+        partition_assignment_strategy=[CooperativeStickyAssignor],
+        session_timeout_ms=kafka.session_timeout_ms,
+        heartbeat_interval_ms=max(1, min(_HEARTBEAT_INTERVAL_MS_MAX, kafka.session_timeout_ms // 3)),
+        max_poll_interval_ms=kafka.max_poll_interval_ms,
+    )
+
+
+def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> KafkaConsumer:
+    """A consumer without a group, for reading outputs from anywhere."""
+    isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
+    return KafkaConsumer(
+        **_connection(settings),
+        **(_reading(settings) | isolation),
+        client_id=f"{settings.kafka.group}-changelog",
+        group_id=None,
+    )
+
+
+def _writing(settings: Settings) -> dict[str, Any]:
+    kafka = settings.kafka
+    return {
+        "acks": "all",
+        "enable_idempotence": True,
+        "compression_type": None if kafka.compression == "none" else kafka.compression,
+        "batch_size": _PACK_BYTES,
+        # The client wants room for it beside a request within the delivery timeout.
+        "linger_ms": min(_LINGER_MS_MAX, kafka.delivery_timeout_ms - kafka.request_timeout_ms),
+        "max_request_size": kafka.request_bytes_max,
+        # init_transactions and the wait for metadata are bounded by this.
+        "max_block_ms": kafka.delivery_timeout_ms,
+        "delivery_timeout_ms": kafka.delivery_timeout_ms,
+        "allow_auto_create_topics": False,
+        "partitioner": StickyPartitioner(),
+        "value_serializer": _NullValueSerializer(),
+        "metrics_enabled": False,
+    }
+
+
+def transactional_id(settings: Settings, instance: str) -> str:
+    """What the transactions of an instance of the group are named by."""
+    return f"{settings.kafka.group}-{instance}"
+
+
+def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:
+    """The producer of the outputs; a new one with the same group and instance fences the old one."""
+    identity = transactional_id(settings, instance)
+    return KafkaProducer(
+        **_connection(settings),
+        **_writing(settings),
+        client_id=identity,
+        transactional_id=identity,
+        transaction_timeout_ms=settings.kafka.transaction_timeout_ms,
+    )
+
+
+def make_loader(settings: Settings) -> KafkaProducer:
+    """A producer without transactions, for filling an input topic by hand."""
+    return KafkaProducer(**_connection(settings), **_writing(settings), client_id=f"{settings.kafka.group}-loader")
+
+
+def connections_of(producer: KafkaProducer) -> frozenset[object]:
+    """The connections that a producer has now; one that was lost and made anew is another one."""
+    return frozenset(tuple(producer._sender._client._manager._conns.values()))
+
+
+def let_go(producer: KafkaProducer) -> None:
+    """Stop a producer, quickly and whatever state it is in; records still under way are given up. Never raises."""
+    # Collecting a producer replaces its module's logger by a mute one, so that all of them live as long as the process.
+    _dropped.append(producer)
+    try:
+        producer.close(timeout=0)
+    except KafkaError:
+        # Records still under way make `close` give up before it has stopped the thread, which would go on for ever.
+        producer._sender.force_close()
+
+
+def make_admin(settings: Settings) -> KafkaAdminClient:
+    """A client for topics."""
+    return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
+
+
+def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
+    """Per topic its id (a UUID as text), None where there is no such topic. Raises AuthorizationError."""
+    found: dict[str, str | None] = dict.fromkeys(names)
+    for topic in admin.describe_topics(names):
+        if topic["error_code"] == TopicAuthorizationFailedError.errno:
+            raise TopicAuthorizationFailedError({topic["name"]})
+        if topic["error_code"] == 0:
+            found[topic["name"]] = str(topic["topic_id"])
+    return found
+
+
+def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:
+    """Make a call that the client may never come back from; raises its KafkaError, or DeliveryDoubtful."""
+    attempt = _Attempt(call)
+    # Daemonic: a call that never returns must not keep the process from ending.
+    threading.Thread(target=attempt.run, name=f"kafka-{step}", daemon=True).start()
+    timeout_ms = settings.kafka.delivery_timeout_ms
+    if not attempt.over.wait(timeout_ms / 1000):
+        raise DeliveryDoubtful(f"the {step} of the transaction was not answered within {timeout_ms} ms")
+    if attempt.error is not None:
+        raise attempt.error
+    if not attempt.succeeded:
+        raise DeliveryDoubtful(f"the {step} of the transaction broke off")
+
+
+class _Attempt:
+    """One call on a thread of its own, and how it went."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self.over = threading.Event()
+        self.succeeded = False
+        self.error: KafkaError | ValueError | None = None
+
+    def run(self) -> None:
+        try:
+            self._call()
+            self.succeeded = True
+        except (KafkaError, ValueError) as error:
+            self.error = error
+        finally:
+            self.over.set()

@@ -1,0 +1,123 @@
+"""Topics by hand: make them, check them, fill them. For the command line; the service itself creates nothing."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Literal
+
+from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from index.entry import Source
+from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import (
+    broker_errors,
+    let_go,
+    make_admin,
+    make_loader,
+    require_fast_checksums,
+    topic_ids,
+)
+
+_LOAD_RECORDS = 5_000
+
+
+def create_topics(
+    settings: Settings, partitions: int, replication_factor: int
+) -> dict[str, Literal["created", "exists"]]:
+    """Make those of the four topics that are missing, and say for each what was done.
+
+    The outputs take any timestamp and records of up to kafka.request_bytes_max; a topic that exists is left as it is.
+    Raises BrokerUnavailable, and SettingsError where the broker refuses a topic (name, replication factor, rights).
+    """
+    topics = settings.topics
+    for_outputs = {
+        # Outputs keep the input's timestamps, however old or far ahead they are: the broker must not refuse them.
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": str(2**63 - 1),
+        "message.timestamp.after.max.ms": str(2**63 - 1),
+        # An output is its input and some headers more, so that the default of 1 MiB would refuse what the input took.
+        "max.message.bytes": str(settings.kafka.request_bytes_max),
+    }
+    wanted: dict[str, dict[str, Any]] = {
+        name: {"num_partitions": partitions, "replication_factor": replication_factor, "configs": configs}
+        for name, configs in (
+            (topics.input, {}),
+            (topics.unique, for_outputs),
+            (topics.duplicate, for_outputs),
+            (topics.dead_letter, for_outputs),
+        )
+    }
+    with broker_errors(settings, "creating topics"), make_admin(settings) as admin:
+        answer = admin.create_topics(wanted, raise_errors=False)
+        outcomes: dict[str, Literal["created", "exists"]] = {}
+        for topic in answer["topics"]:
+            error = for_code(topic["error_code"])
+            if topic["error_code"] == 0:
+                outcomes[topic["name"]] = "created"
+            elif error is TopicAlreadyExistsError:
+                outcomes[topic["name"]] = "exists"
+            else:
+                reason = topic.get("error_message") or error.__name__
+                raise SettingsError(f"the broker refuses to create topic {topic['name']!r}: {reason}")
+        admin.wait_for_topics(list(outcomes))
+    return {name: outcomes[name] for name in wanted}
+
+
+def require_topics(settings: Settings) -> str:
+    """Check that all four topics exist; return the id of the input topic. Raises SettingsError, BrokerUnavailable."""
+    topics = settings.topics
+    names = [topics.input, topics.unique, topics.duplicate, topics.dead_letter]
+    with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
+        found = topic_ids(admin, names)
+    missing = [name for name, identity in found.items() if identity is None]
+    if missing:
+        raise SettingsError(
+            f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is "
+            "missing with `streamer topics create`, or correct the names under [topics]"
+        )
+    return str(found[topics.input])
+
+
+def committed_offsets(settings: Settings) -> dict[Source, int]:
+    """What the group has committed of the input topic. Raises SettingsError, BrokerUnavailable.
+
+    An offset that the service committed names the topic it was meant for, which may have been made anew since.
+    """
+    topic, group = settings.topics.input, settings.kafka.group
+    with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
+        identity = topic_ids(admin, [topic])[topic]
+        found = admin.list_group_offsets({group: None})[group]
+    return {
+        Source(at.metadata or identity or topic, partition.partition): at.offset
+        for partition, at in found.items()
+        if partition.topic == topic and at.offset >= 0
+    }
+
+
+def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
+    """Write every value as a record without key; return how many. Each is acknowledged when this returns.
+
+    Raises SettingsError where the topic is missing, BrokerUnavailable where not all could be written: how many were
+    acknowledged stands in the message.
+    """
+    require_fast_checksums()
+    with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
+        if topic_ids(admin, [topic])[topic] is None:
+            raise SettingsError(f"no topic {topic!r}: make it with `streamer topics create`, or correct its name")
+    with broker_errors(settings, f"connecting to write to {topic!r}"):
+        loader = make_loader(settings)
+    count = 0
+    remaining = iter(values)
+    try:
+        # In portions, because the client would take any number of records into memory.
+        while portion := list(islice(remaining, _LOAD_RECORDS)):
+            sent = [loader.send(topic, value=value) for value in portion]
+            loader.flush(timeout=settings.kafka.delivery_timeout_ms / 1000)
+            for future in sent:
+                future.get(timeout=0)
+            count += len(sent)
+    except KafkaError as error:
+        raise BrokerUnavailable(f"{count} records were written to {topic!r}, the next not all: {error}") from error
+    finally:
+        let_go(loader)
+    return count

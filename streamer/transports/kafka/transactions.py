@@ -1,0 +1,344 @@
+"""Transactions that the broker forgot to end: found before anything is written, and ended.
+
+A transaction ends in two steps. Its coordinator notes the decision; then every partition that it wrote to, the group's
+committed offsets among them, gets a mark. Apache Kafka (seen of 4.3.1, reported as KAFKA-20734) leaves the mark out
+where a partition has no leader just then, as while a broker starts again, and notes the transaction as complete:
+
+    partition   a a a |                       what was written stays open: no reader of committed records gets further,
+                                              and an offset that stays open cannot be fetched
+    partition   a a a | b b b COMMIT          the next mark of the same producer id ends all of it, whatever was decided:
+                                              an aborted `a`, delivered again as `b`, comes out twice
+
+So a producer that takes over, or has lost a connection, looks for what its id has open: that is its last transaction. It
+is ended by one of our own that has nothing in it but the forgotten partitions, and only where it is known how:
+
+    offsets open        as the coordinator had decided before we asked for a producer id: nobody has gone on behind an
+                        offset that cannot be fetched
+    offsets not open    abort, if a source is committed up to one of its first records at most, for then it was not
+                        committed. Commit, if all are committed behind them and the coordinator had decided so; if it had
+                        not, another worker may have delivered them, and a person has to look
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from time import monotonic, sleep, time
+from typing import TypeVar
+
+import structlog
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.admin import ProducerState, TransactionState
+from kafka.errors import (
+    RetriableError,
+    TopicAuthorizationFailedError,
+    TransactionalIdNotFoundError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+    for_code,
+)
+
+from index.entry import Position, Source
+from streamer.errors import DeliveryDoubtful, TransactionHanging
+from streamer.records.record import Destination
+from streamer.records.route import parse_position
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.changelog import first_records, topic_of
+from streamer.transports.kafka.clients import (
+    broker_errors,
+    let_go,
+    make_transactional_producer,
+    transactional_id,
+    within_timeout,
+)
+from streamer.transports.kafka.topics import committed_offsets
+
+log = structlog.get_logger(__name__)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_RETRY_SECONDS = 0.1
+
+Answer = TypeVar("Answer")
+
+Producers = Mapping[TopicPartition, Sequence[ProducerState]]
+"""Per partition the producers that it knows."""
+
+DOCUMENTED_AT = "docs/operations.md, NeardupTransactionHanging"
+
+_COMMITTED: dict[TransactionState, bool] = {
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_ABORT: False,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.PREPARE_EPOCH_FENCE: False,
+    # Asking for a producer id aborts it.
+    TransactionState.ONGOING: False,
+}
+"""How a transaction of each state ends; of an empty one nothing is known any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What one producer has open: per partition the offset of its first record there.
+
+    outputs  of the output topics
+    offsets  of the topic of committed offsets, for this group: at most one partition
+    """
+
+    producer_id: int
+    outputs: Mapping[TopicPartition, int]
+    offsets: Mapping[TopicPartition, int]
+
+    @property
+    def all(self) -> dict[TopicPartition, int]:
+        """All of its partitions."""
+        return {**self.outputs, **self.offsets}
+
+
+def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> KafkaProducer:
+    """A producer whose id has nothing open: what its predecessor left is ended, by the broker or by us.
+
+    Raises TransactionHanging where it cannot be told how a forgotten transaction has to end, or where it does not end;
+    DeliveryDoubtful, and the client's errors.
+    """
+    identity = transactional_id(settings, instance)
+    last = _last_state(settings, admin, identity)
+    deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
+    commit: bool | None = None
+    with ExitStack() as undo:
+        producer = _initialised(settings, instance, undo)
+        # Once more where the broker forgets this as well: who starts anew no longer knows how it has to end.
+        while (forgotten := _find(settings, admin, producer)).all:
+            if commit is None:
+                commit = _how_to_end(settings, forgotten, last)
+            if commit is None or monotonic() > deadline:
+                raise hanging(settings, identity, forgotten)
+            log.warning(
+                "ending a transaction that the broker forgot",
+                transactional_id=identity,
+                producer_id=forgotten.producer_id,
+                end="commit" if commit else "abort",
+                partitions=_shown(forgotten.all),
+            )
+            _end(settings, producer, forgotten, commit=commit)
+            let_go(producer)
+            # Its successor gets a producer id when all marks are set.
+            producer = _initialised(settings, instance, undo)
+        undo.pop_all()
+    return producer
+
+
+def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> None:
+    """Raise DeliveryDoubtful where the last transaction of this producer, which has been committed, does not get its marks.
+
+    They may take a moment. Raises the client's errors besides.
+    """
+    deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
+    while left := _find(settings, admin, producer).all:
+        if monotonic() > deadline:
+            raise DeliveryDoubtful(
+                f"the last transaction was committed, but is still open in {', '.join(_shown(left))}"
+            )
+        sleep(_RETRY_SECONDS)
+
+
+def outcome(
+    positions: Sequence[Position | None],
+    committed: Mapping[Source, int],
+    last: TransactionState | None,
+    *,
+    offsets_open: bool,
+) -> bool | None:
+    """Whether a forgotten transaction has to be committed (True) or aborted (False); None where nothing tells.
+
+    positions     the input positions of its first record in each output partition, None where a record names none
+    committed     the group's committed offsets, without what is open
+    last          the coordinator's state of the transactional id, before a producer id was asked for
+    offsets_open  whether the offsets of this transaction are open as well
+    """
+    decided = None if last is None else _COMMITTED.get(last)
+    if offsets_open:
+        return decided
+    known = [each for each in positions if each is not None and each.source in committed]
+    if len(known) < len(positions):
+        return None
+    if any(each.offset >= committed[each.source] for each in known):
+        return False
+    return True if decided else None
+
+
+def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> None:
+    """Raise TransactionHanging where a transaction that nobody will end keeps an offset of the group from being fetched.
+
+    That is one of a worker of this group, or of a transactional id that the brokers no longer know, which has written
+    nothing for longer than a transaction may last, and which no coordinator is about to end.
+    """
+    before_ms = time() * 1000 - settings.kafka.transaction_timeout_ms
+    with broker_errors(settings, "looking for what holds the committed offsets open"):
+        for partition, producers in _known_to_offsets(settings, admin).items():
+            for each in producers:
+                start = each.current_transaction_start_offset
+                if start < 0 or each.last_timestamp > before_ms:
+                    continue
+                identity = _identity_of(admin, each.producer_id)
+                ours = identity is None or identity.startswith(transactional_id(settings, ""))
+                if ours and (identity is None or _last_state(settings, admin, identity) not in _UNDER_WAY):
+                    raise hanging(settings, identity, Open(each.producer_id, {}, {partition: start}))
+
+
+_UNDER_WAY = {
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+    TransactionState.PREPARE_EPOCH_FENCE,
+}
+
+
+def hanging(settings: Settings, identity: str | None, found: Open) -> TransactionHanging:
+    """The error that says what hangs, and how a person ends it."""
+    servers = ",".join(settings.kafka.bootstrap_servers)
+    commands = "; ".join(
+        f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {partition.topic} "
+        f"--partition {partition.partition} --start-offset {start}"
+        for partition, start in sorted(found.all.items())
+    )
+    named = "of an unknown transactional id" if identity is None else f"of transactional id {identity!r}"
+    return TransactionHanging(
+        f"group {settings.kafka.group!r} stands still: a transaction {named} (producer id {found.producer_id}) was never "
+        f"ended in {', '.join(_shown(found.all))}, and nothing tells how it has to end. Nothing is lost. A person ends it: "
+        f"first read {DOCUMENTED_AT}; then {commands}"
+    )
+
+
+def partition_of_group(group: str, partitions: int) -> int:
+    """The partition that holds the committed offsets of a group: Java's hash of its name, without sign, modulo."""
+    units = group.encode("utf-16-be")
+    code = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    signed = code - (code >> 31 << 32)
+    return (0 if signed == -(2**31) else abs(signed)) % partitions
+
+
+def _initialised(settings: Settings, instance: str, undo: ExitStack) -> KafkaProducer:
+    producer = make_transactional_producer(settings, instance)
+    undo.callback(let_go, producer)
+    producer.init_transactions()
+    return producer
+
+
+def _last_state(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionState | None:
+    """What the coordinator says of a transactional id; None where it knows none, or cannot be asked."""
+    try:
+        return _answer(settings, lambda: admin.describe_transactions([identity])[identity].state)
+    except (TransactionalIdNotFoundError, UnsupportedVersionError):
+        return None
+
+
+def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
+    """What is asked for, asked again while it cannot be had: a broker that has just started needs a moment, and the
+    very first one to ask a cluster makes it create the coordinator's topic. Raises the client's errors in the end."""
+    deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
+    while True:
+        try:
+            return ask()
+        except RetriableError:
+            if monotonic() > deadline:
+                raise
+            sleep(_RETRY_SECONDS)
+
+
+def _identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
+    listed = admin.list_transactions(producer_id_filters=[producer_id])
+    return next((each.transactional_id for listings in listed.values() for each in listings), None)
+
+
+def _find(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> Open:
+    """What the producer's id has open; all of it is forgotten, for the producer has begun nothing."""
+    producer_id: int = producer._transaction_manager.producer_id_and_epoch.producer_id
+
+    def look() -> Open:
+        return Open(
+            producer_id,
+            _open_by(producer_id, _known_to_outputs(settings, admin)),
+            _open_by(producer_id, _known_to_offsets(settings, admin)),
+        )
+
+    return _answer(settings, look)
+
+
+def _known_to_outputs(settings: Settings, admin: KafkaAdminClient) -> Producers:
+    return _known_to(admin, [topic_of(settings, destination) for destination in Destination], list)
+
+
+def _known_to_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
+    """Of the partition where the group's committed offsets stand; none where nobody has ever committed one."""
+
+    def of_group(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(OFFSETS_TOPIC, partition_of_group(settings.kafka.group, len(partitions)))]
+
+    try:
+        return _known_to(admin, [OFFSETS_TOPIC], of_group)
+    except UnknownTopicOrPartitionError:
+        return {}
+
+
+def _known_to(
+    admin: KafkaAdminClient,
+    topics: Sequence[str],
+    choose: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
+) -> Producers:
+    """Of the topics' partitions that are chosen; none, with a warning, where we may not ask or the broker is too old."""
+    try:
+        found = admin.describe_producers(choose(_partitions_of(admin, topics)))
+    except (TopicAuthorizationFailedError, UnsupportedVersionError) as error:
+        log.warning(
+            "cannot look for transactions that the broker forgot",
+            topics=list(topics),
+            reason=str(error),
+            remedy="allow this user to read these topics",
+        )
+        return {}
+    return {partition: each.active_producers for partition, each in found.items()}
+
+
+def _partitions_of(admin: KafkaAdminClient, topics: Sequence[str]) -> list[TopicPartition]:
+    partitions: list[TopicPartition] = []
+    for topic in admin.describe_topics(list(topics)):
+        # A partition that is not looked at could be the one: no error is taken for an empty topic.
+        if topic["error_code"]:
+            raise for_code(topic["error_code"])(topic["name"])
+        partitions += [TopicPartition(topic["name"], each["partition_index"]) for each in topic["partitions"]]
+    return partitions
+
+
+def _open_by(producer_id: int, known: Producers) -> dict[TopicPartition, int]:
+    return {
+        partition: each.current_transaction_start_offset
+        for partition, producers in known.items()
+        for each in producers
+        if each.producer_id == producer_id and each.current_transaction_start_offset >= 0
+    }
+
+
+def _how_to_end(settings: Settings, forgotten: Open, last: TransactionState | None) -> bool | None:
+    if forgotten.offsets:
+        return outcome([], {}, last, offsets_open=True)
+    records = first_records(settings, forgotten.outputs)
+    positions = [None if record is None else parse_position(tuple(record.headers)) for record in records.values()]
+    return outcome(positions, committed_offsets(settings), last, offsets_open=False)
+
+
+def _end(settings: Settings, producer: KafkaProducer, forgotten: Open, *, commit: bool) -> None:
+    """A transaction with nothing in it but the forgotten partitions, and the group's offsets, whatever is seen of them."""
+    producer.begin_transaction()
+    for partition in forgotten.outputs:
+        producer._transaction_manager.maybe_add_partition_to_transaction(partition)
+    # No offset is sent, but where they stand is added. The client asks in turn: when this returns, all is under way.
+    within_timeout(settings, lambda: producer.send_offsets_to_transaction({}, settings.kafka.group), "offsets")
+    within_timeout(
+        settings, producer.commit_transaction if commit else producer.abort_transaction, "commit" if commit else "abort"
+    )
+
+
+def _shown(starts: Mapping[TopicPartition, int]) -> list[str]:
+    return [f"{at.topic}/{at.partition} from offset {start} on" for at, start in sorted(starts.items())]

@@ -1,0 +1,392 @@
+"""The seam to Kafka: `KafkaTransport` keeps the contract of `streamer.transports.transport` over kafka-python 3.0.12.
+
+A batch is one transaction: outputs and input offsets together.
+
+    poll -> snapshot of the membership -> records      begin -> send all -> flush -> check every future
+                                                             -> offsets, with the snapshot -> commit
+
+The client loses records or fencing unless it is used by these rules (tests/contract/test_kafka_rules.py, by number):
+ 1  crc32c's C code is there, or the transport does not open.
+ 2  Nothing is under way at commit: a record that missed its delivery timeout fails its future, and only that.
+ 3  The membership is taken right after `poll` and goes with the batch: a member that was dropped in between has none,
+    and the broker would take offsets from nobody in particular.
+ 4  After any doubt the producer is dropped: offsets sent to a transaction outlive its abort.
+ 5  The last two steps, which the client waits for without limit, are given up after the delivery timeout.
+ 6  Reads see committed records only; nothing is committed or reset by the client's own; no topic comes into being.
+ 7  delivery_timeout_ms < transaction_timeout_ms; batches are bounded by records, bytes and time.
+ 8  The rebalance listener runs on the client's thread: it only takes notes.
+ 9  Transactions are named by group and instance, so that a newcomer fences its predecessor; dropped producers are kept.
+10  Offsets have gaps where the input is written in transactions; lag is the end known from fetching minus the position.
+
+The broker has a defect of its own: it may forget to end a transaction. What to do about it is at `broker_transactions`,
+held by tests/contract/test_forgotten_transactions.py.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    KafkaError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    MessageSizeTooLargeError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RecordListTooLargeError,
+    UnknownError,
+)
+from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
+
+from index.entry import Applied, Source
+from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.records.record import Batch, Destination, Outgoing, Record
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.changelog import read_changelog, topic_of
+from streamer.transports.kafka.clients import (
+    NULL_VALUE,
+    broker_errors,
+    connections_of,
+    let_go,
+    make_admin,
+    make_consumer,
+    require_fast_checksums,
+    topic_ids,
+    within_timeout,
+)
+from streamer.transports.kafka.topics import require_topics
+from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
+from streamer.transports.transport import Assigned
+
+_CLOSE_MS_MAX = 1_000
+
+
+class _RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
+    """What became of the assignment, in order: True and the partitions gained, or False and those lost."""
+
+    def __init__(self) -> None:
+        self.changes: deque[tuple[bool, frozenset[TopicPartition]]] = deque()
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self.changes.append((True, frozenset(assigned)))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.changes.append((False, frozenset(revoked)))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        self.changes.append((False, frozenset(lost)))
+
+
+class KafkaTransport:
+    """Reads the input topic as a member of the group, and delivers to the output topics in transactions.
+
+    `instance` names this worker within the group and has to be the same after a restart.
+    """
+
+    takes_headers = True
+
+    def __init__(self, settings: Settings, instance: str) -> None:
+        self._settings = settings
+        self._instance = instance
+        self._notes = _RebalanceNotes()
+        self._stream = ""
+        self._kept: deque[ConsumerRecord] = deque()
+        self._unsought: set[TopicPartition] = set()
+        self._topics = {destination: topic_of(settings, destination) for destination in Destination}
+        self._open_consumer: KafkaConsumer | None = None
+        self._open_producer: KafkaProducer | None = None
+        self._open_admin: KafkaAdminClient | None = None
+        self._connections: frozenset[object] = frozenset()
+
+    def open(self) -> None:
+        """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
+
+        Raises SettingsError besides, and TransactionHanging.
+        """
+        require_fast_checksums()
+        self._stream = require_topics(self._settings)
+        with broker_errors(self._settings, "connecting"):
+            self._open_admin = make_admin(self._settings)
+        with broker_errors(self._settings, f"taking over the transactions of instance {self._instance!r}"):
+            self._open_producer = take_over(self._settings, self._instance, self._open_admin)
+        with broker_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
+            self._open_consumer = make_consumer(self._settings, self._instance)
+            self._open_consumer.subscribe([self._settings.topics.input], listener=self._notes)
+            # A leader that does not know the partitions yet would hand out none, and join once more when it does.
+            self._open_consumer.partitions_for_topic(self._settings.topics.input)
+
+    def read(self) -> Batch | Assigned:
+        """See Transport. Raises DeliveryDoubtful besides, where this worker can no longer know what is its own."""
+        # 1. Poll, and take the membership at once.
+        polled = self._poll()
+        snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
+        # 2. Follow the assignment; of what is new to us nothing may be handed out yet.
+        assigned = self._follow_assignment()
+        for partition, records in polled.items():
+            if partition not in self._unsought:
+                self._kept.extend(records)
+        if assigned:
+            sources = tuple(Source(self._stream, partition.partition) for partition in sorted(assigned))
+            return Assigned(sources, {self._stream: self._settings.topics.input})
+        # 3. Without proof that the records are ours they stay here; the next poll joins anew and settles it. It must
+        #    follow at once: the client throws a join away that is answered while nobody polls.
+        if not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
+            return Batch(())
+        # 4. The client fetches by name: only asking afterwards proves that the records are of the topic we began with.
+        if self._kept:
+            self._require_same_topic()
+        return self._cut(snapshot)
+
+    def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
+        """See Transport. An offset that was committed for a topic of this name, deleted since, counts as none.
+
+        Raises TransactionHanging besides.
+        """
+        timeout_ms = self._settings.kafka.delivery_timeout_ms
+        found: dict[Source, int | None] = {}
+        with broker_errors(self._settings, "fetching committed offsets"):
+            for source in sources:
+                try:
+                    at = self._consumer.committed(self._partition(source), metadata=True, timeout_ms=timeout_ms)
+                except KafkaTimeoutError:
+                    require_offsets_not_hanging(self._settings, self._admin)
+                    raise
+                # Without a note it was set by hand, with Kafka's own tools, and is taken at its word.
+                ours = at is not None and at.metadata in (None, "", source.stream)
+                found[source] = at.offset if ours else None
+        return found
+
+    def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        """See Transport."""
+        return self._look_up(sources, self._consumer.beginning_offsets)
+
+    def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        """See Transport. The offset of the first record of an unfinished transaction, where there is one."""
+        return self._look_up(sources, self._consumer.end_offsets)
+
+    def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
+        """See Transport."""
+        partition = self._partition(source)
+        self._forget(frozenset({partition}))
+        self._consumer.seek(partition, offset)
+        self._consumer.resume(partition)
+        self._unsought.discard(partition)
+
+    def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
+        """See Transport. After a raise nothing is aborted: the next `open` of this instance sees to that."""
+        if not outgoing and not batch.ends:
+            return
+        snapshot = batch.snapshot
+        if not isinstance(snapshot, ConsumerGroupMetadata) or not _is_member(snapshot):
+            raise DeliveryDoubtful("a batch without proof of membership in the group cannot be delivered")
+        offsets = dict(self._offset(source, end) for source, end in batch.ends.items())
+        producer = self._producer
+        try:
+            self._require_all_ended(producer)
+            producer.begin_transaction()
+            self._send(producer, outgoing)
+            self._within_timeout(lambda: producer.send_offsets_to_transaction(offsets, snapshot), "offsets")
+            self._within_timeout(producer.commit_transaction, "commit")
+        except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
+            self._drop_producer()
+            raise SettingsError(
+                f"an output is larger than its topic or the broker takes ({error}): raise max.message.bytes of the output "
+                "topics, or kafka.request_bytes_max, beyond what the input topic takes; nothing is lost meanwhile"
+            ) from error
+        except (KafkaError, ValueError, DeliveryDoubtful) as error:
+            self._drop_producer()
+            raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
+
+    def commit_start(self, source: Source, offset: int) -> None:
+        """See Transport. Raises DeliveryDoubtful where the source is no longer ours."""
+        offsets = dict([self._offset(source, offset)])
+        with broker_errors(self._settings, "committing where to begin"):
+            try:
+                self._consumer.commit(offsets, timeout_ms=self._settings.kafka.delivery_timeout_ms)
+            except CommitFailedError as error:
+                raise DeliveryDoubtful(f"{source} went to another worker before it was begun: {error}") from error
+
+    def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
+        """See Transport."""
+        return read_changelog(self._settings, ranges, destinations)
+
+    def lags(self) -> dict[Source, int]:
+        """See Transport. Sources of which nothing was fetched yet are left out."""
+        first_kept: dict[TopicPartition, int] = {}
+        for record in self._kept:
+            first_kept.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+        lags: dict[Source, int] = {}
+        with broker_errors(self._settings, "asking for the lag"):
+            for partition in self._consumer.assignment() - self._unsought:
+                end = self._consumer.highwater(partition)
+                position = first_kept.get(partition)
+                if position is None:
+                    position = self._consumer.position(partition, timeout_ms=self._settings.batch.wait_ms)
+                if end is not None and position is not None:
+                    lags[Source(self._stream, partition.partition)] = max(0, end - position)
+        return lags
+
+    def close(self) -> None:
+        """See Transport."""
+        self._drop_producer()
+        admin, self._open_admin = self._open_admin, None
+        if admin is not None:
+            with suppress(KafkaError, OSError, RuntimeError):
+                admin.close()
+        consumer, self._open_consumer = self._open_consumer, None
+        if consumer is not None:
+            with suppress(KafkaError, OSError, RuntimeError):
+                consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
+
+    @property
+    def _admin(self) -> KafkaAdminClient:
+        assert self._open_admin is not None, "the transport is not open"
+        return self._open_admin
+
+    @property
+    def _consumer(self) -> KafkaConsumer:
+        assert self._open_consumer is not None, "the transport is not open"
+        return self._open_consumer
+
+    @property
+    def _producer(self) -> KafkaProducer:
+        if self._open_producer is None:
+            raise DeliveryDoubtful("an earlier batch may be undelivered: this transport delivers no more")
+        return self._open_producer
+
+    def _drop_producer(self) -> None:
+        producer, self._open_producer = self._open_producer, None
+        if producer is not None:
+            let_go(producer)
+
+    def _partition(self, source: Source) -> TopicPartition:
+        if source.stream != self._stream:
+            raise DeliveryDoubtful(f"{source} is of another topic than the one read now, {self._stream}")
+        return TopicPartition(self._settings.topics.input, source.partition)
+
+    def _offset(self, source: Source, offset: int) -> tuple[TopicPartition, OffsetAndMetadata]:
+        """What is committed for a source; the note says which topic of this name is meant."""
+        return self._partition(source), OffsetAndMetadata(offset, source.stream, -1)
+
+    def _look_up(
+        self, sources: Iterable[Source], look_up: Callable[..., dict[TopicPartition, int]]
+    ) -> dict[Source, int]:
+        partitions = {source: self._partition(source) for source in sources}
+        with broker_errors(self._settings, "looking up offsets"):
+            found = look_up(list(partitions.values()), timeout_ms=self._settings.kafka.delivery_timeout_ms)
+        return {source: found[partition] for source, partition in partitions.items()}
+
+    def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
+        batch = self._settings.batch
+        # What is kept can be handed out at once, but the poll must not be left out: it is also the sign of life.
+        wait_ms = 0 if self._kept and self._consumer.group_metadata().state == MemberState.STABLE else batch.wait_ms
+        with broker_errors(self._settings, "reading the input"):
+            try:
+                polled: dict[TopicPartition, list[ConsumerRecord]] = self._consumer.poll(
+                    timeout_ms=wait_ms, max_records=max(1, batch.records_max - len(self._kept))
+                )
+            except NoOffsetForPartitionError:
+                # Newly assigned and never committed: `seek` will say where to begin.
+                return {}
+            except FencedInstanceIdError as error:
+                raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
+            except (OffsetOutOfRangeError, LogTruncationError) as error:
+                raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
+        return polled
+
+    def _require_same_topic(self) -> None:
+        name = self._settings.topics.input
+        with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
+            found = topic_ids(self._admin, [name])[name]
+        if found != self._stream:
+            raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
+
+    def _follow_assignment(self) -> set[TopicPartition]:
+        """Carry the noted changes out; return the partitions that are ours and new."""
+        assigned: set[TopicPartition] = set()
+        while self._notes.changes:
+            gained, partitions = self._notes.changes.popleft()
+            self._forget(partitions)
+            assigned = assigned | partitions if gained else assigned - partitions
+        for partition in assigned:
+            # Any position will do while it is paused: without one the client would raise, or take the committed one.
+            self._consumer.pause(partition)
+            self._consumer.seek(partition, 0)
+        self._unsought |= assigned
+        return assigned
+
+    def _forget(self, partitions: frozenset[TopicPartition]) -> None:
+        self._unsought -= partitions
+        if self._kept:
+            self._kept = deque(record for record in self._kept if (record.topic, record.partition) not in partitions)
+
+    def _cut(self, snapshot: ConsumerGroupMetadata) -> Batch:
+        """Take the first records that are kept, as many as fit into a batch."""
+        bounds = self._settings.batch
+        records: list[Record] = []
+        sources: dict[int, Source] = {}
+        ends: dict[Source, int] = {}
+        value_bytes = 0
+        while self._kept and len(records) < bounds.records_max:
+            found = self._kept[0]
+            value_bytes += len(found.value or b"")
+            if records and value_bytes > bounds.bytes_max:
+                break
+            self._kept.popleft()
+            source = sources.get(found.partition)
+            if source is None:
+                source = sources[found.partition] = Source(self._stream, found.partition)
+            records.append(
+                Record(
+                    source=source,
+                    topic=found.topic,
+                    offset=found.offset,
+                    key=found.key,
+                    value=found.value,
+                    timestamp_ms=found.timestamp,
+                    headers=tuple(found.headers),
+                )
+            )
+            ends[source] = found.offset + 1
+        return Batch(records, ends, snapshot=snapshot)
+
+    def _require_all_ended(self, producer: KafkaProducer) -> None:
+        """Whoever has lost a connection since the last delivery looks whether that was ended before it goes on with it."""
+        connections = connections_of(producer)
+        if not self._connections <= connections:
+            require_all_ended(self._settings, self._admin, producer)
+        self._connections = connections
+
+    def _send(self, producer: KafkaProducer, outgoing: Sequence[Outgoing]) -> None:
+        """Send and wait until every record is acknowledged; raises KafkaError where one is not."""
+        timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
+        deadline = time.monotonic() + timeout_seconds
+        sent = [
+            producer.send(
+                self._topics[each.destination],
+                value=NULL_VALUE if each.record.value is None else each.record.value,
+                key=each.record.key,
+                # The client cannot write a header without a value; such a one goes out with an empty value.
+                headers=[(name, value or b"") for name, value in each.headers],
+                partition=None,
+                timestamp_ms=each.record.timestamp_ms,
+            )
+            for each in outgoing
+        ]
+        # Where the broker finds a pack too large the client splits it, and `flush` stumbles over the unsplit one.
+        with suppress(UnknownError):
+            producer.flush(timeout=timeout_seconds)
+        for future in sent:
+            future.get(timeout=max(0.0, deadline - time.monotonic()))
+
+    def _within_timeout(self, call: Callable[[], None], step: str) -> None:
+        within_timeout(self._settings, call, step)
+
+
+def _is_member(snapshot: ConsumerGroupMetadata) -> bool:
+    return snapshot.generation_id >= 0 and bool(snapshot.member_id)

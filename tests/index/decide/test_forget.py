@@ -1,0 +1,128 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from index.entry import Kind, Verdict
+from index.index import Index
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
+from tests.support.answers import answers_of
+from tests.support.entries import Row, ends_of, entries_of
+from tests.support.index_process import DOCUMENTS, rows_of
+from tests.support.index_process import PARAMETERS as PROCESS_PARAMETERS
+from tests.support.indexes import MAP_BYTES_MAX, everything, filled, looked_at, mixed_rows, opened, wrong
+from tests.support.paths import ROOT
+
+FAR = 0xFFFF_FFFF_0000_0000
+
+
+def admit(index: Index, *rows: Row, bits: int = 64) -> list[Verdict]:
+    return [Verdict(verdict) for verdict in index.admit(entries_of(rows, bits), ends_of(rows)).verdicts.tolist()]
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("kind", [Kind.NEAR, Kind.EXACT])
+def test_what_resembles_a_forgotten_document_is_unique_again(tmp_path: Path, bits: int, kind: Kind) -> None:
+    with opened(tmp_path, Parameters(bits)) as index:
+        assert (
+            admit(index, Row(0, 5, kind=kind, id="a"), Row(1, FAR, kind=kind, id="b"), bits=bits)
+            == [Verdict.UNIQUE] * 2
+        )
+        assert admit(index, Row(2, 5, kind=kind), bits=bits) == [Verdict.DUPLICATE]
+        assert [document.id for document in index.forget(["a", "nobody"])] == ["a"]
+        assert index.forget(["a"]) == []
+        assert admit(index, Row(3, 5, kind=kind), Row(4, FAR, kind=kind), bits=bits) == [
+            Verdict.UNIQUE,
+            Verdict.DUPLICATE,
+        ]
+        statistics = index.statistics()
+        assert statistics.entries + statistics.exact_entries == 2
+        assert statistics.forgotten == 1
+    assert wrong(tmp_path) == {}
+
+
+def test_verdicts_that_name_a_forgotten_document_stay_what_they_were(tmp_path: Path) -> None:
+    rows = [Row(0, 5, id="a"), Row(1, 7, id="b")]
+    with opened(tmp_path) as index:
+        before = answers_of(index.admit(entries_of(rows), ends_of(rows)))
+        index.forget(["a"])
+        again = index.admit(entries_of(rows), ends_of(rows))
+        assert again.replayed.all()
+        assert answers_of(again) == before
+        assert again.original_ids == [None, "a"]
+
+
+def test_all_documents_of_one_id_are_forgotten_at_once(tmp_path: Path) -> None:
+    with opened(tmp_path) as index:
+        admit(index, Row(0, 0, id="a"), Row(1, FAR, id="a"), Row(2, 2**64 - 1, id="b"))
+        assert len(index.forget(["a"])) == 2
+        assert index.statistics().entries == 1
+
+
+def test_a_forgotten_original_takes_the_duplicates_that_entered_along(tmp_path: Path) -> None:
+    rows = [Row(0, 0, id="a"), Row(1, 1, id="b"), Row(2, FAR, id="c"), Row(3, FAR + 1, id="d")]
+    with opened(tmp_path, Parameters(insert="all")) as index:
+        admit(index, *rows)
+        assert [document.id for document in index.forget(["a", "d"])] == ["a", "b", "d"]
+        assert admit(index, Row(4, 1), Row(5, FAR + 1)) == [Verdict.UNIQUE, Verdict.DUPLICATE]
+    assert wrong(tmp_path) == {}
+
+
+def test_what_enters_between_the_last_look_and_the_removal_is_forgotten_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as index:
+        admit(index, Row(0, 5, id="a"))
+        write = index._store.write
+
+        def late(operation: Callable[[Transaction], object], committed: Callable[[], None]) -> object:
+            monkeypatch.setattr(index._store, "write", write)
+            admit(index, Row(1, FAR, id="a"))
+            return write(operation, committed)
+
+        monkeypatch.setattr(index._store, "write", late)
+        assert [document.number for document in index.forget(["a"])] == [0, 1]
+        assert index.statistics().entries == 0
+
+
+def test_documents_are_found_by_their_ids_oldest_first(tmp_path: Path) -> None:
+    rows = mixed_rows(1, 300)
+    filled(tmp_path, rows)
+    with looked_at(tmp_path) as index:
+        told: list[int] = []
+        by_id = {document.id: document for document in index.documents(range(300)) if document}
+        ids = [id_ for number, id_ in enumerate(by_id) if number % 3 == 0]
+        assert index.find(ids, told.append) == [by_id[id_] for id_ in ids]
+        assert told[-1] == len(by_id)
+        assert index.find([]) == []
+
+
+def test_an_index_opened_for_reading_forgets_nothing(tmp_path: Path) -> None:
+    filled(tmp_path, mixed_rows(2, 50))
+    with looked_at(tmp_path) as index:
+        before = everything(index)
+        with pytest.raises(Exception, match="opened for reading only"):
+            index.forget(["id 0"])
+        assert everything(index) == before
+
+
+def test_forgetting_while_another_process_admits_leaves_an_index_that_verifies(tmp_path: Path) -> None:
+    Index.open(tmp_path, PROCESS_PARAMETERS, map_bytes_max=MAP_BYTES_MAX).close()
+    command = [sys.executable, "-m", "tests.support.index_process", str(tmp_path), "0", "1000"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        forgotten, rows = 0, rows_of(0)
+        with Index.open(tmp_path, PROCESS_PARAMETERS, map_bytes_max=MAP_BYTES_MAX) as index:
+            for line in process.stdout:
+                forgotten += len(index.forget([row.id for row in rows[int(line) - 20 : int(line)]]))
+            statistics = index.statistics()
+    assert statistics.journal_rows == DOCUMENTS
+    assert statistics.forgotten == forgotten > 0
+    assert wrong(tmp_path) == {}

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.kernels import minhash
+from index.matching.minhash import (
+    DISTANCE_UNITS,
+    Banding,
+    band_keys,
+    draws,
+    pack_bins,
+    signature_distances,
+    unpack_bins,
+)
+
+BANDINGS = [Banding(64, 4, 11, 4), Banding(64, 8, 12, 5), Banding(128, 8, 17, 5), Banding(256, 4, 35, 7)]
+
+
+def signatures_of(seed: int, count: int, banding: Banding, filled: float) -> np.ndarray:
+    """Signatures with about this share of their bins filled; every second one is like the one before, changed a little."""
+    generator = np.random.default_rng(seed)
+    values = generator.integers(1, 1 << banding.bin_bits, (count, banding.bins), dtype=np.uint8)
+    values[generator.random(values.shape) >= filled] = 0
+    changed = generator.random(values.shape) < 0.1
+    values[1::2] = np.where(changed[1::2], values[1::2], values[: 2 * (count // 2) : 2])
+    return pack_bins(values, banding.bin_bits)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 30), st.sampled_from(BANDINGS), st.sampled_from([0.0, 0.03, 0.4, 1.0]))
+def test_hashes_of_bands_are_the_band_keys(seed: int, count: int, banding: Banding, filled: float) -> None:
+    signatures = signatures_of(seed, count, banding, filled)
+    values = unpack_bins(signatures, banding.bin_bits)
+    found = minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+    assert found.tolist() == (band_keys(signatures, banding) & np.uint64(0xFFFF_FFFF)).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 30), st.sampled_from(BANDINGS), st.sampled_from([0.0, 0.03, 0.4, 1.0]))
+def test_distances_are_those_of_the_formula(seed: int, count: int, banding: Banding, filled: float) -> None:
+    signatures = signatures_of(seed, count, banding, filled)
+    generator = np.random.default_rng(seed)
+    rows, others = generator.integers(0, count, 50), generator.integers(0, count, 50)
+    found = minhash.distances(signatures, signatures, rows, others, banding.bin_bits, DISTANCE_UNITS)
+    assert found.tolist() == signature_distances(signatures[rows], signatures[others], banding.bin_bits).tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 4), st.sampled_from([1, 3, 50, 2**32]))
+def test_who_shares_a_band_with_whom_is_told_once_for_each_pair(seed: int, count: int, bands: int, most: int) -> None:
+    generator = np.random.default_rng(seed)
+    hashes = generator.integers(0, most, (count, bands), dtype=np.uint32)
+    leading = generator.random(count) < 0.7
+    rows, earlier = minhash.sharing(hashes, leading)
+    expected = {
+        (row, other)
+        for row in range(count)
+        for other in range(row)
+        if leading[other] and (hashes[row] == hashes[other]).any()
+    }
+    found = list(zip(rows.tolist(), earlier.tolist(), strict=True))
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    assert rows.tolist() == sorted(rows.tolist())
+
+
+@pytest.mark.parametrize("count", [1_000, 2_048])
+def test_a_batch_in_which_all_share_all_bands_is_told_of_in_bounded_memory(count: int) -> None:
+    rows, earlier = minhash.sharing(np.zeros((count, 17), np.uint32), np.ones(count, np.bool_))
+    assert len(rows) == count * (count - 1) // 2
+    assert (earlier < rows).all()

@@ -1,0 +1,214 @@
+"""Merging as the whole index has it: no state of a merge shows in what it answers."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import Verdict
+from index.index import Index
+from index.lsm import compaction, memtable
+from index.lsm.compaction import Merging
+from index.lsm.shape import Shape
+from index.matching.minhash import Banding
+from index.storage.parameters import Parameters
+from index.storage.store import CommitHooks
+from tests.support.answers import answers_of
+from tests.support.brute_force_index import BruteForceIndex
+from tests.support.entries import Row, ends_of, entries_of, fingerprints_of
+from tests.support.fingerprints import mixed, one_bucket, random_ones
+from tests.support.packed import packed, require_packed
+
+TINY = Merging(run_entries=12, chunk_bytes=64)
+
+
+def opened(directory: Path, parameters: Parameters | None = None, **options: Any) -> Index:
+    return Index.open(directory, parameters or Parameters(), **{"map_bytes_max": 2**30, "merging": TINY, **options})
+
+
+@contextmanager
+def fresh(parameters: Parameters, **options: Any) -> Iterator[Index]:
+    with tempfile.TemporaryDirectory() as directory, opened(Path(directory), parameters, **options) as index:
+        yield index
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("bits", [64, 128])
+@settings(max_examples=8, deadline=None)
+@given(st.data())
+def test_no_state_of_a_merge_changes_a_verdict_or_a_query(insert: Any, bits: int, data: st.DataObject) -> None:
+    distance_max = data.draw(st.integers(0, 7))
+    seed = data.draw(st.integers(0, 2**32))
+    batch_rows = data.draw(st.integers(1, 9))
+    tiny = Merging(data.draw(st.integers(1, 30)), data.draw(st.sampled_from([64, 200, 1000])))
+    rows = [Row(offset, fingerprint) for offset, fingerprint in enumerate(mixed(seed, 90, bits))]
+    asked = [row.fingerprint for row in rows[:5]] + mixed(seed + 1, 3, bits)
+    oracle = BruteForceIndex(distance_max, insert)
+    with fresh(Parameters(bits, distance_max, insert), merging=tiny) as index:
+        for begin in range(0, len(rows), batch_rows):
+            part = rows[begin : begin + batch_rows]
+            assert answers_of(index.admit(entries_of(part, bits), {})) == oracle.admit(entries_of(part, bits), {})
+            radius = (begin // batch_rows) % 8
+            for fingerprint, matches in zip(asked, index.query(fingerprints_of(asked, bits), radius, 4), strict=True):
+                distances = [((fingerprint ^ known.fingerprint).bit_count(), known.number) for known in oracle.known]
+                expected = sorted(pair for pair in distances if pair[0] <= radius)[:4]
+                assert [(match.distance, match.document.number) for match in matches] == expected
+        assert index.statistics().entries == len(oracle.known)
+        require_packed(index, oracle.known)
+
+
+def test_the_merges_of_these_tests_come_to_an_end_and_begin_again(tmp_path: Path) -> None:
+    rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(1), 300, 64))]
+    states = []
+    with opened(tmp_path) as index:
+        for begin in range(0, 300, 3):
+            index.admit(entries_of(rows[begin : begin + 3]), {})
+            states.append(packed(index).merge)
+        final = packed(index)
+    assert len({state.merged_to for state in states}) > 10
+    assert {state.table for state in states if state.frozen_to > state.merged_to} == {0, 1, 2, 3}
+    assert sum(state.bound.strip(b"\0") != b"" for state in states) > 10
+    # No batch waits for a whole run.
+    assert max(after.version - before.version for before, after in pairwise(states)) <= 32
+    assert max(final.chunk_sizes) <= 64 // 8
+    assert len(final.chunk_sizes) > 100
+
+
+def test_a_bucket_that_holds_everything_is_cut_into_chunks_and_changes_no_verdict(tmp_path: Path) -> None:
+    generator = np.random.default_rng(5)
+    fingerprints = one_bucket(generator, 400, 64)
+    rows = [Row(offset, one) for offset, one in enumerate(fingerprints + [one ^ 0b11 for one in fingerprints[:200]])]
+    oracle = BruteForceIndex(3, "unique")
+    with opened(tmp_path, merging=Merging(50, 256)) as index:
+        for begin in range(0, 600, 20):
+            part = rows[begin : begin + 20]
+            assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
+        state = packed(index)
+        require_packed(index, oracle.known)
+    assert max(state.chunk_sizes) <= 256 // 8
+    assert len(state.tables[0]) >= 300
+
+
+def test_a_fingerprint_that_comes_again_and_again_stands_in_the_chunks_once(tmp_path: Path) -> None:
+    rows = [Row(offset, 7 if offset % 3 else offset << 20) for offset in range(300)]
+    with opened(tmp_path, Parameters(insert="all")) as index:
+        oracle = BruteForceIndex(3, "all")
+        for begin in range(0, 300, 10):
+            part = rows[begin : begin + 10]
+            assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
+        assert index.statistics().entries == 300
+        [matches] = index.query(fingerprints_of([7], 64), 0, 200)
+        assert [match.document.number for match in matches] == [offset for offset in range(300) if offset % 3]
+        require_packed(index, oracle.known)
+        assert packed(index).merge.merged_to > 0
+
+
+def test_reopening_in_any_state_of_a_merge_changes_nothing(tmp_path: Path) -> None:
+    rows = [Row(offset, one) for offset, one in enumerate(mixed(3, 150, 64))]
+    oracle = BruteForceIndex(3, "unique")
+    seen = set()
+    for begin in range(0, 150, 5):
+        # Each time with other ideas of how large a run and a chunk are.
+        with opened(tmp_path, merging=Merging(5 + begin % 13, 64 + begin)) as index:
+            part = rows[begin : begin + 5]
+            assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
+            merge = packed(index).merge
+            seen.add(merge.frozen_to > merge.merged_to)
+            require_packed(index, oracle.known)
+    assert seen == {True, False}
+    with opened(tmp_path, read_only=True) as index:
+        found = index.query(fingerprints_of([known.fingerprint for known in oracle.known], 64), 0, 1)
+    assert [match.document.number for [match] in found] == [known.number for known in oracle.known]
+
+
+def test_a_batch_that_fails_in_the_midst_of_a_merge_leaves_nothing_behind(tmp_path: Path) -> None:
+    class Crash(Exception):
+        pass
+
+    moments = iter(np.random.default_rng(8).integers(0, 3, 10_000).tolist())
+
+    def crash() -> None:
+        if next(moments) == 0:
+            raise Crash
+
+    rows = [Row(offset, one) for offset, one in enumerate(mixed(4, 160, 64))]
+    oracle = BruteForceIndex(3, "unique")
+    with opened(tmp_path):
+        pass
+    crashes = 0
+    with opened(tmp_path, hooks=CommitHooks(before_commit=crash, after_commit=crash)) as index:
+        for begin in range(0, 160, 4):
+            part = rows[begin : begin + 4]
+            expected = oracle.admit(entries_of(part), {})
+            while True:
+                try:
+                    assert answers_of(index.admit(entries_of(part), ends_of(part))) == expected
+                    break
+                except Crash:
+                    crashes += 1
+                    require_packed(index, oracle.known)
+    assert crashes > 20
+
+
+def test_hits_that_come_a_few_at_a_time_change_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memtable, "HITS_MAX", 2)
+    rows = [Row(offset, one) for offset, one in enumerate(mixed(6, 150, 64))]
+    oracle = BruteForceIndex(7, "all")
+    with opened(tmp_path, Parameters(64, 7, "all")) as index:
+        for begin in range(0, 150, 15):
+            part = rows[begin : begin + 15]
+            assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
+
+
+def test_restored_documents_merge_as_admitted_ones_do(tmp_path: Path) -> None:
+    fingerprints = [*random_ones(np.random.default_rng(2), 120, 64), *[9] * 60]
+    for insert in ("unique", "all"):
+        rows = [Row(offset, one) for offset, one in enumerate(fingerprints)]
+        oracle = BruteForceIndex(3, insert)
+        with opened(tmp_path / insert, Parameters(insert=insert)) as index:  # type: ignore[arg-type]
+            for begin in range(0, 180, 6):
+                entries = entries_of(rows[begin : begin + 6])
+                answers = oracle.admit(entries, {})
+                verdicts = np.array([answer.verdict for answer in answers], np.uint8)
+                index.restore(entries, verdicts, [answer.original_position for answer in answers])
+            require_packed(index, oracle.known)
+            assert packed(index).merge.merged_to >= 60
+            decisions = index.admit(entries_of([Row(1_000, 9), Row(1_001, fingerprints[0] ^ 1)]), {})
+        assert decisions.verdicts.tolist() == [Verdict.DUPLICATE] * 2
+        assert decisions.originals.tolist() == [120, 0]
+
+
+def test_an_index_grows_its_runs_with_what_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "GROWTH", 2)
+    rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(9), 400, 64))]
+    runs = set()
+    with opened(tmp_path) as index:
+        for begin in range(0, 400, 4):
+            index.admit(entries_of(rows[begin : begin + 4]), {})
+            merge = packed(index).merge
+            runs.add(merge.frozen_to - merge.merged_to)
+    assert len(runs) > 4
+    assert max(runs) > 100
+
+
+@pytest.mark.parametrize("parameters", [Parameters(), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))])
+def test_a_run_takes_a_share_of_the_index_but_never_all_memory(parameters: Parameters) -> None:
+    shape = Shape.of(parameters)
+    entries = [compaction._run_entries(Merging(), shape, 10**power * shape.tables) for power in range(12)]
+    assert entries == sorted(entries)
+    assert entries[0] == compaction.RUN_BYTES // shape.overlay_bytes
+    assert entries[-1] == compaction.RUN_BYTES_MAX // shape.overlay_bytes
+    assert compaction._run_entries(Merging(10), shape, 64_000 * shape.tables) == 64_000 // compaction.GROWTH
+
+
+@pytest.mark.parametrize(("run_entries", "chunk_bytes"), [(0, 64), (1, 63)])
+def test_sizes_that_make_no_sense_are_refused(run_entries: int, chunk_bytes: int) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Merging(run_entries, chunk_bytes)

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.lsm.compaction import RUN_BYTES
+from index.lsm.memtable import Overlay
+from index.lsm.shape import Shape
+from index.matching.minhash import Banding, distance_of, pack_bins
+from index.storage.parameters import Parameters
+from tests.support.brute_force_signatures import clustered_bins
+from tests.support.entries import clustered_fingerprints, fingerprints_of
+from tests.support.packed import columns_of
+
+SCHEMES = [Parameters(64), Parameters(128), Parameters(512, distance_of(0.6), banding=Banding(64, 8, 6, 2))]
+
+
+def fingerprints_for(parameters: Parameters, seed: int, count: int) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    if parameters.banding is None:
+        return fingerprints_of(clustered_fingerprints(generator, count, parameters.bits, centres=3), parameters.bits)
+    return pack_bins(clustered_bins(generator, count, parameters.banding, centres=3), parameters.banding.bin_bits)
+
+
+@pytest.mark.parametrize("parameters", SCHEMES, ids=lambda one: f"{one.scheme}-{one.bits}")
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32), steps=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), max_size=5))
+def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
+    parameters: Parameters, seed: int, steps: list[tuple[int, int]]
+) -> None:
+    known = fingerprints_for(parameters, seed, 200)
+    # Large numbers, as MinHash has them in its columns.
+    numbers = np.random.default_rng(seed).choice(2**40, 200, replace=False).astype(np.uint64)
+    overlay, kept = Overlay(Shape.of(parameters)), 0
+    for added, back in steps:
+        overlay.add(known[kept : kept + added], numbers[kept : kept + added])
+        # Whoever looks makes it be filed.
+        overlay.of_table(0, 0, 1, 1)
+        kept = max(0, kept + added - back)
+        overlay.cut(kept)
+        overlay.cut(kept + 5)
+        assert len(overlay) == kept
+        assert overlay.numbers.tolist() == numbers[:kept].tolist()
+        assert overlay.fingerprints.tolist() == known[:kept].tolist()
+        for table in range(parameters.blocks):
+            entries, found, stopped = overlay.of_table(table, 0, 65_536, 2**30)
+            assert stopped == 65_536
+            expected = {
+                number: columns_of(parameters, table, number, words)
+                for number, words in zip(numbers[:kept].tolist(), known[:kept].tolist(), strict=True)
+            }
+            assert dict(zip(found.tolist(), map(tuple, entries.tolist()), strict=True)) == expected
+
+
+@pytest.mark.parametrize("parameters", SCHEMES, ids=lambda one: f"{one.scheme}-{one.bits}")
+def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters) -> None:
+    known = fingerprints_for(parameters, 4, 120)
+    numbers = np.arange(120, dtype=np.uint64)
+    overlay = Overlay(Shape.of(parameters))
+    overlay.add(known, numbers)
+    first = [columns_of(parameters, 1, number, words)[0] for number, words in enumerate(known.tolist())]
+    at, seen = 0, 0
+    while at < 65_536:
+        _, found, stopped = overlay.of_table(1, at, 65_536, 7)
+        assert sorted(found.tolist()) == [number for number, value in enumerate(first) if at <= value < stopped]
+        assert len(found) >= 7 or stopped == 65_536
+        at, seen = stopped, seen + 1
+    assert seen > 1
+
+
+@pytest.mark.parametrize(
+    "parameters", [Parameters(64), Parameters(128), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))]
+)
+def test_a_full_overlay_takes_about_the_memory_that_its_shape_says(parameters: Parameters) -> None:
+    """What of its pages is in use; the arrays are up to twice as long."""
+    shape, generator = Shape.of(parameters), np.random.default_rng(1)
+    overlay, count = Overlay(shape), RUN_BYTES // shape.overlay_bytes
+    overlay.add(generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64))
+    overlay.of_table(0, 0, 1, 1)
+    page_bytes = overlay._page_count * (8 + 6 * shape.page_entries)
+    used = overlay._pages.heads.nbytes + page_bytes + overlay.fingerprints.nbytes + overlay.numbers.nbytes
+    assert 0.8 < used / RUN_BYTES < 1.2

@@ -1,0 +1,136 @@
+"""The searched part of the index against brute force, whatever comes, leaves, moves, fails or is opened anew."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.lsm import compaction, memtable, minhash_lookup
+from index.lsm.compaction import Merging
+from index.lsm.tree import Search, wanted
+from index.matching.minhash import pack_bins
+from index.storage.parameters import Parameters
+from index.storage.store import Store, Transaction
+from tests.support.brute_force_signatures import clustered_bins
+from tests.support.entries import fingerprints_of
+from tests.support.filed import Filed
+from tests.support.packed import read
+from tests.support.stores import stores
+from tests.support.tree_world import SCHEMES, Oracle, World, of_schemes, require_answers
+
+
+@of_schemes
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32), drops_logs=st.booleans())
+def test_whatever_comes_and_goes_is_found_in_every_state_of_a_merge(
+    parameters: Parameters, seed: int, drops_logs: bool
+) -> None:
+    with stores() as store:
+        world = World(store, parameters, seed, drops_logs=drops_logs)
+        for _ in range(30):
+            world.turn()
+
+
+@of_schemes
+def test_hits_that_come_a_few_at_a_time_are_the_same(parameters: Parameters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memtable, "HITS_MAX", 3)
+    monkeypatch.setattr(minhash_lookup, "SIGNATURES_MAX", 4)
+    monkeypatch.setattr(minhash_lookup, "COMPARED_MAX", 3)
+    with stores() as store:
+        world = World(store, parameters, 5, drops_logs=False)
+        for _ in range(30):
+            world.turn()
+
+
+def in_batch(store: Store, filed: Filed, search: Search, *steps: Callable[[Transaction], None]) -> None:
+    def batch(transaction: Transaction) -> None:
+        search.follow(transaction)
+        for step in steps:
+            step(transaction)
+        filed.end(transaction, search)
+
+    store.write(batch, search.committed)
+    store.read(filed.require)
+
+
+def test_what_is_on_its_way_out_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Table 0 holds it no more, the others do: as a hit it would be nearer than what counts."""
+    monkeypatch.setattr(compaction, "SLICES_MAX", 1)
+    parameters, oracle = Parameters(64), Oracle(Parameters(64))
+    near = fingerprints_of([0x1111222233334444, 0x1111222233334443], 64)
+    others = np.random.default_rng(2).integers(0, 2**63, (60, 1)).astype(np.uint64)
+    found = []
+
+    def look(transaction: Transaction) -> None:
+        search.follow(transaction)
+        require_answers(transaction, search, filed, near, 3, oracle)
+        found.append(search.nearest(transaction, wanted(near[:1], parameters, 3))[0].numbers.tolist())
+
+    with stores() as store:
+        filed, search = Filed(parameters), Search(parameters, Merging(1, 64))
+        for number, entering in enumerate([near, *others[:, None]]):
+            if number == 30:
+                in_batch(store, filed, search, lambda transaction: filed.remove(transaction, search, [0]))
+            in_batch(store, filed, search, lambda transaction, new=entering: filed.enter(transaction, search, new))
+            store.read(look)
+    assert found == sorted(found)
+    assert [0] in found[30:]
+    assert found[-1] == [1]
+
+
+def test_a_process_that_missed_a_run_of_removals_begins_anew() -> None:
+    """What was raised in it stands in chunks by then: to add it once more would make it stand there twice."""
+    parameters = Parameters(64)
+    fingerprints = np.random.default_rng(3).integers(0, 2**63, (12, 1)).astype(np.uint64)
+    fingerprints[11] = fingerprints[0]
+    with stores() as store:
+        filed = Filed(parameters)
+        writing, late = Search(parameters, Merging(2, 1000)), Search(parameters, Merging(1, 1000))
+
+        def remove(number: int) -> tuple[int, int, bool]:
+            in_batch(store, filed, writing, lambda transaction: filed.remove(transaction, writing, [number]))
+            merge = store.read(compaction.state)
+            return merge.merged_to, merge.frozen_amendments, merge.is_moving
+
+        in_batch(store, filed, writing, lambda transaction: filed.enter(transaction, writing, fingerprints))
+        assert [remove(number) for number in (1, 2, 3)] == [(0, 0, True), (12, 0, False), (12, 3, True)]
+        remove(0)
+        store.read(late.follow)
+        assert late.standing()[:2] == (1, 0)
+        assert [remove(number) for number in (4, 5)] == [(12, 3, False), (12, 6, True)]
+        assert [remove(number) for number in (6, 7, 8)] == [(12, 6, True), (12, 6, False), (12, 9, True)]
+        store.read(late.follow)
+        assert late.standing()[:3] == (0, 0, 3)
+        for number in (9, 10):
+            in_batch(store, filed, late, lambda transaction, gone=number: filed.remove(transaction, late, [gone]))
+        assert not store.read(compaction.state).is_moving
+        assert sorted(store.read(lambda transaction: read(transaction, parameters)).numbers) == [9, 10, 11]
+
+
+def test_a_candidate_whose_signature_is_gone_is_none() -> None:
+    parameters = SCHEMES[2]
+    assert parameters.banding is not None
+    bins = clustered_bins(np.random.default_rng(1), 12, parameters.banding, centres=1)
+    bins[:, :9] = bins[0, :9]
+    known = pack_bins(bins, parameters.banding.bin_bits)
+    found = []
+
+    def look(transaction: Transaction) -> None:
+        search.follow(transaction)
+        look_up = wanted(known[:1], parameters, 10_000)
+        found.append({number for each, _ in search.matches(transaction, look_up) for number in each.numbers.tolist()})
+
+    with stores() as store:
+        filed, search = Filed(parameters), Search(parameters, Merging(1, 1000))
+        for part in (known[:1], known[1:6], known[6:9], known[9:]):
+            in_batch(store, filed, search, lambda transaction, new=part: filed.enter(transaction, search, new))
+        store.read(look)
+        remove = partial(filed.remove, search=search, numbers=[0])
+        in_batch(store, filed, search, remove, filed.drop_logs)
+        store.read(look)
+        in_chunks = store.read(lambda transaction: read(transaction, parameters)).tables[0]
+    assert 0 in {entry[-1] for entry in in_chunks}
+    assert found == [set(range(12)), set(range(1, 12))]

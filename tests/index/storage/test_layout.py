@@ -1,0 +1,240 @@
+import json
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.decide.retention import Retention
+from index.entry import Kind, Source
+from index.errors import FormatUnknown
+from index.index import Index
+from index.lsm.compaction import Merging
+from index.matching.second_look import CosineLook
+from index.storage import codec, layout
+from index.storage.codec import Amendment
+from index.storage.layout import Table
+from index.storage.parameters import Parameters
+from tests.support.entries import Row, entries_of
+
+SOURCE = Source("t", 258)
+
+
+EXPECTED_64 = {
+    "meta": [
+        ("636f756e74657273", "0700000000000000" "0800000000000000" "0000000000000000" "0600000000000000"),
+        ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" "00"),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 2, "insert": "all"}'.hex()),
+    ],
+    "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
+    "stream_numbers": [("74", "00000000")],
+    "applied": [("00000000" "00000102", "0a01000000000000" + b"mark".hex())],
+    "log": [
+        (
+            "0000000000000000" "0000000000000000",
+            "06000000" "01000000" "05000000" "02000000" "00000000" "00000000" "02010000"
+            "0201000000000000" "0000000000000000" "0700000000000000" "00000000" "01000000" "ffff" "00000002"
+            "0301000000000000" "0000000000000000" "0000000000000000" "00000000" "0a000000" "0100" "01000002"
+            "0401000000000000" "0200000000000000" "feffffffffffffff" "00000000" "0c000000" "ffff" "00020101"
+            "0501000000000000" "ffffffffffffffff" "0000000000000000" "00000000" "0c000000" "ffff" "02010200"
+            "0801000000000000" "0300000000000000" "0000000000000000" "00000000" "0d000000" "ffff" "00000002"
+            "0901000000000000" "0000000000000000" "0000000000000000" "00000000" "12000000" "0000" "01000001"
+            "8877665544332211" "8977665544332211" "0500000000000000" "0000000000002211" "8877665544332211"
+            "0201000000000000" "00000000" "02010000" "01000000"
+            "0201000000000000" "00000000" "02010000" "02000000"
+            + "aduplicateébagainaa".encode().hex(),
+        ),
+        (
+            "0000000000000005" "0000000000000006",
+            "02000000" "01000000" "02000000" "00000000" "00000000" "00000000" "02010000"
+            "0601000000000000" "0500000000000000" "0000000000000000" "00000000" "01000000" "ffff" "00000002"
+            "0701000000000000" "0600000000000000" "0000000000000000" "00000000" "02000000" "ffff" "00000002"
+            "ff00000000000000" "00000000ff000000" + b"cd".hex(),
+        ),
+    ],
+    "journal": [
+        ("00000000" "00000102" "0000000000000102", "0501000000000000" "0000000000000000" "0000000000000000" "00000000"),
+        ("00000000" "00000102" "0000000000000106", "0701000000000000" "0000000000000005" "0000000000000006" "00000000"),
+        ("00000000" "00000102" "0000000000000108", "0901000000000000" "0000000000000000" "0000000000000000" "00000000"),
+    ],
+    "exact": [("0500000000000000", "0000000000000002")],
+    "repeats": [("8877665544332211", "0000000000000004")],
+    "chunks": [
+        ("00" "0000000000000000", "03000000" "00000000" "221122112211" "000044334433" "000066556655" "000088778977"
+                                  "030000000000000001000000" "000000"),
+        ("01" "0000000000000000", "03000000" "00000000" "000044334433" "000066556655" "000088778977" "221122112211"),
+        ("02" "0000000000000000", "03000000" "00000000" "000066556655" "000088778977" "221122112211" "000044334433"),
+        ("03" "0000000000000000", "03000000" "00000000" "000088778977" "221122112211" "000044334433" "000066556655"),
+    ],
+    "amendments": [],
+    "retired": [],
+    "times": [],
+    "ages": [],
+}  # fmt: skip
+
+
+def raw(directory: Path) -> dict[str, list[tuple[str, str]]]:
+    """Everything that stands in the tables, as hexadecimal pairs."""
+    with lmdb.open(str(directory), max_dbs=20, readonly=True) as environment:
+        held = {}
+        for table in Table:
+            handle = environment.open_db(table.value, create=False)
+            with environment.begin() as transaction:
+                held[table.value.decode()] = [(key.hex(), value.hex()) for key, value in transaction.cursor(db=handle)]
+        return held
+
+
+def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path) -> None:
+    rows = [
+        Row(258, 0x1122334455667788, SOURCE, time_ms=7, id="a"),
+        Row(259, 0x1122334455667789, SOURCE, id="duplicate"),
+        Row(260, 5, SOURCE, Kind.EXACT, reason=2, time_ms=-2, id="é"),
+        Row(261, 0, SOURCE, Kind.UNDECIDABLE, reason=1, id="undecidable"),
+        Row(264, 0x1122000000000000, SOURCE, id="b"),
+        Row(265, 0x1122334455667788, SOURCE, id="again"),
+    ]
+    later = [Row(262, 0xFF, SOURCE, id="c"), Row(263, 0xFF << 32, SOURCE, id="d")]
+    parameters = Parameters(insert="all", fingerprint={"f": "w"})
+    with Index.open(tmp_path, parameters, map_bytes_max=2**24, merging=Merging(3, 64)) as index:
+        index.begin(SOURCE, "名", 258)
+        # The first batch freezes the overlay; the second is as large as a run nearly is, and moves all of it.
+        index.admit(entries_of(rows), {SOURCE: 266}, {SOURCE: b"mark"})
+        index.admit(entries_of(later), {})
+    held = raw(tmp_path)
+    # A chunk fills its pages, but for their header, with zeros.
+    assert {len(value) for _, value in held["chunks"]} == {2 * 4_080}
+    held["chunks"] = [
+        (key, value[: len(expected)] + value[len(expected) :].rstrip("0"))
+        for (key, value), (_, expected) in zip(held["chunks"], EXPECTED_64["chunks"], strict=True)
+    ]
+    assert held == EXPECTED_64
+
+
+def test_what_expired_and_what_was_forgotten_stands_there_until_it_has_left_the_chunks(tmp_path: Path) -> None:
+    keep = Retention(age_max_ms=1_000)
+    parameters = Parameters(insert="all")
+    with Index.open(tmp_path, parameters, map_bytes_max=2**24, merging=Merging(1_000, 64), retention=keep) as index:
+        index.admit(entries_of([Row(at, 7 << at // 8, SOURCE, time_ms=2_000 + at) for at in range(16)]), {})
+        index.admit(entries_of([Row(100 + at, 9 << 20, SOURCE, time_ms=5_000) for at in range(64)]), {})
+        index.forget(["t/258/163"])
+        index.admit(entries_of([Row(200, 14, SOURCE, time_ms=5_000, id="equals an expired one")]), {})
+    held = raw(tmp_path)
+    assert held["meta"][1] == (
+        b"horizon".hex(),
+        "0000000000000000" "0000000000000000" "0000000000000000" "00000000" "02010000" "1000000000000000" "1000000000000000",
+    )  # fmt: skip
+    assert held["times"] == [("0000000000000102", "8813000000000000" + "8813000000000000" * 63)]
+    assert held["ages"] == [
+        ("00000000" "00000102" "0000000000001388", "0000000000000051" "0000000000000051"),
+    ]  # fmt: skip
+    # The first batch has left the log. Of equal fingerprints only the first was in the blocks.
+    assert [key for key, _ in held["log"]] == ["0000000000000010" * 2, "0000000000000050" * 2]
+    assert held["amendments"] == [
+        ("0000000000000000", "02000000" "00000000" "0000000000000000" "0800000000000000"
+                             "0700000000000000" "0e00000000000000" "00" "00"),
+    ]  # fmt: skip
+    assert held["retired"] == [("000000000000004f", "")]
+
+
+def test_the_looks_of_what_entered_stand_behind_the_fingerprints(tmp_path: Path) -> None:
+    rows = [Row(0, 7, look=b"\xe8\x18\x05"), Row(1, 7, look=b"\xe8\x18\x05"), Row(2, 7, look=b"\x11\x00\x00")]
+    with Index.open(tmp_path, Parameters(look=CosineLook(3, 0.9)), map_bytes_max=2**24) as index:
+        index.admit(entries_of(rows), {})
+    ((_, value),) = raw(tmp_path)["log"]
+    assert value.startswith("030000000100000002000000010000000300000000000000")
+    assert "0700000000000000" * 2 + "e81805110000" in value
+    stamp = json.loads(bytes.fromhex(dict(raw(tmp_path)["meta"])[b"stamp".hex()]))
+    assert stamp["look"] == {"kind": "cosine", "cells": 3, "cosine_min": 0.9}
+
+
+def test_an_amendment_comes_back_as_it_was_packed() -> None:
+    generator = np.random.default_rng(2)
+    for count in (0, 1, 9):
+        fingerprints = generator.integers(0, 2**64, (count, 16), dtype=np.uint64)
+        numbers, changes = np.arange(count, dtype=np.uint64) << np.uint64(40), np.arange(count, dtype=np.uint8) % 3
+        found = codec.unpack_amendment(codec.pack_amendment(Amendment(numbers, fingerprints, changes)), 16)
+        assert all((one == other).all() for one, other in zip(found, (numbers, fingerprints, changes), strict=True))
+
+
+def test_a_fingerprint_of_128_bits_stands_there_with_its_high_word_first(tmp_path: Path) -> None:
+    with Index.open(tmp_path, Parameters(128), map_bytes_max=2**24, merging=Merging(1, 64)) as index:
+        for offset in (0, 1):
+            fingerprint = 0x1122334455667788_99AABBCCDDEEFF01 if offset == 0 else 0
+            index.admit(entries_of([Row(offset, fingerprint)], 128), {})
+    assert "887766554433221101ffeeddccbbaa99" in raw(tmp_path)["log"][0][1]
+    chunks = raw(tmp_path)["chunks"]
+    blocks = ["2211", "4433", "6655", "8877", "aa99", "ccbb", "eedd", "01ff"]
+    assert [key for key, _ in chunks] == [f"{table:02}" + "00" * 16 for table in range(8)]
+    for table, (_, value) in enumerate(chunks):
+        assert value.rstrip("0").ljust(48, "0") == ("0100000000000000" + "".join(blocks[table:] + blocks[:table]))
+
+
+@given(st.integers(0, 70), st.sampled_from([4, 5, 8]), st.booleans(), st.data())
+def test_chunks_come_back_as_they_were_packed(count: int, width: int, numbered: bool, data: st.DataObject) -> None:
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    columns = generator.integers(0, 2**16, (width, count), dtype=np.uint16)
+    numbers = generator.integers(0, 2**40, count if numbered else 0, dtype=np.uint64)
+    value = codec.pack_chunk(columns, numbers)
+    found, found_numbers = codec.unpack_chunk(value, width, numbered=numbered)
+    assert found.tolist() == columns.tolist()
+    assert found_numbers.tolist() == numbers.tolist()
+    if numbered and count:
+        places = generator.integers(0, count, 9)
+        assert codec.chunk_numbers(memoryview(value), places, width).tolist() == numbers[places].tolist()
+    assert (len(value) + 16) % 4_096 == 0
+
+
+def test_a_number_that_does_not_fit_is_never_cut_off() -> None:
+    with pytest.raises(AssertionError, match="40 bits"):
+        codec.pack_chunk(np.zeros((4, 1), np.uint16), np.array([2**40], np.uint64))
+
+
+def test_the_sizes_of_chunks_are_few_and_waste_little() -> None:
+    columns = [np.zeros((4, count), np.uint16) for count in range(1, 34_000, 97)]
+    sizes = [len(codec.pack_chunk(column, np.empty(0, np.uint64))) for column in columns]
+    assert len(set(sizes)) <= 49
+    wasted = [size - 8 * column.shape[1] - 8 for size, column in zip(sizes, columns, strict=True)]
+    assert all(waste <= max(4_096, size / 16 + 4_096) for waste, size in zip(wasted, sizes, strict=True))
+
+
+def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path) -> None:
+    Index.open(tmp_path, Parameters(), map_bytes_max=2**24).close()
+    with lmdb.open(str(tmp_path), max_dbs=20) as environment:
+        handle = environment.open_db(b"meta")
+        with environment.begin(write=True) as transaction:
+            transaction.put(b"stamp", b'{"format": 1, "bits": 64}', db=handle)
+    before = raw(tmp_path)
+    for read_only in (False, True):
+        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 2"):
+            Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
+    assert raw(tmp_path) == before
+
+
+def test_another_programs_file_is_refused_untouched(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path), max_dbs=20) as environment:
+        environment.open_db(b"something")
+    size = (tmp_path / "data.mdb").read_bytes()
+    with pytest.raises(FormatUnknown, match="another program"):
+        Index.open(tmp_path, Parameters(), map_bytes_max=2**24)
+    assert (tmp_path / "data.mdb").read_bytes() == size
+    (tmp_path / "data.mdb").write_bytes(b"not LMDB at all" * 1000)
+    with pytest.raises(FormatUnknown, match="not a file this program can read"):
+        Index.open(tmp_path, Parameters(), map_bytes_max=2**24)
+
+
+@given(st.text(), st.text())
+def test_streams_come_back_as_they_were_packed(stream: str, name: str) -> None:
+    assert layout.unpack_stream(layout.pack_stream(stream, name)) == (stream, name)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)))
+def test_packed_numbers_sort_as_the_numbers_do(numbers: list[int]) -> None:
+    packed = layout.pack_numbers(np.array(numbers, np.uint64))
+    assert layout.unpack_numbers(sorted(packed)).tolist() == sorted(numbers)
+
+
+def test_counters_of_a_new_index_are_zero() -> None:
+    assert layout.unpack_counters(None) == (0, 0, 0, 0)
+    assert layout.unpack_counters(layout.pack_counters(layout.Counters(1, 2, 3, 4))) == (1, 2, 3, 4)

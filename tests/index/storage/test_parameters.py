@@ -1,0 +1,119 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from index.errors import FormatUnknown, ParametersDiffer
+from index.index import Index
+from index.matching.minhash import Banding, banding_for
+from index.matching.second_look import CosineLook, MetadataLook
+from index.storage.parameters import Parameters, read_stamp, stamp_of, with_thresholds
+
+MAP_BYTES_MAX = 2**24
+STORED = Parameters(64, 3, "unique", {"features": "words", "weight": "tf"})
+
+
+def test_the_message_names_every_setting_that_differs_and_what_to_do(tmp_path: Path) -> None:
+    Index.open(tmp_path, STORED, map_bytes_max=MAP_BYTES_MAX).close()
+    asked = Parameters(128, 3, "all", {"features": "shingles", "weight": "tf", "shingle_words": "2"})
+    with pytest.raises(ParametersDiffer) as raised:
+        Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
+    assert str(raised.value) == (
+        f"The index in {tmp_path} was built with other settings:\n"
+        "  bits: stored 64, asked 128\n"
+        "  fingerprint.features: stored words, asked shingles\n"
+        "  fingerprint.shingle_words: stored (not set), asked 2\n"
+        "  insert: stored unique, asked all\n"
+        "Use the stored settings, or begin a new index in another directory (index.directory)."
+    )
+
+
+def test_the_message_names_similarities_of_minhash_and_the_scheme_alone_where_that_differs(tmp_path: Path) -> None:
+    stored = Parameters(512, 3_000, "unique", {"scheme": "minhash"}, Banding(64, 8, 11, 4))
+    Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
+    nearer = replace(stored, distance_max=2_000, banding=Banding(64, 8, 9, 5))
+    told = []
+    for asked in (nearer, STORED):
+        with pytest.raises(ParametersDiffer) as raised:
+            Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
+        told.append(str(raised.value).splitlines()[1:-1])
+    assert told == [
+        [
+            "  banding.bands: stored 11, asked 9",
+            "  banding.rows: stored 4, asked 5",
+            "  similarity_min: stored 0.7, asked 0.8",
+        ],
+        ["  scheme: stored minhash, asked simhash"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Parameters(64, 2, "unique", STORED.fingerprint),
+        Parameters(64, 4, "unique", STORED.fingerprint),
+        Parameters(64, 3, "unique", {"features": "words"}),
+    ],
+)
+def test_any_difference_is_refused_and_the_index_stays_usable(asked: Parameters, tmp_path: Path) -> None:
+    Index.open(tmp_path, STORED, map_bytes_max=MAP_BYTES_MAX).close()
+    for read_only in (False, True):
+        with pytest.raises(ParametersDiffer):
+            Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX, read_only=read_only)
+    with Index.open(tmp_path, STORED, map_bytes_max=MAP_BYTES_MAX) as index:
+        assert index.parameters == STORED
+
+
+def test_the_stamp_comes_back_as_it_was_written() -> None:
+    assert read_stamp(stamp_of(STORED), "here") == STORED
+
+
+@pytest.mark.parametrize("look", [CosineLook(256, 0.85), MetadataLook(100, 0.9, 0.25)])
+def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | MetadataLook, tmp_path: Path) -> None:
+    with_look = Parameters(64, 5, "unique", look=look)
+    assert read_stamp(stamp_of(with_look), "here") == with_look
+    Index.open(tmp_path, with_look, map_bytes_max=MAP_BYTES_MAX).close()
+    with pytest.raises(ParametersDiffer, match=rf"look.kind: stored {look.kind}, asked \(not set\)"):
+        Index.open(tmp_path, Parameters(64, 5, "unique"), map_bytes_max=MAP_BYTES_MAX)
+    other = CosineLook(256, 0.8) if isinstance(look, CosineLook) else MetadataLook(100, 0.9, 0.248)
+    with pytest.raises(ParametersDiffer, match=r"_min: stored 0.\d+, asked 0.\d+\n"):
+        Index.open(tmp_path, Parameters(64, 5, "unique", look=other), map_bytes_max=MAP_BYTES_MAX)
+
+
+def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:
+    stored = Parameters(64, 7, "unique", STORED.fingerprint, look=CosineLook(256, 0.85))
+    asked = Parameters(64, 4, "all", look=CosineLook(256, 0.5))
+    assert with_thresholds(stored, asked) == Parameters(64, 4, "unique", STORED.fingerprint, look=CosineLook(256, 0.5))
+    one, other = MetadataLook(100, 0.9, 0.25), MetadataLook(100, 0.9, 0.3)
+    assert with_thresholds(Parameters(64, 5, look=one), Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
+    for unlike in (CosineLook(128, 0.85), MetadataLook(256, 0.9, 0.3), None):
+        assert with_thresholds(stored, Parameters(64, 3, look=unlike)) == stored
+
+
+def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
+    with pytest.raises(ValueError, match="distance_max must be 5, as far as"):
+        Parameters(64, 4, look=MetadataLook(100, 0.9, 0.25))
+    with pytest.raises(ValueError, match="no second look at MinHash"):
+        Parameters(1024, 3_000, banding=banding_for(128, 8, 0.7), look=CosineLook(256, 0.8))
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
+def test_another_format_version_is_refused(version: object) -> None:
+    stamp = json.loads(stamp_of(STORED)) | {"format": version}
+    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 2"):
+        read_stamp(json.dumps(stamp).encode(), "here")
+
+
+@pytest.mark.parametrize("stamp", [b"", b"\xff", b"[]", b"{}", b"1"])
+def test_a_stamp_that_cannot_be_read_is_refused(stamp: bytes) -> None:
+    with pytest.raises(FormatUnknown, match="no readable stamp"):
+        read_stamp(stamp, "here")
+
+
+@pytest.mark.parametrize(
+    ("bits", "distance_max", "insert"), [(32, 3, "unique"), (64, 8, "all"), (64, -1, "all"), (64, 3, "some")]
+)
+def test_parameters_out_of_range_are_refused(bits: int, distance_max: int, insert: str) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Parameters(bits, distance_max, insert)  # type: ignore[arg-type]

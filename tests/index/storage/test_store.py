@@ -1,0 +1,230 @@
+import ctypes
+import resource
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from index.errors import IndexFull
+from index.index import Index
+from index.storage import store as store_module
+from index.storage.layout import Table
+from index.storage.parameters import Parameters
+from index.storage.store import CommitHooks, Store, Transaction
+from tests.support.answers import answers_of
+from tests.support.brute_force_index import BruteForceIndex
+from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
+
+
+def opened(directory: Path, **options: Any) -> Index:
+    return Index.open(directory, Parameters(), **{"map_bytes_max": 2**30, "map_bytes_initial": 2**20, **options})
+
+
+def rows_of(count: int) -> list[Row]:
+    fingerprints = clustered_fingerprints(np.random.default_rng(3), count, 64, centres=count // 2)
+    return [Row(offset, fingerprint, id=f"{offset} ".ljust(1_000)) for offset, fingerprint in enumerate(fingerprints)]
+
+
+def test_a_map_that_fills_up_in_a_batch_grows_and_loses_nothing(tmp_path: Path) -> None:
+    rows = rows_of(3_000)
+    oracle = BruteForceIndex(3, "unique")
+    with opened(tmp_path) as index:
+        assert index.statistics().map_bytes == 2**20
+        assert answers_of(index.admit(entries_of(rows), ends_of(rows))) == oracle.admit(entries_of(rows), {})
+        statistics = index.statistics()
+        assert statistics.map_bytes >= 2**22
+        assert (statistics.entries, statistics.journal_rows) == (len(oracle.known), 3_000)
+        assert [d.number for d in index.documents(range(len(oracle.known))) if d] == list(range(len(oracle.known)))
+    with opened(tmp_path) as index:
+        assert index.admit(entries_of(rows), {}).replayed.all()
+
+
+def test_an_index_at_its_limit_keeps_all_it_had_and_goes_on_when_the_limit_is_raised(tmp_path: Path) -> None:
+    rows = rows_of(3_000)
+    with opened(tmp_path, map_bytes_max=2**20) as index:
+        first = index.admit(entries_of(rows[:100]), ends_of(rows[:100]))
+        before = index.statistics(), index.applied()
+        for _ in range(2):
+            with pytest.raises(IndexFull, match=r"index\.map_bytes_max = 1048576"):
+                index.admit(entries_of(rows), ends_of(rows))
+            assert (index.statistics(), index.applied()) == before
+        again = index.admit(entries_of(rows[:100]), {})
+        assert again.replayed.all()
+        assert answers_of(again) == answers_of(first)
+    with opened(tmp_path, map_bytes_max=2**24) as index:
+        decisions = index.admit(entries_of(rows), ends_of(rows))
+        assert answers_of(decisions) == BruteForceIndex(3, "unique").admit(entries_of(rows), {})
+        assert decisions.replayed.tolist() == [True] * 100 + [False] * 2_900
+
+
+@pytest.fixture
+def file_bytes_max() -> Iterator[int]:
+    """No file may grow beyond this in this process: what a full disk looks like, without filling one."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
+    yield 2**20
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_disk_that_fills_up_in_a_batch_keeps_all_there_was(tmp_path: Path, file_bytes_max: int) -> None:
+    rows = rows_of(3_000)
+    with opened(tmp_path, map_bytes_initial=2**26) as index:
+        index.admit(entries_of(rows[:100]), ends_of(rows[:100]))
+        before = index.statistics(), index.applied()
+        with pytest.raises(IndexFull, match="disk that holds the index"):
+            index.admit(entries_of(rows), ends_of(rows))
+        assert (index.statistics(), index.applied()) == before
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        )
+        assert answers_of(index.admit(entries_of(rows), {})) == BruteForceIndex(3, "unique").admit(entries_of(rows), {})
+
+
+def test_threads_that_share_an_index_take_turns_even_while_the_map_grows(tmp_path: Path) -> None:
+    rows = rows_of(3_000)
+    seen: list[int] = []
+    done = threading.Event()
+
+    def watch(index: Index) -> None:
+        while not done.is_set():
+            seen.append(index.statistics().journal_rows)
+
+    with opened(tmp_path) as index, ThreadPoolExecutor(1) as threads:
+        watching = threads.submit(watch, index)
+        try:
+            for start in range(0, 3_000, 100):
+                index.admit(entries_of(rows[start : start + 100]), {})
+        finally:
+            done.set()
+        watching.result(timeout=60)
+        assert index.statistics().map_bytes > 2**20
+    assert set(seen) <= set(range(0, 3_001, 100))
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 1
+
+
+def test_a_failed_opening_leaves_the_directory_free_for_the_next(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with pytest.raises(ValueError, match="map_bytes_initial"):
+        opened(tmp_path, map_bytes_max=100)
+    opened(tmp_path).close()
+
+
+def test_a_table_of_many_values_gives_the_lowest_of_a_key_first(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda t: t.add(Table.EXACT, [b"aaa", b"ccc", b"aaa"], [b"22345678", b"32345678", b"12345678"]))
+    assert store.read(lambda t: t.first_values(Table.EXACT, b"aaa", 9)) == [b"12345678", b"22345678"]
+    assert store.read(lambda t: t.first_values(Table.EXACT, b"aaa", 1)) == [b"12345678"]
+    assert store.read(lambda t: t.first_values(Table.EXACT, b"bbb", 9)) == []
+    asked = [b"ccc", b"bbb", b"aaa"]
+    assert store.read(lambda t: t.get_many(Table.EXACT, asked)) == [(b"ccc", b"32345678"), (b"aaa", b"12345678")]
+    assert store.read(lambda t: t.count(Table.EXACT)) == 3
+    store.close()
+
+
+def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    values = {bytes([number]): bytes([number] * (1 + 90_000 * number)) for number in range(1, 5)}
+
+    def fill(transaction: Transaction) -> None:
+        for key, value in values.items():
+            transaction.put(Table.LOG, key, value)
+
+    def begins(transaction: Transaction) -> list[bytes]:
+        addresses = transaction.addresses(Table.LOG, list(values))
+        return [
+            ctypes.string_at(address, len(value)) for address, value in zip(addresses, values.values(), strict=True)
+        ]
+
+    store.write(fill)
+    assert store.read(begins) == list(values.values())
+    with pytest.raises(AssertionError, match="has no value"):
+        store.read(lambda transaction: transaction.addresses(Table.LOG, [b"\0"]))
+    store.close()
+
+
+def held_in(store: Store, written: bytes) -> tuple[Transaction, list[int]]:
+    """What a transaction that overwrites the value is told to hold on to, and where the value was before."""
+
+    def overwrite(transaction: Transaction) -> tuple[Transaction, list[int]]:
+        held = transaction.held()
+        addresses = held.addresses(Table.LOG, [b"key"])
+        transaction.put(Table.LOG, b"key", written)
+        return held, addresses
+
+    return store.write(overwrite)
+
+
+def test_what_a_held_transaction_gave_stays_until_it_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(store_module, "HELD_SECONDS", 1_000.0)
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**26, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first" * 9_000))
+    held, addresses = held_in(store, b"")
+    for write in range(1, store_module.HELD_WRITES + 1):
+        # What is freed in between would be used again by now.
+        assert held_in(store, bytes([write]) * 45_000) == (held, addresses)
+        assert ctypes.string_at(addresses[0], 45_000) == b"first" * 9_000
+        assert store.read(lambda transaction: transaction.get(Table.LOG, b"key")) == bytes([write]) * 45_000
+    later = held_in(store, b"")[0]
+    assert later is not held
+    assert later.get(Table.LOG, b"key") == bytes([store_module.HELD_WRITES]) * 45_000
+    assert held_in(store, b"0" * 2**23)[0] is not later, "the map has grown"
+    store.close()
+
+
+def test_a_held_transaction_is_ended_by_whatever_comes_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(store_module, "HELD_SECONDS", 0.0)
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**24, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first"))
+    held_in(store, b"second")
+    assert [state for _, state in store.readers() if state is not None]
+    store.read(lambda transaction: None)
+    assert not [state for _, state in store.readers() if state is not None]
+    store.close()
+
+
+def test_walking_begins_at_a_key_or_behind_it(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda t: [t.put(Table.LOG, key, key * 2) for key in (b"b", b"d", b"f")])
+    for begin, expected in ((b"", b"bdf"), (b"c", b"df"), (b"d", b"df"), (b"g", b"")):
+        walked = store.read(lambda t, b=begin: [(key, bytes(value)) for key, value in t.walk(Table.LOG, b)])  # type: ignore[misc]
+        assert walked == [(bytes([key]), bytes([key] * 2)) for key in expected]
+    assert store.read(lambda t: t.keys(Table.LOG)) == [b"b", b"d", b"f"]
+    store.close()
+
+
+def copied(pair: tuple[bytes, memoryview] | None) -> tuple[bytes, bytes] | None:
+    return None if pair is None else (pair[0], bytes(pair[1]))
+
+
+def test_floor_and_key_above_enclose_a_key(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**20, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    assert store.read(lambda t: (t.floor(Table.JOURNAL, b"m"), t.key_above(Table.JOURNAL, b"m"))) == (None, None)
+    store.write(lambda t: [t.put(Table.JOURNAL, b"b", b"2"), t.put(Table.JOURNAL, b"d", b"4")])
+    enclosed = {
+        key: store.read(lambda t, k=key: (copied(t.floor(Table.JOURNAL, k)), t.key_above(Table.JOURNAL, k)))
+        for key in (b"a", b"b", b"c", b"d", b"e")
+    }  # type: ignore[misc]
+    assert enclosed == {
+        b"a": (None, b"b"),
+        b"b": ((b"b", b"2"), b"d"),
+        b"c": ((b"b", b"2"), b"d"),
+        b"d": ((b"d", b"4"), None),
+        b"e": ((b"d", b"4"), None),
+    }
+    store.close()

@@ -1,0 +1,278 @@
+"""Loading beside restoring, row by row; alone, interleaved with a service's own batches, and killed in the midst of it."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from index.entry import Entries, Kind, Verdict
+from index.index import Index
+from index.kernels import sort
+from index.lsm.compaction import Merging, state
+from index.lsm.exact_lookup import equals_of
+from index.lsm.tree import Search, Standing
+from index.matching.minhash import Banding, distance_of, pack_bins
+from index.storage.parameters import Parameters
+from index.storage.store import Transaction
+from index.tools import bulk_load
+from index.tools.bulk_load import Loading, SortedRun
+from tests.support.brute_force_signatures import clustered_bins
+from tests.support.entries import ONE, Row, entries_of, fingerprints_of
+from tests.support.fingerprints import mixed
+from tests.support.indexes import wrong
+from tests.support.loading_process import MERGING, PARAMETERS, loaded_batches, loaded_entries, verdicts_of
+from tests.support.packed import packed
+from tests.support.paths import ROOT
+from tests.support.stores import stores
+from tests.support.tree_world import World, of_schemes
+
+BANDING = Banding(64, 8, 8, 3)
+
+
+def opened(directory: Path, parameters: Parameters, **options: Any) -> Index:
+    return Index.open(directory, parameters, map_bytes_max=2**30, **options)
+
+
+class LoadedWorld(World):
+    """In which some processes keep what is new sorted."""
+
+    def opened(self) -> Search:
+        search = super().opened()
+        if self.generator.random() < 0.7:
+            return Search(self.filed.parameters, search.merging, SortedRun)
+        return search
+
+    def look(self, transaction: Transaction) -> None:
+        super().look(transaction)
+        ever = {number: self.filed.words[number] for number, _ in self.filed.added}
+        asked = self.some(6)
+        for search in self.searches:
+            search.follow(transaction)
+            portions = [found for found, _ in search.matches(transaction, equals_of(asked, self.filed.parameters))]
+            found = {pair for portion in portions for pair in zip(*(portion.rows, portion.numbers), strict=True)}
+            for row, words in enumerate(map(tuple, asked.tolist())):
+                of_row = {int(number) for at, number in found if at == row}
+                equal = {number for number, other in ever.items() if other == words}
+                assert equal & set(self.filed.alive()) <= of_row <= equal
+                best = search.nearest(transaction, equals_of(asked[row : row + 1], self.filed.parameters))[0]
+                assert best.numbers.tolist() == sorted(of_row)[:1]
+
+
+@of_schemes
+@settings(max_examples=5, deadline=None)
+@given(seed=st.integers(0, 2**32), drops_logs=st.booleans(), stripe_entries=st.sampled_from([1, 4, 1000]))
+def test_sorted_runs_hold_and_move_what_those_in_pages_do(
+    parameters: Parameters, seed: int, drops_logs: bool, stripe_entries: int
+) -> None:
+    with stores() as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk_load, "STRIPE_ENTRIES", stripe_entries)
+        patch.setattr(bulk_load, "ROWS_AT_ONCE", 7)
+        world = LoadedWorld(store, parameters, seed, drops_logs=drops_logs)
+        for _ in range(30):
+            world.turn()
+
+
+@of_schemes
+def test_equals_are_found_among_themselves(parameters: Parameters) -> None:
+    generator = np.random.default_rng(1)
+    distinct = generator.integers(1, 2**63, (20, parameters.words)).astype(np.uint64)
+    rows = generator.integers(20, size=50)
+    found, compared = equals_of(distinct[rows], parameters).pairs(nearest_only=False)
+    firsts = [(row, rows.tolist().index(which)) for row, which in enumerate(rows.tolist())]
+    expected = [(row, first) for row, first in firsts if first < row]
+    assert list(zip(found.rows.tolist(), found.numbers.tolist(), strict=True)) == expected
+    assert not found.distances.any()
+    assert compared.tolist() == [int(first < row) for row, first in firsts]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 300), st.sampled_from([1, 2**8, 2**33, 2**64]))
+def test_sorting_by_digits_is_stable_sorting(seed: int, count: int, values: int) -> None:
+    generator = np.random.default_rng(seed)
+    keys = generator.integers(0, values, count, dtype=np.uint64, endpoint=values < 2**64)
+    places = generator.permutation(count).astype(np.uint32)
+    order = np.argsort(keys, kind="stable")
+    found_keys, found_places = sort.sorted_by(keys, places)
+    assert np.array_equal(found_keys, keys[order])
+    assert np.array_equal(found_places, places[order])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 200), st.integers(0, 9))
+def test_stripes_hold_the_places_of_their_keys_in_the_order_given(seed: int, count: int, bits: int) -> None:
+    keys = np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
+    keys[::3] = keys[:1]
+    places, begins = sort.by_top_bits(keys, bits)
+    stripes = [int(key) >> 64 - bits for key in keys.tolist()]
+    assert places.tolist() == sorted(range(count), key=stripes.__getitem__)
+    assert begins.tolist() == [sum(each < stripe for each in stripes) for stripe in range(2**bits + 1)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 16), st.integers(0, 60), st.integers(0, 60))
+def test_hashed_entries_are_found_until_they_are_taken_out(seed: int, words: int, first: int, more: int) -> None:
+    generator = np.random.default_rng(seed)
+    # Few values, so that many are equal and many more meet in a slot.
+    filed = generator.integers(0, 3, (first + more, words)).astype(np.uint64)
+    asked = generator.integers(0, 3, (30, words)).astype(np.uint64)
+    slots = np.full(256, -1, np.int32)
+
+    def require(count: int) -> None:
+        rows, places = sort.equal_places(asked, filed, slots)
+        found = list(zip(rows.tolist(), places.tolist(), strict=True))
+        expected = np.argwhere((asked[:, None] == filed[None, :count]).all(axis=2)).tolist()
+        assert sorted(map(list, found)) == expected
+        assert rows.tolist() == sorted(rows.tolist())
+
+    sort.hash_entries(filed, 0, first, slots)
+    require(first)
+    sort.hash_entries(filed, first, first + more, slots)
+    require(first + more)
+    sort.unhash_entries(filed, first, first + more, slots)
+    require(first)
+
+
+def fingerprints_for(parameters: Parameters, seed: int, count: int) -> np.ndarray:
+    """Some far apart, many alike, many equal: uint64 [count, words]."""
+    generator = np.random.default_rng(seed)
+    if parameters.banding is None:
+        found = fingerprints_of(mixed(seed, count, parameters.bits), parameters.bits)
+    else:
+        found = pack_bins(clustered_bins(generator, count, parameters.banding, centres=9), parameters.banding.bin_bits)
+    return found[generator.integers(0, count, count)]
+
+
+def batches_of(fingerprints: np.ndarray, seed: int) -> Iterator[Entries]:
+    """The rows in batches of any size, a few of them EXACT or undecidable."""
+    generator, begin = np.random.default_rng(seed), 0
+    while begin < len(fingerprints):
+        end = min(len(fingerprints), begin + int(generator.integers(1, 40)))
+        kinds = generator.choice([Kind.NEAR, Kind.EXACT, Kind.UNDECIDABLE], end - begin, p=[0.9, 0.06, 0.04])
+        rows = [Row(begin + row, 0, kind=Kind(int(kind)), id=f"id {begin + row}") for row, kind in enumerate(kinds)]
+        entries = entries_of(rows)
+        yield Entries(
+            entries.sources, entries.source_numbers, entries.offsets, entries.kinds, entries.reasons,
+            fingerprints[begin:end], entries.times_ms, entries.ids,
+        )  # fmt: skip
+        begin = end
+
+
+def everything(index: Index, asked: np.ndarray) -> tuple[object, ...]:
+    statistics = index.statistics()
+    distance_max = 7 if index.parameters.banding is None else distance_of(0.4)
+    return (
+        statistics[:5],
+        index.documents(range(statistics.journal_rows)),
+        index.applied(),
+        index.query(asked, distance_max, limit=20),
+    )
+
+
+@of_schemes
+@pytest.mark.parametrize("insert", ["unique", "all"])
+@settings(max_examples=2, deadline=None)
+@given(seed=st.integers(0, 2**32))
+@example(seed=24311)
+def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, insert: Any, seed: int) -> None:
+    """With a service that decides, restores and forgets in between, and runs that freeze on either side."""
+    parameters = Parameters(parameters.bits, parameters.distance_max, insert, banding=parameters.banding)
+    fingerprints = fingerprints_for(parameters, seed, 200)
+    merging = Merging(run_entries=30, chunk_bytes=300)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        pytest.MonkeyPatch.context() as patch,
+        opened(Path(directory) / "one", parameters, merging=merging) as one,
+        opened(Path(directory) / "other", parameters, merging=merging) as other,
+    ):
+        patch.setattr(bulk_load, "MOVING_SECONDS", 0.0)
+        patch.setattr(bulk_load, "STRIPE_ENTRIES", 16)
+        generator, load = np.random.default_rng(seed), Loading(one, 70)
+        for entries in batches_of(fingerprints, seed):
+            ends = {ONE: int(entries.offsets[-1]) + 1}
+            verdicts, choice = np.full(len(entries), Verdict.UNIQUE, np.uint8), generator.random()
+            if choice < 0.2:
+                decisions = [index.admit(entries, ends) for index in (one, other)]
+                assert np.array_equal(decisions[0].verdicts, decisions[1].verdicts)
+                assert np.array_equal(decisions[0].originals, decisions[1].originals)
+                continue
+            nothing = [None] * len(entries)
+            assert load.add(entries, verdicts, nothing, ends) == other.restore(entries, verdicts, nothing, ends)
+            if choice < 0.4:
+                ids = {f"id {number}" for number in generator.integers(0, 200, 10)}
+                assert one.forget(ids) == other.forget(ids)
+            if choice > 0.9:
+                load = Loading(one, int(generator.integers(1, 100)))
+        load.finish()
+        assert not one.inspect(state).is_moving
+        assert one.inspect(lambda transaction: standing(transaction, parameters))[:4] == (0, 0, 0, 1.0)
+        assert everything(one, fingerprints[::7]) == everything(other, fingerprints[::7])
+        one.close()
+        assert wrong(Path(directory) / "one") == {}
+
+
+def standing(transaction: Transaction, parameters: Parameters) -> Standing:
+    """What a process finds that opens the index now."""
+    search = Search(parameters, Merging())
+    search.follow(transaction)
+    return search.standing()
+
+
+def test_what_was_loaded_stands_in_chunks_and_nowhere_else(tmp_path: Path) -> None:
+    with opened(tmp_path, PARAMETERS, merging=MERGING) as index:
+        load = Loading(index, 150)
+        for entries in loaded_batches():
+            load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
+        load.finish()
+        whole = loaded_entries()
+        distinct = {words for (words,) in whole.fingerprints.tolist()}
+        assert sorted(packed(index).tables[0]) == packed(index).tables[0]
+        assert len(packed(index).tables[0]) == len(distinct) < len(whole)
+        assert packed(index).merge.merged_to == len(whole)
+    assert wrong(tmp_path) == {}
+
+
+def test_a_portion_moves_on_when_it_is_full(tmp_path: Path) -> None:
+    merged = []
+    with opened(tmp_path, PARAMETERS, merging=MERGING) as index:
+        load = Loading(index, 100)
+        for entries in loaded_batches():
+            load.add(entries, *verdicts_of(entries))
+            merged.append(index.inspect(state).merged_to)
+    # Of 40 rows in a batch 32 are new, or a few more: of those that equal others some come first.
+    assert merged[:4] == [0, 0, 120, 120]
+    assert len(set(merged)) >= 4
+
+
+def started(directory: Path, *arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tests.support.loading_process", str(directory), *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("commit", [3, 12, 40])
+def test_a_load_that_was_killed_is_begun_again(moment: str, commit: int, tmp_path: Path) -> None:
+    process = started(tmp_path, moment, commit)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert wrong(tmp_path) == {}
+    with opened(tmp_path, PARAMETERS, merging=MERGING) as index:
+        known = index.statistics().journal_rows
+        load, left_alone = Loading(index, 150), 0
+        for entries in loaded_batches():
+            left_alone += load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1}).already_known
+        assert left_alone == known
+        load.finish()
+        found = everything(index, loaded_entries().fingerprints[::9])
+    assert wrong(tmp_path) == {}
+    with tempfile.TemporaryDirectory() as whole, opened(Path(whole), PARAMETERS, merging=MERGING) as index:
+        entries = loaded_entries()
+        index.restore(entries, *verdicts_of(entries), {ONE: len(entries)})
+        assert everything(index, entries.fingerprints[::9]) == found

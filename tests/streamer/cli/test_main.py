@@ -1,0 +1,264 @@
+"""The command line as a person meets it: what goes where, what the exit code means, what a mistake is answered with."""
+
+import gzip
+import json
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streamer.demo.demo import documents
+from tests.support.memory_service import document
+
+
+def streamer(*arguments: str, cwd: Path, **options: object) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("STREAMER_")}
+    command = [sys.executable, "-m", "streamer", *arguments]
+    return subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def news(tmp_path: Path) -> Path:
+    path = tmp_path / "news.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in documents(120)))
+    return path
+
+
+def test_filtering_prints_the_totals_and_leaves_every_line_in_one_output(news: Path, tmp_path: Path) -> None:
+    done = streamer("filter", "news.jsonl", "--out", "out", "--index", "index", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    totals = json.loads(done.stdout)
+    lines = news.read_bytes().splitlines()
+    outputs = {name: (tmp_path / "out" / f"{name}.jsonl").read_bytes().splitlines() for name in OUTPUTS}
+    assert totals["documents"] == len(lines) == sum(map(len, outputs.values()))
+    assert len(outputs["unique"]) == totals["unique"] + totals["undecidable"]
+    assert len(outputs["duplicate"]) == totals["duplicate"] > 0
+    assert len(outputs["dead-letter"]) == totals["dead_letter"] > 0
+    verdicts = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
+    assert [verdict["line"] for verdict in verdicts] == list(range(1, len(lines) + 1))
+    for name, kinds in OUTPUTS.items():
+        chosen = [line for line, verdict in zip(lines, verdicts, strict=True) if verdict["verdict"] in kinds]
+        assert outputs[name] == chosen
+
+
+OUTPUTS = {
+    "unique": {"unique", "undecidable"},
+    "duplicate": {"duplicate"},
+    "dead-letter": {"dead-letter"},
+}
+
+
+def test_filtering_again_changes_nothing_and_says_so(news: Path, tmp_path: Path) -> None:
+    arguments = ("filter", "news.jsonl", "--out", "out", "--index", "index")
+    assert streamer(*arguments, cwd=tmp_path).returncode == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.jsonl")}
+    again = streamer(*arguments, cwd=tmp_path)
+    assert again.returncode == 0
+    assert "already decided" in again.stdout
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.jsonl")} == before
+
+
+def test_a_lost_index_is_restored_from_the_outputs(news: Path, tmp_path: Path) -> None:
+    arguments = ("filter", "news.jsonl", "--out", "out", "--index", "index", "--json")
+    assert streamer(*arguments, cwd=tmp_path).returncode == 0
+    for path in (tmp_path / "index").iterdir():
+        path.unlink()
+    lines = [line for line in news.read_bytes().splitlines() if line.startswith(b"{") and b'"text"' in line]
+    with news.open("ab") as stream:
+        stream.writelines(line + b"\n" for line in lines)
+    totals = json.loads(streamer(*arguments, cwd=tmp_path).stdout)
+    assert totals["documents"] == len(lines)
+    assert totals["reasons"].get("unique/no-match", 0) == 0
+
+
+def test_standard_input_and_compressed_files_give_the_same_verdicts(news: Path, tmp_path: Path) -> None:
+    (tmp_path / "news.jsonl.gz").write_bytes(gzip.compress(news.read_bytes()))
+    outs = []
+    for number, name in enumerate(("news.jsonl", "news.jsonl.gz", "-")):
+        arguments = ("filter", name, "--out", f"out-{number}", "--index", f"index-{number}")
+        with news.open("rb") as stream:
+            assert streamer(*arguments, cwd=tmp_path, stdin=stream).returncode == 0
+        outs.append((tmp_path / f"out-{number}" / "unique.jsonl").read_bytes())
+    assert outs[0] == outs[1] == outs[2]
+
+
+def test_an_interrupted_filter_finishes_its_batch_and_goes_on_the_next_time(tmp_path: Path) -> None:
+    lines = list(documents(3_000))
+    (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    arguments = ["--set", "batch.records_max=20", "filter", "news.jsonl", "--out", "out", "--index", "index"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "streamer", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    checkpoint = tmp_path / "out" / "verdicts.jsonl"
+    deadline = time.monotonic() + 30
+    while not (checkpoint.exists() and checkpoint.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert b"run the same command again" in errors
+    delivered = len(checkpoint.read_bytes().splitlines())
+    assert 0 < delivered < len(lines)
+    assert streamer(*arguments, cwd=tmp_path).returncode == 0
+    assert len(checkpoint.read_bytes().splitlines()) == len(lines)
+
+
+def test_a_missing_file_is_named_before_any_work_begins(tmp_path: Path) -> None:
+    done = streamer("filter", "nowhere.jsonl", "--out", "out", "--index", "index", cwd=tmp_path)
+    assert done.returncode == os.EX_NOINPUT
+    assert done.stderr.startswith("streamer: No such file")
+    assert "nowhere.jsonl" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_bytes(document("one", "Some words to be filtered."))
+    arguments = ("filter", "one.jsonl", "--index", "index")
+    assert streamer(*arguments, "--out", "out", cwd=tmp_path).returncode == 0
+    other = streamer("--set", "minhash.similarity_min=0.8", *arguments, "--out", "other", cwd=tmp_path)
+    assert other.returncode == os.EX_CONFIG
+    assert "similarity_min: stored 0.7, asked 0.8" in other.stderr
+
+
+def test_a_mistaken_setting_is_one_line_with_what_would_be_right(tmp_path: Path) -> None:
+    done = streamer("--set", "index.distance_maxx=3", "config", "check", cwd=tmp_path)
+    assert done.returncode == os.EX_CONFIG
+    assert done.stderr.count("\n") == 1
+    assert "index.distance_max" in done.stderr
+
+
+def test_settings_of_the_other_scheme_are_warned_of_and_harm_nothing(news: Path, tmp_path: Path) -> None:
+    idle = ("--set", "index.distance_max=7")
+    checked = streamer(*idle, "config", "check", cwd=tmp_path)
+    assert checked.returncode == 0
+    assert checked.stdout.endswith('of no use with fingerprint.scheme = "minhash": index.distance_max\n')
+    assert streamer("config", "check", cwd=tmp_path).stdout == "the settings hold together\n"
+    filtering = ("filter", "news.jsonl", "--out", "out", "--index", "index")
+    warned = streamer(*idle, "--set", "observe.log_format=json", *filtering, cwd=tmp_path)
+    assert warned.returncode == 0, warned.stderr
+    line = json.loads(warned.stderr.splitlines()[0])
+    assert (line["event"], line["scheme"], line["settings"]) == (
+        "settings without use",
+        "minhash",
+        "index.distance_max",
+    )
+    assert "without use" not in streamer(*filtering, cwd=tmp_path).stderr
+
+
+def test_settings_in_force_are_shown_with_secrets_masked(tmp_path: Path) -> None:
+    secret = ("kafka.security_protocol=SASL_SSL", "kafka.sasl_mechanism=PLAIN", "kafka.sasl_username=reader")
+    chosen = [part for setting in (*secret, "kafka.sasl_password=open-sesame") for part in ("--set", setting)]
+    done = streamer(*chosen, "config", "show", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'sasl_username = "reader"' in done.stdout
+    assert "open-sesame" not in done.stdout + done.stderr
+
+
+def test_no_broker_is_an_error_in_one_line(tmp_path: Path) -> None:
+    fast = ["--set", "kafka.bootstrap_servers=127.0.0.1:1", "--set", "kafka.request_timeout_ms=1000"]
+    done = streamer(*fast, "topics", "create", cwd=tmp_path)
+    assert done.returncode == os.EX_TEMPFAIL
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_table_is_built_and_used_and_settings_are_recommended(news: Path, tmp_path: Path) -> None:
+    built = streamer("idf", "build", "news.jsonl", "--out", "own.idf", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    words, _, documents_read, _, _ = built.stdout.split()
+    assert int(words) == len((tmp_path / "own.idf").read_text(encoding="utf-8").splitlines()) - 1 > 100
+    assert 100 < int(documents_read) <= 120
+    advised = streamer("--set", "fingerprint.idf=own.idf", "calibrate", "news.jsonl", cwd=tmp_path)
+    assert advised.returncode == 0, advised.stderr
+    (tmp_path / "advised.toml").write_text(advised.stdout, encoding="utf-8")
+    assert streamer("--config", "advised.toml", "config", "check", cwd=tmp_path).returncode == 0
+    assert "improved-2" in advised.stderr
+    missing = streamer("--set", "fingerprint.idf=none.idf", "calibrate", "news.jsonl", cwd=tmp_path)
+    assert (missing.returncode, missing.stderr) == (
+        os.EX_CONFIG,
+        "streamer: fingerprint.idf: none.idf: cannot be read: No such file or directory\n",
+    )
+
+
+def test_a_set_is_evaluated_and_drawn(tmp_path: Path) -> None:
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    long = " ".join(f"word{number}" for number in range(60))
+    rows = [{"a": long, "b": long.upper(), "label": 3}, {"a": long, "b": long[::-1], "label": 0.5}]
+    (folder / "pairs.jsonl.xz").write_bytes(lzma.compress("\n".join(map(json.dumps, rows)).encode()))
+    tried = "fingerprint.scheme=simhash fingerprint.recipe=classic index.distance_max=0"
+    arguments = ("evaluate", "pairs", "--try", tried, "--picture", "p.html")
+    done = streamer(*arguments, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert [each["setting"] for each in figures] == ["in force", tried]
+    assert [(each["true_duplicates"], each["true_uniques"]) for each in figures] == [(1, 1)] * 2
+    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 2
+    shown = streamer(*arguments, cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "1.0000 (0.207-1.000)" in shown.stdout
+    assert streamer("evaluate", "nowhere", cwd=tmp_path).returncode == os.EX_NOINPUT
+
+
+def test_settings_of_both_schemes_stand_side_by_side(tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(60))
+    rows = [{"a": long, "b": long.upper(), "label": True}, {"a": long, "b": long[::-1], "label": False}]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    done = streamer(
+        "evaluate", "pairs.jsonl", "--try", "fingerprint.scheme=simhash", "--picture", "p.html", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "distance ≤ 4 of 64" in done.stdout
+    assert "similarity ≥ 0.7" in done.stdout
+    assert done.stdout.count("1.0000 (0.207-1.000)") == 4
+    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 2
+
+
+def test_a_scheme_and_a_threshold_are_recommended_from_labelled_pairs(news: Path, tmp_path: Path) -> None:
+    texts = [json.loads(line)["text"] for line in news.read_bytes().splitlines()[:40] if b'"en-' in line]
+    rows = [{"a": text, "b": text + " The end.", "label": True} for text in texts[:5]]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    done = streamer("calibrate", "news.jsonl", "--pairs", "pairs.jsonl", "--scheme", "minhash", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "advised.toml").write_text(done.stdout, encoding="utf-8")
+    shown = streamer("--config", "advised.toml", "config", "show", cwd=tmp_path)
+    assert 'scheme = "minhash"' in shown.stdout
+    assert "labelled pairs of pairs.jsonl" in done.stdout
+    assert "simhash" not in done.stdout + done.stderr
+    (tmp_path / "none.jsonl").write_text('{"a": "x", "b": "y", "label": false}', encoding="utf-8")
+    refused = streamer("calibrate", "--pairs", "none.jsonl", cwd=tmp_path)
+    assert refused.returncode == os.EX_NOINPUT
+    assert "no pair is labelled as a duplicate" in refused.stderr
+    assert streamer("calibrate", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(("scheme", "other"), [("minhash", "simhash"), ("simhash", "minhash")])
+def test_either_scheme_filters_resumes_and_names_its_own_measure(scheme: str, other: str, tmp_path: Path) -> None:
+    lines = list(documents(120))
+    (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    filtering = ("filter", "news.jsonl", "--out", "out", "--index", "index")
+    arguments = ("--set", f"fingerprint.scheme={scheme}", *filtering)
+    first = streamer(*arguments, "--json", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    totals = json.loads(first.stdout)
+    assert totals["documents"] == len(lines)
+    assert totals["duplicate"] > 0
+    verdicts = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
+    duplicates = [each for each in verdicts if each["verdict"] == "duplicate"]
+    if scheme == "minhash":
+        assert all(0.7 <= each["similarity"] <= 1 for each in duplicates)
+        assert all(each["distance"] is None for each in duplicates)
+    else:
+        assert all(0 <= each["distance"] <= 4 for each in duplicates)
+        assert not any("similarity" in each for each in duplicates)
+    assert "already decided" in streamer(*arguments, cwd=tmp_path).stdout
+    refused = streamer("--set", f"fingerprint.scheme={other}", *filtering[:3], "other", *filtering[4:], cwd=tmp_path)
+    assert refused.returncode == os.EX_CONFIG
+    assert f"scheme: stored {scheme}, asked {other}" in refused.stderr
+    assert "bits" not in refused.stderr

@@ -1,0 +1,224 @@
+"""Calibration: edits that are what they say, a choice that keeps its limit, and a fragment that can be pasted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.storage.parameters import Parameters
+from streamer.demo.documents import documents
+from streamer.evaluation import calibration
+from streamer.evaluation.calibration import (
+    EDITS,
+    SIMILARITIES_TRIED,
+    Trial,
+    best,
+    edited,
+    fragment,
+    index_bytes_per_document,
+    labelled_sample,
+    make_sample,
+    similarity,
+    trials,
+)
+from streamer.evaluation.dice import Dice
+from streamer.evaluation.report import recommendation
+from streamer.evaluation.sample import read_documents
+from streamer.evaluation.scores import Scores, Truth, admit, pairs_flagged
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.settings.settings import Settings, load
+from streamer.text.characters import normalise
+from streamer.text.normalisation import Normaliser
+
+NORMALISER = Normaliser(Settings().fingerprint)
+TEXT = (
+    "大桥的灯光在2024年亮了。渔民们驾着小船出海捕鱼！The engineers went home at 3 in the morning.\n村口有一棵老槐树。"
+)
+
+
+@pytest.fixture(scope="module")
+def news(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    file = tmp_path_factory.mktemp("news") / "news.jsonl"
+    file.write_bytes(b"\n".join(documents(150)))
+    return [(each.title, each.text) for batch in read_documents([file], Settings().decode) for each in batch]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_changes_a_little_and_only_that(edit: str) -> None:
+    for seed in range(20):
+        copy = edited(TEXT, edit, "另一篇文章的句子。还有一句。", Dice(seed))
+        assert copy != TEXT or edit == "moved"
+        if edit in ("figure", "typo"):
+            assert sum(one != other for one, other in zip(TEXT, copy, strict=True)) == {"figure": 1, "typo": 2}[edit]
+        if edit in ("typo", "moved"):
+            assert sorted(copy) == sorted(TEXT)
+        if edit == "dropped":
+            assert 0 < len(copy) < len(TEXT)
+        if edit == "framed":
+            assert copy.startswith(TEXT + "\n")
+
+
+@given(st.text("ab1。\n .", max_size=12), st.sampled_from(EDITS), st.text("ab。", max_size=4), st.integers(0, 99))
+def test_any_text_can_be_edited(text: str, edit: str, other: str, seed: int) -> None:
+    copy = edited(text, edit, other, Dice(seed))
+    if edit in ("typo", "moved"):
+        assert sorted(copy) == sorted(text)
+
+
+def test_similarity_is_that_of_sets_of_character_runs() -> None:
+    """`abcdefg` has the runs abcde, bcdef, cdefg; `abcdefx` shares two of them: 2 of 4."""
+    assert similarity("abcdefg", "abcdefx") == 0.5
+    assert similarity("", "") == 1.0
+    assert similarity("a", "") == 0.0
+
+
+def test_a_sample_is_the_same_every_time_and_judges_its_copies_exactly(news: list[tuple[str, str]]) -> None:
+    sample, again = make_sample(news, NORMALISER), make_sample(news, NORMALISER)
+    assert sample.pairs == again.pairs
+    texts, copies = ([text for _, text in side] for side in sample.pairs)
+    assert [text for _, text in news] == texts
+    expected = [similarity(normalise(text), normalise(copy)) >= 0.8 for text, copy in zip(texts, copies, strict=True)]
+    assert sample.truth.duplicate.tolist() == expected
+    assert not sample.truth.different.any()
+    assert 0.5 < np.mean(expected) < 1.0
+
+
+def trial(distance_max: int, f1_of: tuple[int, int, int], false_of: int, bits: int = 64) -> Trial:
+    true, false, missed = f1_of
+    scores = Scores(true, false, missed, false_of - false)
+    return Trial(Settings(), Parameters(bits, distance_max), scores, 100.0)
+
+
+def test_the_best_keeps_the_limit_before_all_else() -> None:
+    loose, strict, poor = trial(7, (99, 1, 1), 1_000), trial(4, (80, 0, 20), 1_000), trial(0, (10, 0, 90), 1_000)
+    assert best([loose, strict, poor], 100) is strict
+    assert best([loose, strict, poor], 1_000) is loose
+    assert best([loose, trial(5, (99, 2, 1), 1_000)], 0) is loose
+
+
+def test_of_equal_trials_the_cheaper_one_is_best() -> None:
+    wide, near, long = trial(5, (9, 0, 1), 10), trial(3, (9, 0, 1), 10), trial(3, (9, 0, 1), 10, bits=128)
+    settings = chosen("fingerprint.scheme=minhash")
+    signature = Trial(settings, parameters_for(settings, {}), Scores(9, 0, 1, 10), 100.0)
+    assert best([signature, wide, long, near], 0) is near
+    assert best([signature, trial(3, (8, 0, 2), 10)], 0) is signature
+
+
+def test_of_equal_limits_the_one_in_the_middle_is_best() -> None:
+    limits = [trial(distance_max, (9, 0, 1), 10) for distance_max in (7, 2, 3, 5, 4)]
+    worse = [trial(distance_max, (8, 0, 2), 10) for distance_max in (0, 1, 6)]
+    assert best([*limits, *worse], 0) is limits[4]
+    assert best([*limits[:4], *worse], 0) is limits[2]
+
+
+def chosen(*overrides: str) -> Settings:
+    return load(None, overrides, {})
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_trials_count_real_decisions(scheme: str, news: list[tuple[str, str]]) -> None:
+    """The decisions of every limit are reckoned anew: each copy against its original, each document against the stream."""
+    sample = make_sample(news, NORMALISER)
+    tried = list(trials([chosen(f"fingerprint.scheme={scheme}")], sample))
+    assert len(tried) == (8 if scheme == "simhash" else len(SIMILARITIES_TRIED))
+    for each in tried[::3]:
+        own = scheme_for(each.settings)
+        left, right = (own.fingerprint([text for _, text in side]) for side in sample.pairs)
+        duplicates = int(sample.truth.duplicate.sum())
+        hits = int((pairs_flagged(left, right, each.parameters) & sample.truth.duplicate).sum())
+        originals = admit(left, each.parameters).originals
+        false = [
+            similarity(sample.forms[row], sample.forms[original]) < 0.5
+            for row, original in enumerate(originals)
+            if original >= 0
+        ]
+        assert (each.scores.true_duplicates, each.scores.missed) == (hits, duplicates - hits)
+        assert each.scores.false_duplicates == sum(false)
+        assert each.cpu_us_per_document > 0
+    assert tried[4].scores.true_duplicates > 0
+    rates = [each.scores.recall.value for each in tried]
+    widening = rates if scheme == "simhash" else rates[::-1]
+    assert widening[-1] >= widening[0]
+
+
+def test_labelled_pairs_count_as_they_are_labelled(news: list[tuple[str, str]]) -> None:
+    """A pair that is said to be different is a false duplicate if it is flagged."""
+    sides = ([news[0], news[1], news[2]], [news[0], news[1], news[3]])
+    truth = Truth(np.array([True, False, False]), np.array([False, True, True]))
+    sample = labelled_sample(news[:4], sides, truth, NORMALISER)
+    for scheme in ("simhash", "minhash"):
+        for each in trials([chosen(f"fingerprint.scheme={scheme}")], sample):
+            assert (each.scores.true_duplicates, each.scores.false_duplicates, each.scores.missed) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_what_the_settings_take_off_is_no_likeness_and_no_difference(scheme: str) -> None:
+    """Two articles in one page's mark-up are different, one article in both ways of writing is the same."""
+    one = "许多道路被倒下的树木阻断，居民自发清理，工程师们修了十一个星期，镇上的人说，谁也不知道一共花了多少钱。" * 2
+    same = one.translate(str.maketrans("许树断师们个镇说谁钱", "許樹斷師們個鎮說誰錢"))
+    other = (
+        "大桥的灯光今晚重新亮起，孩子们数着倒影里的灯，渔民驾着小船出海捕鱼，村口有一棵老槐树，树下坐着许多老人。" * 2
+    )
+    wide = "".join(f"<div class='column number-{number}'>" for number in range(40))
+    page = [("", f"{wide}<p>{text}</p>") for text in (one, same, other)]
+    own = chosen(f"fingerprint.scheme={scheme}", "fingerprint.markup=html", "fingerprint.simplify=true")
+    sample = make_sample(page, Normaliser(own.fingerprint))
+    assert [text.strip() for _, text in sample.documents] == [one, same, other]
+    assert similarity(sample.forms[0], sample.forms[1]) > 0.9
+    assert similarity(sample.forms[0], sample.forms[2]) < 0.1
+    assert all(each.scores.false_duplicates == 0 for each in trials([own], sample))
+    assert "markup" in fragment(own)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (),
+        ("fingerprint.recipe=improved-1", "fingerprint.bits=128", "index.distance_max=6"),
+        ("fingerprint.recipe=improved-2", "fingerprint.title_factor=1", "fingerprint.markup=html"),
+        ("fingerprint.scheme=minhash", "minhash.similarity_min=0.85"),
+        ("fingerprint.scheme=minhash", "minhash.bins=256", "minhash.bin_bits=4", "fingerprint.simplify=true"),
+        ("fingerprint.scheme=minhash", "minhash.features_min=3"),
+    ],
+)
+def test_the_fragment_gives_the_same_fingerprints_and_limits_when_pasted(
+    overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    recommended = chosen(*overrides)
+    file = tmp_path / "streamer.toml"
+    file.write_text(fragment(recommended), encoding="utf-8")
+    pasted = load(file, (), {})
+    assert scheme_for(pasted).stamp() == scheme_for(recommended).stamp()
+    assert parameters_for(pasted, {}) == parameters_for(recommended, {})
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_the_size_of_an_index_is_measured(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "INDEX_DOCUMENTS", 2_000)
+    parameters = parameters_for(chosen(f"fingerprint.scheme={scheme}"), {})
+    assert parameters.bits / 8 < index_bytes_per_document(parameters) < 10_000
+
+
+def test_the_recommendation_says_what_it_stands_on_and_what_it_costs(
+    news: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "INDEX_DOCUMENTS", 2_000)
+    tried = list(
+        trials(
+            [chosen("fingerprint.scheme=simhash"), chosen("fingerprint.scheme=minhash")],
+            make_sample(news[:60], NORMALISER),
+        )
+    )
+    for number, taken in enumerate((tried[0], tried[-1])):
+        told = "\n".join(recommendation(tried, taken, 60, None, 100.0))
+        assert "nobody labelled any" in told
+        assert ["simhash, default, 64 bits", "minhash, 128 bins of 8 bits"][number] in told.split("The best of")[0]
+        assert told.count("bytes a document") == told.count("microseconds") == 2
+        assert "Nothing tried" not in told
+    labelled = "\n".join(recommendation(tried, tried[0], 60, Path("pairs.jsonl"), 100.0))
+    assert "labelled pairs of pairs.jsonl" in labelled
+    assert "nobody" not in labelled
+    loose = trial(7, (9, 1, 0), 10)
+    assert "this has 100,000, the fewest" in "\n".join(recommendation([loose], loose, 60, None, 100.0))

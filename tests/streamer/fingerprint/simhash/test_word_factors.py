@@ -1,0 +1,360 @@
+"""Factors switched on by settings: each against a plain reckoning, the recipes as a whole, and the stamp."""
+
+import json
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import Kind, Source
+from streamer.errors import SettingsError
+from streamer.fingerprint.hashing import hash_text
+from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed, topic_length_factor
+from streamer.fingerprint.simhash.word_tables import idf_table, tag_factors, word_list
+from streamer.fingerprint.word_shingles import shingle
+from streamer.records.decode import Decoder
+from streamer.records.record import Record
+from streamer.service.pipeline import prepare
+from streamer.settings.recipes import RECIPES
+from streamer.settings.settings import Decode, Fingerprint, load
+from streamer.text.characters import normalise
+from streamer.text.normalisation import Normaliser
+from streamer.text.words import words
+from tests.support.word_numbers import number_of
+
+NORMAL = Normaliser(Fingerprint()).words
+IDF = idf_table("jieba", NORMAL)
+TAGS = tag_factors("n=2,v=2", (), "", NORMAL)
+MARKERS = set(word_list(None, "fingerprint.markers", NORMAL)[0])
+TITLE = "长江大桥的灯光"
+TEXT = (
+    "长江大桥的灯光在除夕夜里显得格外明亮。工程师在凌晨两点修复了数据库的连接泄漏！总之，系统恢复正常，大桥的灯光又亮了。\n"
+    "In summary the lights of the bridge are on. The engineers went home at 3.14 in the morning."
+)
+FRAGMENTS = st.sampled_from(
+    [
+        "长江大桥",
+        "灯光",
+        "的",
+        "工程师",
+        "修复",
+        "数据库",
+        "总之",
+        "然而",
+        "。",
+        "！",
+        "，",
+        " in summary ",
+        " the ",
+        "bridge ",
+    ]
+)
+
+
+def said(**changes: object) -> Fingerprint:
+    """Every setting that is not about weights said aloud."""
+    base: dict[str, object] = {"bits": 64, "shingle_words": 2, "segmenter": "compiled", "character_shingle_size": 2}
+    return Fingerprint.model_validate(base | {"features_min": 1} | changes)
+
+
+RECKONED = {
+    "classic": said(recipe="classic"),
+    "improved-1": said(recipe="improved-1"),
+    "improved-2": said(recipe="improved-2"),
+    "improved-2 of 128 bits": said(recipe="improved-2", bits=128),
+    "improved-2 logarithmic": said(recipe="improved-2", weight="log-tf"),
+    "shingles of improved-1": said(recipe="improved-1", features="shingles"),
+    "shingles of improved-2": said(recipe="improved-2", features="shingles", weight="log-tf", shingle_words=3),
+    "title alone": said(features="words", weight="log-tf", title_factor=5),
+    "title alone, tf": said(features="shingles", weight="tf", title_factor=7),
+}
+
+
+def rounded(left: int, right: int) -> int:
+    return (left * right + FACTOR_UNIT // 2) // FACTOR_UNIT
+
+
+def occurrences(text: str, chosen: Fingerprint) -> list[tuple[str, int]]:
+    """The words of a text and the weight of each where it stands, sentence by sentence, without arrays."""
+    parts = regex.split(r"(?<=[\n。!?;])|(?<=\.)(?=\s|$)", normalise_lines(text))
+    cut = [words([part], "compiled", 2)[0] for part in parts]
+    lengths = [len(word) for found in cut for word in found]
+    weighed = []
+    for found in cut:
+        joined = " " + " ".join(found) + " "
+        holds = any(" " + " ".join(words([marker], "compiled", 2)[0]) + " " in joined for marker in MARKERS)
+        for word in found:
+            weight = topic_length_factor(len(word)) if chosen.topic_length else FACTOR_UNIT
+            weight = rounded(weight, number_of(IDF, word)) if chosen.idf else weight
+            weight = rounded(weight, number_of(TAGS, word)) if chosen.part_of_speech else weight
+            if chosen.word_length:
+                spread = max(max(lengths) - min(lengths), 1)
+                weight = rounded(weight, FACTOR_UNIT + (len(word) - min(lengths)) * FACTOR_UNIT // spread)
+            weighed.append((word, weight * chosen.marker_factor if holds else weight))
+    return weighed
+
+
+def normalise_lines(text: str) -> str:
+    return "\n".join(map(normalise, text.split("\n")))
+
+
+def runs(found: list[tuple[str, int]], chosen: Fingerprint) -> list[tuple[tuple[str, ...], int]]:
+    size = chosen.shingle_words if chosen.features == "shingles" else 1
+    places = range(max(len(found) - size + 1, min(len(found), 1)))
+    chunks = [found[at : at + size] for at in places]
+    return [(tuple(word for word, _ in chunk), sum(weight for _, weight in chunk)) for chunk in chunks]
+
+
+def plain_weights(text: str, title: str, chosen: Fingerprint) -> dict[tuple[str, ...], int]:
+    gathered: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for feature, weight in runs(occurrences(text, chosen), chosen):
+        gathered[feature].append(weight)
+    named = {feature for feature, _ in runs(occurrences(title, chosen), chosen)}
+    found = {}
+    for feature, parts in gathered.items():
+        weight = sum(parts)
+        if chosen.weight == "log-tf":
+            weight = rounded((weight + len(parts) // 2) // len(parts), fixed(1 + float(np.log(len(parts)))))
+        found[feature] = weight * chosen.title_factor if feature in named else weight
+    return found
+
+
+def plain_fingerprint(text: str, title: str, chosen: Fingerprint) -> int:
+    """The fingerprint by the definition."""
+    sums = [0] * chosen.bits
+    for feature, weight in plain_weights(text, title, chosen).items():
+        value = hash_of(feature, chosen)
+        for bit in range(chosen.bits):
+            sums[bit] += weight if value >> bit & 1 else -weight
+    return sum(1 << bit for bit, total in enumerate(sums) if total > 0)
+
+
+def hash_of(feature: tuple[str, ...], chosen: Fingerprint) -> int:
+    if chosen.features == "words":
+        return as_number(hash_text(feature[0], chosen.bits // 64))
+    column = np.array([hash_text(word, chosen.bits // 64) for word in feature], np.uint64)
+    return as_number(shingle(column, np.array([0, len(column)]), chosen.shingle_words)[0][0].tolist())
+
+
+def as_number(lanes: tuple[int, ...] | list[int]) -> int:
+    return sum(int(lane) << 64 * place for place, lane in enumerate(lanes))
+
+
+@pytest.mark.parametrize("name", sorted(RECKONED))
+def test_a_recipe_gives_the_fingerprint_of_its_formulas(name: str) -> None:
+    found = fingerprinter(name).fingerprint([TEXT, "", TEXT], [TITLE, TITLE, ""])
+    assert as_number(found.fingerprints[0].tolist()) == plain_fingerprint(TEXT, TITLE, RECKONED[name])
+    assert as_number(found.fingerprints[2].tolist()) == plain_fingerprint(TEXT, "", RECKONED[name])
+    assert found.kinds.tolist() == [Kind.NEAR, Kind.UNDECIDABLE, Kind.NEAR]
+
+
+@cache
+def fingerprinter(name: str) -> Fingerprinter:
+    return Fingerprinter(RECKONED[name])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(FRAGMENTS, max_size=12), st.lists(FRAGMENTS, max_size=3)), max_size=3),
+    st.sampled_from(sorted(RECKONED)),
+)
+def test_a_batch_gets_the_fingerprints_of_the_definition(
+    documents: list[tuple[list[str], list[str]]], name: str
+) -> None:
+    texts, titles = ["".join(document[0]) for document in documents], ["".join(document[1]) for document in documents]
+    found = fingerprinter(name).fingerprint(texts, titles)
+    for row, (text, title) in enumerate(zip(texts, titles, strict=True)):
+        if found.kinds[row] == Kind.NEAR:
+            assert as_number(found.fingerprints[row].tolist()) == plain_fingerprint(text, title, RECKONED[name])
+
+
+def test_recipes_differ_from_one_another() -> None:
+    """Else a factor that is never applied would go unseen."""
+    found = {
+        as_number(each.fingerprint([TEXT], [TITLE]).fingerprints[0].tolist()) for each in map(fingerprinter, RECKONED)
+    }
+    assert len(found) == len(RECKONED)
+
+
+# --- recipes and explicit settings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_recipe_sets_what_it_names_and_leaves_the_rest_as_shipped(name: str) -> None:
+    chosen, shipped = Fingerprint.model_validate({"recipe": name}), Fingerprint()
+    for key in Fingerprint.model_fields:
+        expected = RECIPES[name].get(key, name if key == "recipe" else getattr(shipped, key))
+        assert getattr(chosen, key) == expected
+
+
+def test_what_is_set_wins_over_the_recipe_wherever_it_comes_from(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[fingerprint]\nrecipe = "improved-2"\nmarker_factor = 3\n', encoding="utf-8")
+    loaded = load(file, ["fingerprint.idf="], {"STREAMER_FINGERPRINT__TITLE_FACTOR": "2"}).fingerprint
+    assert (loaded.marker_factor, loaded.title_factor, loaded.idf) == (3, 2, None)
+    assert (loaded.word_length, loaded.part_of_speech, loaded.features) == (True, "n=2,v=2", "words")
+
+
+def test_an_unknown_recipe_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r'fingerprint.recipe: must be one of "default", "classic", .* not "best"'):
+        load(None, ["fingerprint.recipe=best"], {})
+
+
+@pytest.mark.parametrize("factors", ["", "n", "n=", "n=2,", "N=2", "n=-1", "n=100", "n=2 v=2"])
+def test_factors_of_another_form_are_refused(factors: str) -> None:
+    with pytest.raises(ValueError, match="part_of_speech"):
+        Fingerprint.model_validate({"part_of_speech": factors})
+
+
+# --- markers, titles, stop words, dictionaries -----------------------------------------------------------------------
+
+
+def test_words_of_a_marked_sentence_move_the_fingerprint_towards_themselves() -> None:
+    """With a factor of 100 the marked sentence alone decides every bit."""
+    chosen = said(features="words", weight="tf", marker_factor=100)
+    sentence = "总之，系统恢复正常，大桥的灯光又亮了。"
+    whole, alone = Fingerprinter(chosen).fingerprint(["渔民们已经驾着小船出海捕鱼。" + sentence, sentence]).fingerprints
+    assert int(np.bitwise_count(whole ^ alone)[0]) <= 4
+    plain = Fingerprinter(said(features="words", weight="tf")).fingerprint(
+        ["渔民们已经驾着小船出海捕鱼。" + sentence, sentence]
+    )
+    assert int(np.bitwise_count(plain.fingerprints[0] ^ plain.fingerprints[1])[0]) > 10
+
+
+def test_markers_are_replaced_by_those_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "markers.txt"
+    file.write_text("in the end\n", encoding="utf-8")
+    chosen = said(features="words", marker_factor=5, markers=file)
+    plain = said(features="words")
+    texts = ["one two. in the end three four", "one two. in summary three four", "in the. end one", "in", ""]
+    weighed, unweighed = Fingerprinter(chosen).fingerprint(texts), Fingerprinter(plain).fingerprint(texts)
+    assert (weighed.fingerprints != unweighed.fingerprints)[:, 0].tolist() == [True, False, False, False, False]
+
+
+def test_stop_words_are_as_though_they_were_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "stop.txt"
+    file.write_text("# remark\nThe\n的\n", encoding="utf-8")
+    stopped = Fingerprinter(said(features="shingles", stop_words=file))
+    plain = Fingerprinter(said(features="shingles"))
+    texts, without = ["the bridge of the town", "大桥的灯光", "The 的 the"], ["bridge of town", "大桥 灯光", ""]
+    one, other = stopped.fingerprint(texts), plain.fingerprint(without)
+    assert (one.fingerprints[:2] == other.fingerprints[:2]).all()
+    assert one.feature_counts.tolist() == other.feature_counts.tolist()
+    assert one.kinds.tolist() == [Kind.NEAR, Kind.NEAR, Kind.UNDECIDABLE]
+
+
+def test_a_marker_that_is_a_stop_word_still_marks(tmp_path: Path) -> None:
+    file = tmp_path / "stop.txt"
+    file.write_text("但是\n", encoding="utf-8")
+    text = "大桥的灯光很亮。但是渔民们驾着小船出海捕鱼。"
+    prints = [
+        Fingerprinter(said(features="words", marker_factor=factor, stop_words=file)).fingerprint([text]).fingerprints
+        for factor in (1, 100)
+    ]
+    assert (prints[0] != prints[1]).any()
+
+
+@pytest.mark.parametrize("name", ["compiled", "jieba"])
+def test_a_dictionary_makes_words_one(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("石墨烯电池 1000 n\n", encoding="utf-8")
+    text = "石墨烯电池的寿命"
+    own = Fingerprinter(said(features="words", segmenter=name, dictionary=file))
+    assert own.fingerprint([text]).feature_counts[0] == 3
+    assert Fingerprinter(said(features="words", segmenter=name)).fingerprint([text]).feature_counts[0] > 3
+
+
+def test_a_text_of_which_nothing_weighs_anything_matches_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "idf.txt"
+    file.write_text("# streamer idf 1 documents 9 unknown 2.197225\nthe 0.0\nof 0.0\n", encoding="utf-8")
+    found = Fingerprinter(said(features="words", idf=str(file), features_min=2)).fingerprint(
+        ["the of", "the bridge", "a bridge"]
+    )
+    assert found.kinds.tolist() == [Kind.UNDECIDABLE, Kind.EXACT, Kind.NEAR]
+    assert found.feature_counts.tolist() == [0, 1, 2]
+
+
+def test_the_title_of_a_record_reaches_the_weights() -> None:
+    chosen = said(features="words", weight="tf", title_factor=100)
+    rows = [{"text": TEXT, "title": TITLE}, {"text": TEXT}, {"text": TEXT, "title": 7}]
+    records = [Record(Source("s", 0), "news", row, None, json.dumps(each).encode(), 0) for row, each in enumerate(rows)]
+    prints = prepare(Decoder(Decode()), Fingerprinter(chosen), records).fingerprints
+    expected = Fingerprinter(chosen).fingerprint([TEXT, TEXT], [TITLE, ""]).fingerprints
+    assert prints.tolist() == [*expected.tolist(), expected[1].tolist()]
+    assert (expected[0] != expected[1]).any()
+
+
+def test_a_list_of_markers_without_a_factor_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingsError, match=r"fingerprint.markers \(.*\) has no use .*marker_factor \(1, the default\)"
+    ):
+        load(None, [f"fingerprint.markers={tmp_path}"], {})
+    loaded = load(None, [f"fingerprint.markers={tmp_path}", "fingerprint.recipe=improved-2"], {})
+    assert loaded.fingerprint.marker_factor == 5
+
+
+# --- the batch and the stamp -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(RECKONED))
+def test_the_batch_that_a_text_comes_in_changes_nothing(name: str) -> None:
+    texts = [TEXT, "", "总之很好", TEXT[:40], TEXT[40:]]
+    titles = [TITLE, "灯光", "", "大桥", TITLE]
+    whole = fingerprinter(name).fingerprint(texts, titles).fingerprints
+    for row, (text, title) in enumerate(zip(texts, titles, strict=True)):
+        assert (fingerprinter(name).fingerprint([text], [title]).fingerprints[0] == whole[row]).all()
+
+
+def test_a_factor_that_is_switched_off_leaves_the_stamp_as_it_was() -> None:
+    stamp = Fingerprinter(said()).stamp()
+    assert set(stamp) == {
+        "scheme",
+        "format",
+        "bits",
+        "features",
+        "shingle_words",
+        "weight",
+        "dictionary",
+        "character_shingle_size",
+        "features_min",
+        "hash",
+        "normalisation",
+    }
+    assert stamp == Fingerprinter(said(recipe="default", marker_factor=1, title_factor=1)).stamp()
+
+
+def test_every_factor_changes_the_stamp_and_so_does_the_content_of_its_file(tmp_path: Path) -> None:
+    contents = {"idf": ("a 1.0\n", "a 2.0\n"), "markers": ("a\n", "b\n"), "stop_words": ("a\n", "b\n")}
+    contents |= {"dictionary": ("断桥 9\n", "断桥 8\n")}
+    stamps = [Fingerprinter(said()).stamp()]
+    for name, both in contents.items():
+        for content in both:
+            file = tmp_path / f"{name}.txt"
+            file.write_text(content, encoding="utf-8")
+            value: object = str(file) if name == "idf" else file
+            more = {"marker_factor": 5} if name == "markers" else {}
+            stamps.append(Fingerprinter(said(**{name: value}, **more)).stamp())
+    weights: tuple[dict[str, object], ...] = (
+        {"topic_length": True},
+        {"word_length": True},
+        {"marker_factor": 5},
+        {"marker_factor": 4},
+        {"title_factor": 5},
+        {"title_factor": 4},
+        {"part_of_speech": "n=2"},
+        {"part_of_speech": "n=3"},
+        {"idf": "jieba"},
+    )
+    stamps += [Fingerprinter(said(**changes)).stamp() for changes in weights]
+    assert len({tuple(sorted(stamp.items())) for stamp in stamps}) == len(stamps)
+
+
+def test_a_recipe_has_the_stamp_of_what_it_sets() -> None:
+    spelt_out = said(**RECIPES["improved-2"])
+    assert Fingerprinter(spelt_out).stamp() == Fingerprinter(said(recipe="improved-2")).stamp()

@@ -1,0 +1,113 @@
+"""The port answers three paths truthfully, whatever the process behind it says."""
+
+import http.client
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from streamer.errors import SettingsError
+from streamer.observe import metrics
+from streamer.observe.http import ObservationServer
+
+
+class Process:
+    """What the server asks, with answers that a test changes."""
+
+    def __init__(self) -> None:
+        self.health = (True, "ok")
+        self.ready = (False, "worker 0 is starting")
+        self.measures = metrics.Metrics()
+
+
+@pytest.fixture
+def process() -> Process:
+    return Process()
+
+
+@pytest.fixture
+def server(process: Process) -> Iterator[ObservationServer]:
+    with ObservationServer(
+        "127.0.0.1", 0, process.measures.exposition, lambda: process.health, lambda: process.ready
+    ) as running:
+        yield running
+
+
+def ask(server: ObservationServer, path: str, method: str = "GET") -> tuple[int, str, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.getheader("Content-Type", ""), response.read().decode()
+    finally:
+        connection.close()
+
+
+def test_port_0_picks_a_free_port(server: ObservationServer) -> None:
+    assert server.port > 0
+
+
+def test_metrics_are_served_in_the_format_they_claim(server: ObservationServer, process: Process) -> None:
+    process.measures.restored(3)
+    status, content_type, body = ask(server, "/metrics")
+    assert status == 200
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert "neardup_restored_total 3.0" in body
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+@pytest.mark.parametrize(("well", "status"), [(True, 200), (False, 503)])
+def test_a_check_answers_with_its_status_and_its_words(
+    server: ObservationServer, process: Process, path: str, well: bool, status: int
+) -> None:
+    answers = {"/healthz": (not well, "other"), "/readyz": (not well, "other"), path: (well, "Wörter für Menschen")}
+    process.health, process.ready = answers["/healthz"], answers["/readyz"]
+    assert ask(server, path) == (status, "text/plain; charset=utf-8", "Wörter für Menschen\n")
+
+
+def test_a_query_string_changes_nothing(server: ObservationServer) -> None:
+    assert ask(server, "/healthz?verbose=1")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/metricsx", "/healthz/", "/favicon.ico"])
+def test_an_unknown_path_is_not_found(server: ObservationServer, path: str) -> None:
+    status, _, body = ask(server, path)
+    assert status == 404
+    assert "/metrics, /healthz, /readyz" in body
+
+
+def test_head_answers_without_a_body_and_other_methods_are_refused(server: ObservationServer) -> None:
+    assert ask(server, "/readyz", "HEAD") == (503, "text/plain; charset=utf-8", "")
+    assert ask(server, "/metrics", "POST")[0] == 405
+
+
+def test_a_silent_client_holds_up_nobody_else(server: ObservationServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5):
+        assert ask(server, "/healthz")[0] == 200
+
+
+def test_a_port_in_use_is_an_error_that_names_the_setting(server: ObservationServer, process: Process) -> None:
+    second = ObservationServer(
+        "127.0.0.1", server.port, process.measures.exposition, lambda: process.health, lambda: process.ready
+    )
+    with pytest.raises(SettingsError, match=rf"observe\.port: cannot listen on 127\.0\.0\.1:{server.port}: Address"):
+        second.start()
+
+
+def test_a_host_that_is_not_ours_is_an_error_that_names_the_setting(process: Process) -> None:
+    for host, message in (("no-such-host.invalid", r"observe\.host"), ("192.0.2.1", r"observe\.(host|port)")):
+        server = ObservationServer(host, 0, process.measures.exposition, lambda: process.health, lambda: process.ready)
+        with pytest.raises(SettingsError, match=message):
+            server.start()
+
+
+def test_after_close_nobody_listens_and_the_port_can_be_had_again(server: ObservationServer, process: Process) -> None:
+    port = server.port
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+    again = ObservationServer(
+        "127.0.0.1", port, process.measures.exposition, lambda: process.health, lambda: process.ready
+    )
+    with again:
+        assert ask(again, "/healthz")[0] == 200

@@ -1,0 +1,276 @@
+"""Every metric is there, counts right, and is the same whether one process counts or several do."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamer.observe import metrics
+from streamer.records import reason
+from tests.support.paths import DOCS
+
+DOCUMENTATION = DOCS / "metrics.md"
+
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """A directory in which this process counts as the supervisor."""
+    metrics.prepare(tmp_path / "metrics", worker=None)
+    yield tmp_path / "metrics"
+    metrics.release()
+
+
+def series(exposition: bytes) -> Series:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(exposition.decode())
+        for sample in family.samples
+    }
+
+
+def value(exposition: bytes, name: str, **labels: str) -> float:
+    return series(exposition)[name, frozenset(labels.items())]
+
+
+def see_one_batch(measures: metrics.Metrics) -> None:
+    measures.observe_batch(
+        records=6,
+        value_bytes=9_000,
+        step_seconds=dict.fromkeys(metrics.STEPS, 0.004),
+        outcomes={("unique", "no-match"): 3, ("duplicate", "similar"): 2, ("dead-letter", "not-json"): 1},
+        distances=np.array([0, 3, -1], dtype=np.int16),
+        similarities=np.array([0.7, 0.72, 1.0]),
+        candidates=np.array([0, 0, 1, 7, 200_000], dtype=np.int64),
+        replayed=1,
+    )
+
+
+def see_everything(measures: metrics.Metrics) -> None:
+    see_one_batch(measures)
+    measures.observe_lags({("documents", 0): 12, ("documents", 1): 0})
+    measures.observe_index(3, 4_096)
+    measures.index_limit(2**40)
+    measures.skipped("documents", 0, 5)
+    measures.restored(2)
+    measures.worker_restarted("killed")
+    measures.workers({"running": 1})
+
+
+def count_in_a_worker(directory: Path, worker: int, batches: int, lags: dict[tuple[str, int], int], end: int) -> None:
+    metrics.prepare(directory, worker)
+    measures = metrics.Metrics()
+    for _ in range(batches):
+        see_one_batch(measures)
+    measures.observe_lags(lags)
+    if end:
+        os._exit(end)
+
+
+def run_worker(
+    directory: Path, worker: int, batches: int, lags: dict[tuple[str, int], int] | None = None, end: int = 0
+) -> None:
+    process = multiprocessing.get_context("spawn").Process(
+        target=count_in_a_worker, args=(directory, worker, batches, lags or {}, end)
+    )
+    process.start()
+    process.join(30)
+    assert process.exitcode == end
+
+
+finite = st.integers(-10, 10_000) | st.floats(-1e6, 1e6)
+
+
+@settings(max_examples=60)
+@given(
+    observed=st.lists(finite, max_size=40),
+    bounds=st.lists(finite, min_size=1, max_size=8, unique=True).map(sorted),
+)
+def test_observing_an_array_equals_observing_its_values_one_by_one(observed: list[float], bounds: list[float]) -> None:
+    # Values that lie on a bound are the ones that go wrong.
+    values = [*observed, *bounds]
+    at_once = Histogram("example", "at once", registry=None, buckets=bounds)
+    one_by_one = Histogram("example", "one by one", registry=None, buckets=bounds)
+    metrics.observe_many(at_once, np.array(values))
+    for observation in values:
+        one_by_one.observe(observation)
+    for left, right in zip(at_once._child_samples(), one_by_one._child_samples(), strict=True):
+        assert left.labels == right.labels
+        assert left.value == pytest.approx(right.value, rel=1e-9, abs=1e-6)
+
+
+def test_observing_an_empty_array_changes_nothing() -> None:
+    registry = CollectorRegistry()
+    histogram = Histogram("example", "empty", registry=registry, buckets=(1, 2))
+    metrics.observe_many(histogram, np.array([], dtype=np.int64))
+    assert registry.get_sample_value("example_count") == 0
+
+
+def test_every_verdict_and_reason_every_step_and_every_cause_starts_at_zero() -> None:
+    shown = metrics.Metrics().exposition()
+    for verdict, why in reason.labels():
+        assert value(shown, "neardup_documents_total", verdict=verdict, reason=why) == 0
+    for step in metrics.STEPS:
+        assert value(shown, "neardup_step_seconds_count", step=step) == 0
+    for cause in metrics.RESTART_CAUSES:
+        assert value(shown, "neardup_worker_restarts_total", cause=cause) == 0
+
+
+def test_one_batch_is_counted_in_every_metric_it_touches() -> None:
+    measures = metrics.Metrics()
+    see_one_batch(measures)
+    shown = measures.exposition()
+    assert value(shown, "neardup_documents_total", verdict="unique", reason="no-match") == 3
+    assert value(shown, "neardup_documents_total", verdict="dead-letter", reason="not-json") == 1
+    assert value(shown, "neardup_replayed_total") == 1
+    assert value(shown, "neardup_batches_total") == 1
+    assert value(shown, "neardup_batch_records_sum") == 6
+    assert value(shown, "neardup_batch_bytes_sum") == 9_000
+    assert value(shown, "neardup_step_seconds_bucket", step="decide", le="0.002") == 0
+    assert value(shown, "neardup_step_seconds_bucket", step="decide", le="0.005") == 1
+    # Distance -1 stands for none and is not a distance.
+    assert value(shown, "neardup_distance_count") == 2
+    assert value(shown, "neardup_distance_bucket", le="2.0") == 1
+    assert value(shown, "neardup_distance_bucket", le="3.0") == 2
+    assert value(shown, "neardup_similarity_count") == 3
+    assert value(shown, "neardup_similarity_bucket", le="0.7") == 1
+    assert value(shown, "neardup_similarity_bucket", le="0.99") == 2
+    assert value(shown, "neardup_candidates_bucket", le="0.0") == 2
+    assert value(shown, "neardup_candidates_bucket", le="100000.0") == 4
+    assert value(shown, "neardup_candidates_count") == 5
+    assert value(shown, "neardup_last_delivery_timestamp_seconds") > 1.7e9
+
+
+def test_the_lag_of_a_partition_given_up_is_not_shown() -> None:
+    measures = metrics.Metrics()
+    measures.observe_lags({("documents", 0): 12, ("documents", 1): 7})
+    measures.observe_lags({("documents", 1): 6})
+    lags = {
+        labels: lag for (name, labels), lag in series(measures.exposition()).items() if name == "neardup_lag_records"
+    }
+    assert lags == {frozenset({("topic", "documents"), ("partition", "1")}): 6}
+
+
+def test_skipped_offsets_of_a_partition_are_zero_before_any_is_skipped() -> None:
+    measures = metrics.Metrics()
+    measures.observe_lags({("documents", 0): 12})
+    assert value(measures.exposition(), "neardup_offsets_skipped_total", topic="documents", partition="0") == 0
+    measures.skipped("documents", 0, 5)
+    assert value(measures.exposition(), "neardup_offsets_skipped_total", topic="documents", partition="0") == 5
+
+
+def test_a_state_without_workers_is_zero() -> None:
+    measures = metrics.Metrics()
+    measures.workers({"starting": 2})
+    measures.workers({"running": 2})
+    assert value(measures.exposition(), "neardup_workers", state="starting") == 0
+    assert value(measures.exposition(), "neardup_workers", state="running") == 2
+
+
+def test_files_show_the_same_series_as_memory(directory: Path) -> None:
+    in_files = metrics.Metrics()
+    see_everything(in_files)
+    from_files = in_files.exposition()
+    metrics.release()
+    in_memory = metrics.Metrics()
+    see_everything(in_memory)
+    now = ("neardup_last_delivery_timestamp_seconds", frozenset[tuple[str, str]]())
+    assert series(from_files) | {now: 0} == series(in_memory.exposition()) | {now: 0}
+
+
+def test_the_supervisor_shows_the_sum_of_all_workers(directory: Path) -> None:
+    supervisor = metrics.Metrics()
+    run_worker(directory, worker=0, batches=2)
+    run_worker(directory, worker=1, batches=3)
+    shown = supervisor.exposition()
+    assert value(shown, "neardup_documents_total", verdict="unique", reason="no-match") == 15
+    assert value(shown, "neardup_batches_total") == 5
+    assert value(shown, "neardup_step_seconds_bucket", step="commit", le="+Inf") == 5
+    assert value(shown, "neardup_candidates_count") == 25
+
+
+def test_a_restarted_worker_goes_on_counting_in_the_files_of_its_predecessor(directory: Path) -> None:
+    supervisor = metrics.Metrics()
+    run_worker(directory, worker=0, batches=2, end=9)
+    files = sorted(directory.iterdir())
+    run_worker(directory, worker=0, batches=1)
+    assert value(supervisor.exposition(), "neardup_batches_total") == 3
+    assert sorted(directory.iterdir()) == files
+
+
+def test_two_workers_under_one_number_would_lose_counts(directory: Path) -> None:
+    """Why `prepare` forbids it; and proof that the two tests above can fail."""
+    metrics.release()
+    metrics.prepare(directory, worker=0)
+    first = metrics.Metrics()
+    run_worker(directory, worker=0, batches=2)
+    see_one_batch(first)
+    assert value(first.exposition(), "neardup_batches_total") == 1
+
+
+def test_a_partition_that_moves_shows_the_lag_of_its_new_owner(directory: Path) -> None:
+    supervisor = metrics.Metrics()
+    supervisor.observe_lags({("documents", 0): 900, ("documents", 1): 900})
+    run_worker(directory, worker=1, batches=0, lags={("documents", 0): 3})
+    assert value(supervisor.exposition(), "neardup_lag_records", topic="documents", partition="0") == 3
+    # The old owner noticing late must neither bring its value back nor hide the new one.
+    supervisor.observe_lags({("documents", 1): 800})
+    shown = supervisor.exposition()
+    assert value(shown, "neardup_lag_records", topic="documents", partition="0") == 3
+    assert value(shown, "neardup_lag_records", topic="documents", partition="1") == 800
+    supervisor.observe_lags({})
+    assert "neardup_lag_records{" in shown.decode()
+    assert 'partition="1"} 800' not in supervisor.exposition().decode()
+
+
+def test_a_service_starts_without_the_files_of_an_earlier_one(directory: Path) -> None:
+    see_one_batch(metrics.Metrics())
+    metrics.release()
+    metrics.prepare(directory, worker=None)
+    assert value(metrics.Metrics().exposition(), "neardup_batches_total") == 0
+
+
+def test_a_file_just_made_and_still_empty_does_not_break_a_scrape(directory: Path) -> None:
+    supervisor = metrics.Metrics()
+    (directory / "counter_worker-7.db").touch()
+    assert value(supervisor.exposition(), "neardup_batches_total") == 0
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "cause"),
+    [(75, "transport"), (76, "hanging-transaction"), (-9, "killed"), (1, "error"), (70, "error")],
+)
+def test_an_exit_code_has_one_of_the_known_causes(exit_code: int, cause: str) -> None:
+    assert metrics.restart_cause(exit_code) == cause
+    assert cause in metrics.RESTART_CAUSES
+
+
+def test_every_defined_metric_is_exposed_with_its_labels_and_no_other_is() -> None:
+    measures = metrics.Metrics()
+    see_everything(measures)
+    exposed = {
+        family.name + ("_total" if family.type == "counter" else ""): {
+            label for sample in family.samples for label in sample.labels if label != "le"
+        }
+        for family in text_string_to_metric_families(measures.exposition().decode())
+    }
+    assert exposed == {definition.name: set(definition.labels) for definition in metrics.DEFINITIONS}
+
+
+def test_the_documentation_is_the_one_the_definitions_give() -> None:
+    assert DOCUMENTATION.read_text() == metrics.reference(), "write metrics.reference() to docs/metrics.md"
+
+
+def test_steps_and_states_are_those_of_the_service() -> None:
+    from streamer.service import loop
+
+    assert loop.STEPS == metrics.STEPS
+    assert tuple(state.value for state in loop.State) == metrics.WORKER_STATES

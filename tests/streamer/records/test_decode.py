@@ -1,0 +1,469 @@
+import re
+from datetime import UTC, datetime
+from time import tzset
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonpointer import JsonPointer, JsonPointerException
+
+from index.entry import Source
+from streamer.records.decode import DETAIL_CHARACTERS_MAX, ID_BYTES_MAX, DeadLetter, Decoder, Document, _parts, _resolve
+from streamer.records.reason import Reason
+from streamer.records.record import Record
+from streamer.settings.presets import PRESETS
+from streamer.settings.settings import Decode
+
+STAMP_MS = 1_600_000_000_123
+
+
+def record(value: bytes | None, key: bytes | None = None) -> Record:
+    return Record(Source("stream", 3), "documents", 41, key, value, STAMP_MS)
+
+
+def decode(value: Any, key: bytes | None = None, **fields: Any) -> Document | DeadLetter:
+    """Decode bytes as they are and anything else as JSON, by the settings named."""
+    raw = value if isinstance(value, bytes) or value is None else orjson.dumps(value)
+    (decoded,) = Decoder(Decode(**fields)).decode([record(raw, key)])
+    return decoded
+
+
+def document(value: Any, key: bytes | None = None, **fields: Any) -> Document:
+    decoded = decode(value, key, **fields)
+    assert isinstance(decoded, Document)
+    return decoded
+
+
+def dead_letter(value: Any, key: bytes | None = None, **fields: Any) -> DeadLetter:
+    decoded = decode(value, key, **fields)
+    assert isinstance(decoded, DeadLetter)
+    return decoded
+
+
+def test_a_plain_record_becomes_a_document() -> None:
+    value = {"id": "d1", "title": "标题", "text": "正文", "more": 1}
+
+    assert document(value) == Document("d1", "正文", "标题", STAMP_MS, None, ())
+
+
+def test_documents_come_in_the_order_of_their_records() -> None:
+    values = [b'{"text":"a"}', b"{", b'{"text":"b"}', None]
+
+    decoded = Decoder(Decode()).decode([record(value) for value in values])
+
+    assert [type(each) for each in decoded] == [Document, DeadLetter, Document, DeadLetter]
+    assert Decoder(Decode()).decode([]) == []
+
+
+def test_an_empty_text_is_a_document() -> None:
+    assert document({"text": ""}).text == ""
+
+
+def test_a_byte_order_mark_is_not_part_of_the_value() -> None:
+    assert document(b'\xef\xbb\xbf{"text":"a"}').text == "a"
+    assert document(b"\xef\xbb\xbfa", format="text").text == "a"
+
+
+def test_a_surrogate_without_its_partner_becomes_the_replacement_character() -> None:
+    assert document(rb'{"text":"cut \ud83d"}').text == "cut \ufffd"
+    assert document(rb'{"text":"\uDE00 \ud83d\ude00 \ud83d\ud83d\ude00"}').text == "\ufffd 😀 \ufffd😀"
+    assert document(rb'{"text":"\\ud83d \ud83d"}').text == "\\ud83d \ufffd"
+
+
+def test_of_a_key_that_occurs_twice_the_last_value_counts() -> None:
+    assert document(b'{"text":"a","text":"b"}').text == "b"
+
+
+# --- dead letters: an example of every reason ---
+
+
+def test_no_value_is_a_tombstone() -> None:
+    assert dead_letter(None, b"k") == DeadLetter(Reason.TOMBSTONE, "the record has no value", "k")
+    assert dead_letter(None, format="text").reason is Reason.TOMBSTONE
+
+
+def test_a_value_over_the_limit_is_too_large_and_one_at_the_limit_is_not() -> None:
+    value = b'{"text":"abc"}'
+
+    assert isinstance(decode(value, value_bytes_max=len(value)), Document)
+    letter = dead_letter(value, value_bytes_max=len(value) - 1)
+    assert letter.reason is Reason.TOO_LARGE
+    assert letter.detail == "the value has 14 bytes, decode.value_bytes_max is 13"
+
+
+@pytest.mark.parametrize("value", [b'{"text":"\xff"}', b"\xc0\x80", b'{"text":"\xed\xa0\x80"}', b'\xff\xfe{\x00"\x00'])
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_bytes_that_are_not_utf_8_are_told_from_bad_json(value: bytes, form: str) -> None:
+    assert dead_letter(value, format=form).reason is Reason.NOT_UTF_8
+
+
+def test_the_first_wrong_byte_is_named() -> None:
+    assert dead_letter(b'{"text":"\xff"}').detail == "byte 9 of 12 is not UTF-8: invalid start byte"
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b" ", b"{", b"{]", b'{"text":NaN}', b"{'text':'a'}", b'{"text":"a"}x', b'{"text":"\x01"}', b"\x00"]
+)
+def test_what_is_not_json_is_a_dead_letter_with_the_parsers_complaint(value: bytes) -> None:
+    letter = dead_letter(value)
+
+    assert letter.reason is Reason.NOT_JSON
+    assert letter.detail
+
+
+def test_nesting_beyond_the_parsers_limit_has_its_own_reason() -> None:
+    """Pins the parser's limit and the words of its error, from which the reason is read."""
+
+    def nested(depth: int) -> bytes:
+        return b'{"text":"a","deep":' + b"[" * depth + b"]" * depth + b"}"
+
+    assert document(nested(1023)).text == "a"
+    assert dead_letter(nested(1024)).reason is Reason.NESTED_TOO_DEEP
+    assert dead_letter(b"[" * 100_000).reason is Reason.NESTED_TOO_DEEP
+    assert dead_letter(b'{"a":' * 100_000).reason is Reason.NESTED_TOO_DEEP
+
+
+@pytest.mark.parametrize(
+    ("value", "detail"),
+    [
+        ({}, "there is no text at /text; the object is empty"),
+        ({"body": "a", "url": "b"}, "there is no text at /text (or null); the keys are: body, url"),
+        ({"text": None}, "there is no text at /text (or null); the keys are: text"),
+        ([], "there is no text at /text: the value is an array, not an object"),
+        (3, "there is no text at /text: the value is a number, not an object"),
+        ("a", "there is no text at /text: the value is a string, not an object"),
+        (b"null", "there is no text at /text: the value is null, not an object"),
+    ],
+)
+def test_a_value_without_text_says_where_it_was_looked_for(value: Any, detail: str) -> None:
+    assert dead_letter(value) == DeadLetter(Reason.NO_TEXT, detail, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [(3, "a number"), (0.5, "a number"), (True, "true or false"), (["a"], "an array"), ({"a": "b"}, "an object")],
+)
+def test_a_text_that_is_no_string_is_a_dead_letter(text: Any, kind: str) -> None:
+    letter = dead_letter({"text": text, "id": "d1"})
+
+    assert letter == DeadLetter(Reason.TEXT_NOT_STRING, f"/text is {kind}, not a string", "d1")
+
+
+def test_a_dead_letter_keeps_the_id_that_could_be_read() -> None:
+    assert dead_letter({"id": "d1"}, b"k").id == "d1"
+    assert dead_letter({}, b"k").id == "k"
+    assert dead_letter(b"{", b"k").id == "k"
+    assert dead_letter(b"{", b"\xff").id is None
+
+
+def test_the_detail_of_a_dead_letter_is_bounded_and_holds_no_text() -> None:
+    value = {"secret " + "k" * 1000 + str(number): "content" * 1000 for number in range(1000)}
+    detail = dead_letter(value).detail
+
+    assert len(detail) == DETAIL_CHARACTERS_MAX
+    assert "content" not in detail
+
+
+# --- the id ---
+
+
+@pytest.mark.parametrize(
+    ("given_id", "key", "expected"),
+    [
+        ("d1", b"k", "d1"),
+        (17, b"k", "17"),
+        (-2.5, b"k", "-2.5"),
+        (2**64 - 1, b"k", "18446744073709551615"),
+        (None, b"k", "k"),
+        ("", b"k", "k"),
+        (True, b"k", "k"),
+        (["d1"], b"k", "k"),
+        ({}, b"k", "k"),
+        (None, "键".encode(), "键"),
+        (None, b"\xff", "documents/3/41"),
+        (None, b"", "documents/3/41"),
+        (None, None, "documents/3/41"),
+    ],
+)
+def test_the_id_is_the_field_else_the_key_else_the_position(given_id: Any, key: bytes | None, expected: str) -> None:
+    assert document({"id": given_id, "text": "a"}, key).id == expected
+
+
+def test_a_number_that_the_parser_had_to_round_is_no_id() -> None:
+    one, other = b'{"id":123456789012345678901,"text":""}', b'{"id":123456789012345678902,"text":""}'
+
+    assert document(one, b"k1").id == "k1"
+    assert document(other, b"k2").id == "k2"
+
+
+def test_a_long_id_is_cut_and_stays_unlike_other_ids() -> None:
+    fits = "网" * (ID_BYTES_MAX // 3)
+    ids = [document({"id": fits + end, "text": ""}).id for end in ("", "ab", "abc", "abd")]
+
+    assert ids[0] == fits
+    assert ids[1] == fits + "ab"
+    assert len(set(ids)) == 4
+    for cut in ids[2:]:
+        assert len(cut.encode()) <= ID_BYTES_MAX
+        assert re.fullmatch(r"网+#[0-9a-f]{32}", cut)
+
+
+# --- optional fields ---
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        (1_700_000_000, "2023-11-14T22:13:20+00:00"),
+        (1_700_000_000.25, "2023-11-14T22:13:20.250+00:00"),
+        (1_700_000_000_250, "2023-11-14T22:13:20.250+00:00"),
+        ("1700000000", "2023-11-14T22:13:20+00:00"),
+        ("1700000000250", "2023-11-14T22:13:20.250+00:00"),
+        (0, "1970-01-01T00:00:00+00:00"),
+        (-1, "1969-12-31T23:59:59+00:00"),
+        ("2023-11-14", "2023-11-14T00:00:00+00:00"),
+        ("20231114", "2023-11-14T00:00:00+00:00"),
+        ("2023-11-14T22:13:20.250607", "2023-11-14T22:13:20.251+00:00"),
+        ("2023-11-14 22:13:20Z", "2023-11-14T22:13:20+00:00"),
+        (" 2023-11-15T06:13:20+08:00 ", "2023-11-14T22:13:20+00:00"),
+        ("Tue Nov 14 22:13:20 UTC 2023", "2023-11-14T22:13:20+00:00"),
+        ("Tue, 14 Nov 2023 22:13:20 GMT", "2023-11-14T22:13:20+00:00"),
+        ("Wed, 15 Nov 2023 06:13:20 +0800", "2023-11-14T22:13:20+00:00"),
+    ],
+)
+def test_a_time_is_read_in_the_forms_that_crawlers_write(time: Any, expected: str) -> None:
+    moment = datetime.fromtimestamp(document({"text": "", "t": time}, time="/t").time_ms / 1000, UTC)
+
+    assert moment == datetime.fromisoformat(expected)
+
+
+def test_a_time_without_a_zone_is_utc_wherever_the_service_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    tzset()
+    try:
+        found = [
+            document({"text": "", "t": text}, time="/t").time_ms
+            for text in ("2023-11-14T22:13:20", "Tue Nov 14 22:13:20 UTC 2023")
+        ]
+    finally:
+        monkeypatch.undo()
+        tzset()
+
+    assert found == [1_700_000_000_000] * 2
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        None,
+        "",
+        "yesterday",
+        True,
+        [],
+        {},
+        1e300,
+        10**18,
+        -(10**18),
+        "9" * 40,
+        "2023-13-01",
+        "0001-01-01T00:00:00+99:00",
+        "Tue Nov 14 22:13:20 CST 2023",
+        "Tue Xxx 14 22:13:20 UTC 2023",
+        "Tue Nov 99 99:99:99 UTC 9999",
+        "１７００００００００",
+        "2023-11-14" * 1000,
+    ],
+)
+def test_a_time_that_cannot_be_read_costs_no_document(time: Any) -> None:
+    assert document({"text": "a", "t": time}, time="/t").time_ms == STAMP_MS
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("https://User:pw@News.Example.org:8080/a?b#c", "news.example.org"),
+        ("//example.org/a", "example.org"),
+        ("http://[2001:db8::1]/a", "2001:db8::1"),
+        ("Example.org", "example.org"),
+        (" 例子.中国 ", "例子.中国"),
+        ("http://[broken/", None),
+        ("http:///nothing", None),
+        ("", None),
+        (" ", None),
+        (3, None),
+        (None, None),
+        (["example.org"], None),
+    ],
+)
+def test_a_host_is_taken_from_a_url_or_as_it_is(host: Any, expected: str | None) -> None:
+    assert document({"text": "", "h": host}, host="/h").host == expected
+
+
+def test_metadata_is_gathered_from_strings_numbers_and_lists_of_them() -> None:
+    value = {"text": "", "tags": ["a", 1, None, "", {"x": 1}, True], "section": "news", "none": None}
+
+    found = document(value, metadata=["/section", "/tags", "/none", "/absent"])
+
+    assert found.metadata == ("news", "a", "1")
+
+
+def test_a_title_that_is_no_string_is_none() -> None:
+    assert document({"text": "", "title": 3}).title == ""
+
+
+def test_pointers_reach_into_objects_and_arrays() -> None:
+    value = {"a": [{"b/c": "deep"}], "m~n": "tilde", "": "empty"}
+
+    assert document(value, text="/a/0/b~1c", title="/m~0n", id="/").text == "deep"
+    assert document(value, text="/a/0/b~1c", title="/m~0n", id="/").title == "tilde"
+    assert document(value, text="/a/0/b~1c", id="/").id == "empty"
+    assert document("only a string", text="").text == "only a string"
+
+
+@pytest.mark.parametrize("pointer", ["/a/00", "/a/-", "/a/-1", "/a/٠", "/a/1", "/a/99999999999", "/a/0/b", "/b/0"])
+def test_a_pointer_that_leads_nowhere_finds_nothing(pointer: str) -> None:
+    assert dead_letter({"a": ["x"], "b": "y"}, text=pointer).reason is Reason.NO_TEXT
+
+
+# --- presets ---
+
+
+def test_the_values_of_scrapy_cluster_are_understood() -> None:
+    value = {
+        "appid": "app",
+        "crawlid": "c1",
+        "url": "https://Example.org/old",
+        "response_url": "https://Example.org/new",
+        "status_code": 200,
+        "status_msg": "OK",
+        "body": "<html>网页</html>",
+        "links": [],
+        "attrs": {},
+        "timestamp": "2023-11-14T22:13:20.250607",
+    }
+
+    assert document(value, preset="scrapy-cluster") == Document(
+        "https://Example.org/old", "<html>网页</html>", "", 1_700_000_000_251, "example.org", ()
+    )
+    assert dead_letter(b"json failed to parse", preset="scrapy-cluster").reason is Reason.NOT_JSON
+
+
+def test_the_values_of_nutch_are_understood() -> None:
+    value = {
+        "id": ["https://example.org/a"],
+        "url": ["https://example.org/a"],
+        "host": ["example.org"],
+        "title": ["标题"],
+        "content": ["正文"],
+        "tstamp": ["Tue Nov 14 22:13:20 UTC 2023"],
+        "boost": ["0.0"],
+    }
+
+    assert document(value, preset="nutch") == Document(
+        "https://example.org/a", "正文", "标题", 1_700_000_000_000, "example.org", ()
+    )
+
+
+def test_of_several_nutch_values_text_is_joined_and_other_fields_take_the_first() -> None:
+    value = {"content": ["a", "b"], "title": ["t", "u"], "id": ["1", "2"], "host": ["x", "y"], "tstamp": []}
+
+    assert document(value, preset="nutch") == Document("1", "a\nb", "t\nu", STAMP_MS, "x", ())
+
+
+def test_nutch_arrays_without_text_are_dead_letters() -> None:
+    assert dead_letter({"content": []}, preset="nutch").reason is Reason.NO_TEXT
+    assert dead_letter({"content": ["a", 1]}, preset="nutch").reason is Reason.TEXT_NOT_STRING
+    assert document({"content": "not an array"}, preset="nutch").text == "not an array"
+
+
+def test_a_pointer_of_ones_own_wins_over_the_presets() -> None:
+    value = {"body": "a", "url": "u", "extracted": "b"}
+
+    found = document(value, preset="scrapy-cluster", text="/extracted")
+
+    assert (found.text, found.id) == ("b", "u")
+
+
+def test_every_preset_can_be_chosen() -> None:
+    assert set(PRESETS) == set(Decode.model_fields["preset"].annotation.__args__)  # type: ignore[union-attr]
+
+
+def test_in_text_format_the_value_is_the_text() -> None:
+    assert document('{"text": "不解析"}'.encode(), b"k", format="text") == Document(
+        "k", '{"text": "不解析"}', "", STAMP_MS, None, ()
+    )
+    assert document(b"", format="text").text == ""
+
+
+# --- properties ---
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["text", "id", "title", "time", "host", "tags", "a", "0"]), inner, max_size=6)
+    ),
+    max_leaves=12,
+)
+EVERYTHING: list[dict[str, Any]] = [
+    {},
+    {"preset": "scrapy-cluster"},
+    {"preset": "nutch"},
+    {"preset": "nutch", "text": "/text", "time": "/time", "host": "/host", "metadata": ["/tags", "/a/0", ""]},
+    {"time": "/time", "host": "/host", "metadata": ["/tags", "/a"]},
+    {"text": ""},
+    {"format": "text"},
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(raw=st.binary(max_size=60), key=st.none() | st.binary(max_size=8), choice=st.sampled_from(EVERYTHING))
+def test_no_bytes_make_decode_raise(raw: bytes, key: bytes | None, choice: dict[str, Any]) -> None:
+    decoded = decode(raw, key, **choice)
+
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        assert isinstance(decoded, DeadLetter)
+        assert decoded.reason is Reason.NOT_UTF_8
+    else:
+        assert isinstance(decoded, Document) or decoded.reason is not Reason.NOT_UTF_8
+
+
+@settings(max_examples=400, deadline=None)
+@given(tree=JSON, choice=st.sampled_from(EVERYTHING))
+def test_no_json_makes_decode_raise_and_what_it_gives_can_be_written(tree: Any, choice: dict[str, Any]) -> None:
+    decoded = decode(tree, b"k", **choice)
+
+    if isinstance(decoded, Document):
+        assert decoded.id
+        assert len(decoded.id.encode()) <= ID_BYTES_MAX
+        assert isinstance(decoded.text.encode(), bytes)
+        assert -(2**63) <= decoded.time_ms < 2**63
+        assert all(isinstance(keyword, str) and keyword for keyword in decoded.metadata)
+    else:
+        assert len(decoded.detail) <= DETAIL_CHARACTERS_MAX
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=st.from_regex(r"[A-Z][a-z]{2},? [A-Za-z0-9 :+-]{10,30}|[0-9TZ:. +-]{4,30}", fullmatch=True))
+def test_no_time_text_makes_decode_raise(value: str) -> None:
+    assert isinstance(document({"text": "", "t": value}, time="/t").time_ms, int)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    tree=JSON, parts=st.lists(st.sampled_from(["text", "a", "tags", "0", "1", "00", "-", "-1", "", "٣"]), max_size=3)
+)
+def test_pointers_resolve_as_the_library_resolves_them(tree: Any, parts: list[str]) -> None:
+    pointer = "".join("/" + part for part in parts)
+    try:
+        expected = JsonPointer(pointer).resolve(tree)
+    except JsonPointerException:
+        expected = None
+    if type(expected).__name__ == "EndOfList":
+        expected = None
+
+    assert _resolve(tree, _parts(pointer)) == expected

@@ -1,0 +1,371 @@
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Position, Source, Verdict
+from streamer.records import route as module
+from streamer.records.decode import DeadLetter, Document
+from streamer.records.reason import Reason, labels
+from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
+from streamer.records.route import explain, parse_original_position, parse_position, route, verdict_line
+from tests.support.paths import DOCS
+
+TASK = {"connector_name": "neardup", "task_id": "0-0"}
+
+
+SOURCE = Source("Kz0vPqXsQeOq4wYw2m0C3w", 3)
+ORIGINAL = Position(Source("Kz0vPqXsQeOq4wYw2m0C3w", 0), 98_765)
+NAMES = {"Kz0vPqXsQeOq4wYw2m0C3w": "documents"}
+FINGERPRINT = "9f4ad8c0b1e62735"
+
+
+def record(value: bytes | None = b"value", headers: Headers = (), topic: str = "documents") -> Record:
+    return Record(SOURCE, topic, 123_456, b"key", value, 1_700_000_000_000, headers)
+
+
+def document(identity: str = "d2") -> Document:
+    return Document(identity, "text", "", 0, None, ())
+
+
+def decided(
+    verdict: Verdict,
+    reason: Reason = Reason.ORDINARY,
+    *,
+    distance: int = NO_DISTANCE,
+    original_id: str | None = None,
+    original: Position | None = None,
+    replayed: bool = False,
+) -> Decisions:
+    return Decisions(
+        verdicts=np.array([verdict], dtype=np.uint8),
+        reasons=np.array([reason], dtype=np.uint8),
+        distances=np.array([distance], dtype=np.int16),
+        originals=np.array([NO_NUMBER], dtype=np.uint64),
+        original_ids=[original_id],
+        original_positions=[original],
+        replayed=np.array([replayed], dtype=np.bool_),
+        candidates=np.array([0], dtype=np.int64),
+    )
+
+
+DUPLICATE = decided(Verdict.DUPLICATE, distance=2, original_id="d1", original=ORIGINAL)
+NOT_JSON = DeadLetter(Reason.NOT_JSON, "unexpected end of data: line 1 column 2 (char 1)", "key")
+
+
+def explained(
+    decisions: Decisions,
+    decoded: Document | DeadLetter | None = None,
+    fingerprint: str | None = FINGERPRINT,
+) -> Decision:
+    (decision,) = explain([record()], [decoded or document()], [fingerprint], decisions, NAMES)
+    return decision
+
+
+def sent(decision: Decision, original: Record | None = None) -> Outgoing:
+    (outgoing,) = route([original or record()], [decision], **TASK)
+    return outgoing
+
+
+def texts(headers: Headers) -> dict[str, str | None]:
+    return {name: None if value is None else value.decode() for name, value in headers}
+
+
+# --- explain ---
+
+
+def test_a_unique_document_is_explained_by_its_fingerprint_alone() -> None:
+    assert explained(decided(Verdict.UNIQUE)) == Decision(Verdict.UNIQUE, "no-match", "d2", FINGERPRINT)
+
+
+def test_a_duplicate_names_its_original_and_the_distance() -> None:
+    decision = explained(DUPLICATE)
+
+    assert decision == Decision(
+        Verdict.DUPLICATE,
+        "similar",
+        "d2",
+        FINGERPRINT,
+        2,
+        "d1",
+        "documents/0/98765",
+        original_stream="Kz0vPqXsQeOq4wYw2m0C3w",
+    )
+
+
+def test_a_stream_without_a_name_stands_for_itself() -> None:
+    gone = Position(Source("gone", 1), 7)
+
+    assert explained(decided(Verdict.DUPLICATE, original=gone)).original_position == "gone/1/7"
+
+
+def test_a_short_text_and_a_text_without_features_have_their_own_reasons() -> None:
+    assert explained(decided(Verdict.UNIQUE, Reason.SHORT_TEXT)).reason == "short-text-new"
+    assert explained(decided(Verdict.DUPLICATE, Reason.SHORT_TEXT, distance=0)).reason == "short-text-same"
+    assert explained(decided(Verdict.UNDECIDABLE, Reason.NO_FEATURES), fingerprint=None) == Decision(
+        Verdict.UNDECIDABLE, "no-features", "d2"
+    )
+
+
+def test_a_dead_letter_is_explained_by_the_decoders_complaint() -> None:
+    decision = explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)
+
+    assert decision == Decision(Verdict.DEAD_LETTER, "not-json", "key", detail=NOT_JSON.detail)
+
+
+def test_where_the_journal_and_todays_decoding_differ_the_journal_wins() -> None:
+    was_unique = explained(decided(Verdict.UNIQUE, replayed=True), NOT_JSON, None)
+    was_dead = explained(decided(Verdict.DEAD_LETTER, Reason.TOO_LARGE, replayed=True), document())
+
+    assert was_unique == Decision(Verdict.UNIQUE, "no-match", "key", replayed=True)
+    assert sent(was_unique).destination is Destination.UNIQUE
+    assert was_dead == Decision(Verdict.DEAD_LETTER, "too-large", "d2", replayed=True)
+    assert texts(sent(was_dead).headers)["__connect.errors.exception.message"] == "too-large"
+
+    was_undecidable = explained(decided(Verdict.UNDECIDABLE, Reason.NO_FEATURES, replayed=True), NOT_JSON, None)
+    assert was_undecidable == Decision(Verdict.UNDECIDABLE, "no-features", "key", replayed=True)
+
+
+def test_a_duplicate_without_a_distance_shows_none() -> None:
+    decision = explained(decided(Verdict.DUPLICATE, original_id="d1", original=ORIGINAL))
+
+    assert decision.distance is None
+    assert "neardup.distance" not in texts(sent(decision).headers)
+
+
+def test_with_minhash_a_duplicate_shows_a_similarity_and_no_distance() -> None:
+    decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+
+    assert (decision.distance, decision.similarity) == (None, 0.8766)
+    assert texts(sent(decision).headers)["neardup.similarity"] == "0.8766"
+    assert "neardup.distance" not in texts(sent(decision).headers)
+    line = orjson.loads(verdict_line(sent(decision)))
+    assert (line["distance"], line["similarity"], list(line)[-2:]) == (None, 0.8766, ["reason", "similarity"])
+
+    restored = decided(Verdict.DUPLICATE, original_id="d1", original=ORIGINAL)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], restored, NAMES, by_similarity=True)
+    assert decision.similarity is None
+    assert "similarity" not in orjson.loads(verdict_line(sent(decision)))
+
+
+def test_rows_that_do_not_belong_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        explain([record(), record()], [document()], [None], decided(Verdict.UNIQUE), {})
+    with pytest.raises(ValueError, match="zip"):
+        route([record()], [], **TASK)
+
+
+# --- route ---
+
+
+@pytest.mark.parametrize(
+    ("verdict", "destination"),
+    [
+        (Verdict.UNIQUE, Destination.UNIQUE),
+        (Verdict.UNDECIDABLE, Destination.UNIQUE),
+        (Verdict.DUPLICATE, Destination.DUPLICATE),
+        (Verdict.DEAD_LETTER, Destination.DEAD_LETTER),
+    ],
+)
+def test_the_verdict_chooses_the_destination(verdict: Verdict, destination: Destination) -> None:
+    assert sent(Decision(verdict, "any", "d")).destination is destination
+
+
+def test_the_record_goes_out_as_it_came_in() -> None:
+    tombstone = record(None, headers=(("a", b"1"), ("b", None), ("a", b"2")))
+
+    outgoing = sent(Decision(Verdict.DEAD_LETTER, "tombstone", None), tombstone)
+
+    assert outgoing.record is tombstone
+    assert outgoing.headers[:3] == tombstone.headers
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_for_an_outside_without_headers_none_are_made_and_all_else_is_the_same(verdict: Verdict) -> None:
+    original = record(headers=(("a", b"1"),))
+    decision = Decision(verdict, "any", "d")
+
+    (outgoing,) = route([original], [decision], **TASK, with_headers=False)
+
+    assert outgoing == Outgoing(sent(decision, original).destination, original, (), decision)
+
+
+def test_a_unique_document_gains_no_header_of_a_duplicate() -> None:
+    assert list(texts(sent(explained(decided(Verdict.UNIQUE))).headers)) == [
+        "neardup.verdict",
+        "neardup.reason",
+        "neardup.position",
+        "neardup.stream",
+        "neardup.id",
+        "neardup.fingerprint",
+    ]
+
+
+def test_headers_of_an_earlier_filter_are_replaced_and_all_others_kept() -> None:
+    foreign: Headers = (
+        ("neardup.verdict", b"duplicate"),
+        ("trace", b"\xff"),
+        ("neardup.original.id", b"forged"),
+        ("neardup.stream", b"elsewhere"),
+        ("neardup.anything", None),
+        ("neardup", b"kept"),
+        ("__connect.errors.topic", b"kept"),
+    )
+
+    headers = sent(explained(decided(Verdict.UNIQUE)), record(headers=foreign)).headers
+
+    assert headers[:3] == (("trace", b"\xff"), ("neardup", b"kept"), ("__connect.errors.topic", b"kept"))
+    names = [name for name, _ in headers]
+    assert len(names) == len(set(names))
+    assert "neardup.original.id" not in names
+    assert "neardup.anything" not in names
+    assert texts(headers[3:])["neardup.verdict"] == "unique"
+    assert parse_position(headers) == Position(SOURCE, 123_456)
+
+
+def test_a_dead_letter_carries_the_ten_headers_of_kafka_connect() -> None:
+    (outgoing,) = route(
+        [record()],
+        [explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)],
+        connector_name="my-group",
+        task_id="2",
+    )
+    found = {
+        name.removeprefix("__connect.errors."): value
+        for name, value in texts(outgoing.headers).items()
+        if name.startswith("__connect.errors.")
+    }
+
+    assert found == {
+        "topic": "documents",
+        "partition": "3",
+        "offset": "123456",
+        "connector.name": "my-group",
+        "task.id": "2",
+        "stage": "VALUE_CONVERTER",
+        "class.name": "streamer.document.Decoder",
+        "exception.class.name": "streamer.document.DeadLetter",
+        "exception.message": "not-json: unexpected end of data: line 1 column 2 (char 1)",
+        "exception.stacktrace": "streamer.document.DeadLetter: "
+        "not-json: unexpected end of data: line 1 column 2 (char 1)",
+    }
+
+
+# --- positions ---
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    topic=st.text(st.characters(blacklist_categories=["Cs"]), max_size=12)
+    | st.sampled_from(["a/b/1/2", "-", "\udcff"]),
+    stream=st.text(st.characters(blacklist_categories=["Cs"]), max_size=8),
+    partition=st.integers(0, 2**31 - 1),
+    offset=st.integers(0, 2**63 - 1),
+)
+def test_a_position_is_read_back_from_the_headers_that_were_written(
+    topic: str, stream: str, partition: int, offset: int
+) -> None:
+    source = Source(stream, partition)
+    read = Record(source, topic, offset, None, b"", 0)
+    decisions = decided(Verdict.DUPLICATE, original=Position(Source(stream, 5), offset))
+    (decision,) = explain([read], [document()], [None], decisions, {stream: topic})
+    (outgoing,) = route([read], [decision], **TASK)
+
+    assert parse_position(outgoing.headers) == Position(source, offset)
+    assert parse_original_position(outgoing.headers) == Position(Source(stream, 5), offset)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("neardup.stream", b"s"),),
+        (("neardup.position", b"a/1/2"),),
+        (("neardup.stream", None), ("neardup.position", b"a/1/2")),
+        (("neardup.stream", b"s"), ("neardup.position", None)),
+        (("neardup.stream", b"s"), ("neardup.position", b"1/2")),
+        (("neardup.stream", b"s"), ("neardup.position", b"a/x/2")),
+        (("neardup.stream", b"s"), ("neardup.position", b"a/-1/2")),
+        (("neardup.stream", b"s"), ("neardup.position", b"a/1/")),
+        (("neardup.stream", b"s"), ("neardup.position", b"a/1/" + b"9" * 5000)),
+        (("neardup.stream", b"\xff"), ("neardup.position", b"a/1/2")),
+    ],
+)
+def test_headers_that_name_no_position_give_none(headers: Headers) -> None:
+    assert parse_position(headers) is None
+    assert parse_original_position(headers) is None
+
+
+def test_a_unique_document_names_no_original_position() -> None:
+    assert parse_original_position(sent(explained(decided(Verdict.UNIQUE))).headers) is None
+
+
+# --- verdict lines ---
+
+
+def test_a_verdict_line_holds_exactly_these_keys() -> None:
+    line = verdict_line(sent(explained(DUPLICATE)))
+
+    assert b"\n" not in line
+    assert orjson.loads(line) == {
+        "source": "documents",
+        "line": 123_457,
+        "id": "d2",
+        "verdict": "duplicate",
+        "original": "d1",
+        "distance": 2,
+        "reason": "similar",
+    }
+
+
+def test_a_verdict_line_of_what_has_no_original_says_null() -> None:
+    line = orjson.loads(verdict_line(sent(Decision(Verdict.DEAD_LETTER, "tombstone", None))))
+
+    assert line["id"] is line["original"] is line["distance"] is None
+    assert line["verdict"] == "dead-letter"
+
+
+def test_a_files_name_that_is_no_utf_8_can_be_written_and_shown() -> None:
+    outgoing = sent(explained(decided(Verdict.UNIQUE)), record(topic="caf\udce9.jsonl"))
+
+    assert (module.POSITION, b"caf\xe9.jsonl/3/123456") in outgoing.headers
+    assert orjson.loads(verdict_line(outgoing))["source"] == "caf\\xe9.jsonl"
+
+
+@settings(max_examples=100, deadline=None)
+@given(batch=st.lists(st.tuples(st.sampled_from(list(Verdict)), st.text(max_size=5), st.booleans()), max_size=20))
+def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, str, bool]]) -> None:
+    records = [
+        Record(SOURCE, "t", offset, None, b"", 0, (("h", b"1"),) if header else ())
+        for offset, (_, _, header) in enumerate(batch)
+    ]
+    decisions = [Decision(verdict, "r", identity.encode(errors="ignore").decode()) for verdict, identity, _ in batch]
+
+    outgoing = route(records, decisions, **TASK)
+
+    assert [each.record for each in outgoing] == records
+    assert [each.decision for each in outgoing] == decisions
+    assert all(each.destination.value in ("unique", "duplicate", "dead-letter") for each in outgoing)
+
+
+# --- the page ---
+
+
+def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
+    page = (DOCS / "headers.md").read_text()
+    rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]*)` \|", page, re.MULTILINE))
+    duplicate = texts(sent(explained(DUPLICATE)).headers)
+    dead = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
+
+    decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
+    (by_minhash,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+    duplicate |= {"neardup.similarity": texts(sent(by_minhash).headers)["neardup.similarity"]}
+
+    assert rows == {**{name: value for name, value in dead.items() if name.startswith("__")}, **duplicate}
+    for _, text in labels():
+        assert f"`{text}`" in page

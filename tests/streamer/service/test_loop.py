@@ -1,0 +1,295 @@
+"""The loop, crashed at every point: the outputs are those of a run in peace."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.storage.store import CommitHooks
+from streamer.errors import RecoveryRefused
+from streamer.service.loop import State
+from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings
+from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport
+from tests.support.memory_service import World, document
+
+SENTENCES = (
+    "市政府今天公布了新的轨道交通规划，三条线路将在五年内建成，沿线居民出行时间将缩短一半。",
+    "气象台发布暴雨预警，提醒山区群众注意防范山洪和泥石流，学校和景区当天全部关闭。",
+    "The harbour council voted to widen the northern quay so that larger ferries can dock before the summer season.",
+    "Researchers at the coastal institute found that replanted seagrass meadows recover within eight quiet winters.",
+    "农业部门表示，今年水稻长势良好，预计总产量比去年增加百分之三，粮价保持稳定。",
+    "A small bakery in the old town has switched its ovens to electricity and shares the savings with its apprentices.",
+)
+
+
+def stream() -> list[bytes]:
+    """Unique documents, near-duplicates in the same and in later batches, an undecidable one and dead letters."""
+    items = [document(f"base-{number}", text) for number, text in enumerate(SENTENCES)]
+    copies = [document(f"copy-{number}", text + "！") for number, text in enumerate(SENTENCES)]
+    return [items[0], copies[0], *items[1:4], b"no json", document("empty", ""), *copies[1:4], *items[4:], *copies[4:]]
+
+
+def settings(records_max: int = 3, **sections: object) -> Settings:
+    return Settings.model_validate({"batch": Batching(records_max=records_max)} | sections)
+
+
+def peaceful(directory: Path, chosen: Settings) -> World:
+    world = World(directory, chosen)
+    world.fill(stream())
+    world.run()
+    return world
+
+
+def test_every_record_comes_out_once_with_its_verdict(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    destinations = Counter(destination for destination, _ in world.outputs().values())
+    assert destinations == {"documents-unique": 7, "documents-duplicate": 6, "documents-dead-letter": 1}
+    assert world.starts == 1
+
+
+def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
+    expected = peaceful(tmp_path / "3", settings()).outputs()
+    for size in (1, 2, 5, 100):
+        assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("offset", range(len(stream())))
+def test_a_crash_in_delivery_changes_no_output(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings())
+    items: list[bytes | Crash] = list(stream())
+    items.insert(offset, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("passage", range(1, 8))
+def test_a_crash_around_the_index_commit_changes_no_output(tmp_path: Path, passage: int, side: str) -> None:
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings())
+    world.fill(stream())
+    left = passage
+
+    def crash() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Crashed(side)
+
+    world.run(CommitHooks(**{f"{side}_commit": crash}))
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+def test_a_crash_before_every_single_delivery_changes_no_output(tmp_path: Path) -> None:
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings(1))
+    world.fill([item for value in stream() for item in (Crash(CrashPoint.BEFORE_COMMIT), value)])
+    world.run()
+    assert world.starts == 1 + len(stream())
+    assert world.outputs() == expected
+
+
+def test_without_the_journal_a_crash_after_the_decision_does_change_outputs(tmp_path: Path) -> None:
+    """The negative control: were this to pass with equal outputs, the tests above would prove nothing."""
+    expected = peaceful(tmp_path / "peace", settings()).outputs()
+    world = World(tmp_path / "crash", settings(), journal=False)
+    world.fill([Crash(CrashPoint.BEFORE_DELIVER), *stream()])
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() != expected
+
+
+def test_replayed_verdicts_are_counted_as_such(tmp_path: Path) -> None:
+    world = World(tmp_path, settings())
+    world.fill([Crash(CrashPoint.BEFORE_COMMIT), *stream()])
+    world.run()
+    assert sum(report.replayed for report in world.reports) == 3
+    assert sum(report.records for report in world.reports) == len(stream())
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("kept", [0, 5, 9])
+def test_an_index_that_lost_commits_is_restored_from_the_outputs(tmp_path: Path, kept: int, insert: str) -> None:
+    """The index is thrown away after `kept` records and an older copy, or none, takes its place."""
+    chosen = settings(index=Index(insert=insert))  # type: ignore[arg-type]
+    late = [document(f"late-{number}", text + "。") for number, text in enumerate(SENTENCES)]
+    whole = World(tmp_path / "whole", chosen)
+    whole.fill([*stream(), *late])
+    whole.run()
+
+    world = World(tmp_path / "index", chosen)
+    world.fill(stream()[:kept])
+    world.run()
+    shutil.copytree(tmp_path / "index", tmp_path / "old-copy")
+    world.fill(stream()[kept:])
+    world.run()
+    world.directory = tmp_path / "old-copy" if kept else tmp_path / "new"
+    world.fill(late)
+    world.run()
+    assert sum(world.restored) > 0
+    assert _verdicts(world) == _verdicts(whole)
+
+
+def _verdicts(world: World) -> dict[str, object]:
+    return {position: (destination, headers[:2]) for position, (destination, headers) in world.outputs().items()}
+
+
+def test_a_worker_that_gets_no_source_stands_by_and_is_ready(tmp_path: Path) -> None:
+    world = World(tmp_path, settings())
+    world.fill(stream())
+    owner = MemoryTransport(world.broker, world.settings, "owner")
+    owner.open()
+    owner.read()
+    world.run()
+    assert world.reports == []
+    assert world.states == [State.STARTING, State.RUNNING, State.DRAINING, State.STOPPED]
+
+
+def test_a_recreated_topic_stops_the_service_and_is_read_anew_where_the_policy_says_so(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    world.broker.create("documents")
+    world.fill([document("new", "A topic made anew holds a new document, which nobody has seen before in this place.")])
+    with pytest.raises(RecoveryRefused, match="deleted and made again"):
+        world.run()
+    world.run_once(policy=Recovery(topic_recreated="continue"))
+    assert sum(report.records for report in world.reports) == len(stream()) + 1
+
+
+def test_records_gone_by_retention_stop_the_service_or_are_counted(tmp_path: Path) -> None:
+    world = World(tmp_path, settings())
+    world.fill(stream()[:3])
+    world.run()
+    world.fill(stream()[3:])
+    world.broker.delete_before("documents", 0, 7)
+    with pytest.raises(RecoveryRefused, match="4 offsets from 3 on were deleted by retention"):
+        world.run()
+    world.run_once(policy=Recovery(offsets_gone="skip"))
+    assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
+    assert len(world.outputs()) == len(stream()) - 4
+
+
+def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    world.broker.group("neardup").committed.clear()
+    with pytest.raises(RecoveryRefused, match=r"recovery\.committed_missing"):
+        world.run()
+    world.run_once(policy=Recovery(committed_missing="applied"))
+    assert len(world.outputs()) == len(stream())
+
+
+def simhash_settings(**sections: object) -> Settings:
+    # The sentences are short, and their copies have a mark more.
+    return settings(fingerprint=Fingerprint(scheme="simhash", features_min=1), **sections)
+
+
+def test_duplicates_show_their_similarity(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings())
+    similarities = np.concatenate([report.similarities for report in world.reports])
+    assert similarities.tolist() == [1.0] * 6
+    assert not any(len(report.distances) for report in world.reports)
+    shown = [dict(headers) for destination, headers in world.outputs().values() if destination == "documents-duplicate"]
+    assert {headers["neardup.similarity"] for headers in shown} == {b"1.0"}
+    assert {headers["neardup.distance"] for headers in shown} == {None}
+
+
+def test_simhash_walks_the_same_path_and_shows_distances(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, simhash_settings())
+    outputs = world.outputs()
+    assert Counter(destination for destination, _ in outputs.values()) == {
+        "documents-unique": 7,
+        "documents-duplicate": 6,
+        "documents-dead-letter": 1,
+    }
+    distances = np.concatenate([report.distances for report in world.reports])
+    assert distances.tolist() == [0] * 6
+    assert not any(len(report.similarities) for report in world.reports)
+    shown = [dict(headers) for destination, headers in outputs.values() if destination == "documents-duplicate"]
+    assert {headers["neardup.distance"] for headers in shown} == {b"0"}
+    assert {headers["neardup.similarity"] for headers in shown} == {None}
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("offset", [0, 5, 13])
+def test_simhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = peaceful(tmp_path / "peace", simhash_settings()).outputs()
+    world = World(tmp_path / "crash", simhash_settings())
+    items: list[bytes | Crash] = list(stream())
+    items.insert(offset, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_a_simhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
+    chosen = simhash_settings(index=Index(insert=insert))  # type: ignore[arg-type]
+    whole = peaceful(tmp_path / "whole", chosen)
+    world = World(tmp_path / "lost", chosen)
+    world.fill(stream()[:9])
+    world.run()
+    shutil.rmtree(tmp_path / "lost")
+    world.fill(stream()[9:])
+    world.run()
+    assert sum(world.restored) > 0
+    assert world.outputs() == whole.outputs()
+
+
+# --- a second look ---------------------------------------------------------------------------------------------------
+
+
+def looking_settings(kind: str, **sections: object) -> Settings:
+    return settings(
+        fingerprint=Fingerprint(scheme="simhash", features_min=1, second_look=kind),  # type: ignore[arg-type]
+        decode=Decode(metadata=["/id"]),
+        **sections,
+    )
+
+
+def test_a_second_look_at_metadata_tells_similarities(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, looking_settings("metadata"))
+    similarities = np.concatenate([report.similarities for report in world.reports])
+    # The copies are equal but for a mark; no two documents share their metadata, their ids, but for chance.
+    assert len(similarities) == 6
+    assert ((similarities >= 0.9) & (similarities < 0.91)).all()
+    assert not any(len(report.distances) for report in world.reports)
+    shown = [dict(headers) for place, headers in world.outputs().values() if place == "documents-duplicate"]
+    assert sorted(float(headers["neardup.similarity"] or b"") for headers in shown) == sorted(similarities.tolist())
+    assert {headers["neardup.distance"] for headers in shown} == {None}
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("kind", ["cosine", "metadata"])
+def test_with_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, point: CrashPoint) -> None:
+    expected = peaceful(tmp_path / "peace", looking_settings(kind)).outputs()
+    world = World(tmp_path / "crash", looking_settings(kind))
+    items: list[bytes | Crash] = list(stream())
+    items.insert(5, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+@pytest.mark.parametrize("kind", ["cosine", "metadata"])
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_an_index_with_a_second_look_that_was_lost_is_restored_from_the_outputs(
+    tmp_path: Path, insert: str, kind: str
+) -> None:
+    chosen = looking_settings(kind, index=Index(insert=insert))  # type: ignore[arg-type]
+    whole = peaceful(tmp_path / "whole", chosen)
+    world = World(tmp_path / "lost", chosen)
+    world.fill(stream()[:9])
+    world.run()
+    shutil.rmtree(tmp_path / "lost")
+    world.fill(stream()[9:])
+    world.run()
+    assert sum(world.restored) > 0
+    assert world.outputs() == whole.outputs()

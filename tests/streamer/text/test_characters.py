@@ -1,0 +1,132 @@
+"""Normal form and script rules: the tables against the definition, over all of Unicode."""
+
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.text.characters import Characters, Rule, fold, normalise, ragged, rule_table
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
+INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
+
+
+def definition(text: str) -> str:
+    """The order of steps as `normalise` promises it, step by step."""
+    seen = "".join(character for character in text if not INVISIBLE.match(character))
+    form = unicodedata.normalize("NFD", seen).casefold()
+    form = unicodedata.normalize("NFKC", form).casefold()
+    return " ".join(unicodedata.normalize("NFKC", form).split())
+
+
+def odd_characters() -> list[str]:
+    """Every character that some step changes, or that can act upon a neighbour."""
+    return [
+        character
+        for character in map(chr, [*range(0x20000), *range(0xE0000, 0xE0200)])
+        if definition(character) != character or unicodedata.combining(character)
+    ] + list("aei ιΣσς가각각\u1161\u11a8\u0300\ud800\udc00")
+
+
+ODD = odd_characters()
+ODD_TEXT = st.lists(st.sampled_from(ODD), max_size=6).map("".join)
+
+
+def normalised(texts: list[str]) -> list[str]:
+    characters = fold(texts)
+    return [characters.text(row) for row in range(len(texts))]
+
+
+def test_every_character_by_itself_takes_the_form_of_the_definition() -> None:
+    planes_with_characters = [*range(0x40000), *range(0xE0000, 0xE1000)]
+    everything = [chr(codepoint) for codepoint in [*planes_with_characters, *range(0x40000, sys.maxunicode + 1, 199)]]
+    forms = normalised(everything)
+    wrong = [character for character, form in zip(everything, forms, strict=True) if form != definition(character)]
+    assert wrong == []
+    assert normalised(forms) == forms
+
+
+@settings(max_examples=300)
+@given(st.lists(ODD_TEXT | ANY_TEXT, max_size=5))
+def test_the_tables_do_what_the_definition_says_wherever_characters_meet(texts: list[str]) -> None:
+    assert normalised(texts) == [definition(text) for text in texts]
+
+
+@settings(max_examples=300)
+@given(ODD_TEXT | ANY_TEXT)
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    once = normalise(text)
+    assert normalise(once) == once
+
+
+def test_texts_of_odd_characters_only_agree_with_the_definition() -> None:
+    """Neighbours of every kind: many pairs at once, which a property test would need hours to meet."""
+    generator = np.random.default_rng(20_240_601)
+    texts = ["".join(ODD[place] for place in places) for places in generator.integers(0, len(ODD), (20_000, 3))]
+    forms = normalised(texts)
+    assert forms == [definition(text) for text in texts]
+    assert normalised(forms) == forms
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("", ""),
+        (" \t\r\n\u3000\xa0\u2028 ", ""),
+        ("  a \n\n b\u3000c ", "a b c"),
+        ("ＡＢＣ１２３，！", "abc123,!"),
+        ("你\u200b好\u2060世\ufeff界", "你好世界"),
+        ("soft\xadhyphen", "softhyphen"),
+        ("葛\U000e0100飾", "葛飾"),
+        ("e\u200d\u0301", "é"),
+        ("ｶﾞｷﾞ", "ガギ"),
+        ("Straße İstanbul ΣΑΣ", "strasse i̇stanbul σασ"),
+        ("ﬁn ½ ①②…", "fin 1⁄2 12..."),
+        ("한국", "한국"),
+        ("\u0345\u0301α", "\u0301ια"),
+        ("\ud800 a\udc00", "\ud800 a\udc00"),
+        ("\x00a", "\x00a"),
+    ],
+)
+def test_the_normal_form_of_examples(text: str, form: str) -> None:
+    assert normalise(text) == form
+
+
+def test_a_text_has_the_same_form_whatever_stands_beside_it() -> None:
+    texts = ["e", "\u0301", "", "\u0323", " ", "ㄱ", "가", "\u11a8", "a\u200b", "\u200b"]
+    assert normalised(texts) == [normalise(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("characters", "rule"),
+    [
+        ("。😀+_- \n", Rule.SEPARATOR),
+        ("a1한हé", Rule.WORD),
+        ("\u4e00长\u9fd5", Rule.HAN),
+        ("々〇\u3400\u9fd6\U00020000", Rule.IDEOGRAPH),
+        ("ไあーษ", Rule.UNSPACED),
+        ("\u0301\u0e34\u093f", Rule.MARK),
+        ("'’ʼ", Rule.APOSTROPHE),
+    ],
+)
+def test_the_rule_of_each_character(characters: str, rule: Rule) -> None:
+    assert {Rule(found) for found in rule_table()[list(map(ord, characters))].tolist()} == {rule}
+
+
+@given(st.lists(ANY_TEXT, max_size=6))
+def test_bounds_part_the_texts(texts: list[str]) -> None:
+    characters = fold(texts)
+    assert isinstance(characters, Characters)
+    assert characters.bounds[0] == 0
+    assert characters.bounds[-1] == len(characters.codepoints)
+    assert (np.diff(characters.bounds) >= 0).all()
+    assert len(characters.bounds) == len(texts) + 1
+
+
+def test_ragged_counts_up_from_each_start() -> None:
+    assert ragged(np.array([5, 9, 1]), np.array([2, 0, 3])).tolist() == [5, 6, 1, 2, 3]
+    assert ragged(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []

@@ -1,0 +1,113 @@
+"""The article of a page: the same in any page around it, whatever the page is made of, and only where it is installed."""
+
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from streamer.errors import SettingsError
+from streamer.fingerprint.scheme import scheme_for
+from streamer.service.file_job import filter_files
+from streamer.settings.settings import Settings, load
+from streamer.text.characters import normalise
+from streamer.text.main_text import main_text, releases, require
+from streamer.text.normalisation import Normaliser, article_text, visible_text
+
+PARAGRAPHS = (
+    "The lights of the bridge over the river are on tonight, for the first time since the storm of last winter.",
+    "Engineers of the town had worked on them for eleven weeks, and nobody in the old town knows what they cost.",
+    "大桥的灯光今晚重新亮起，这是去年冬天那场风暴以来的第一次，居民们站在岸边看了很久，孩子们数着倒影里的灯。",
+    "工程师们修了十一个星期，镇上的人说，谁也不知道一共花了多少钱，镇长说账目会在春天公布，请大家耐心等待。",
+)
+ARTICLE = "".join(f"<p>{paragraph}</p>" for paragraph in PARAGRAPHS)
+BLOCKS = (
+    "<html><head><title>t</title></head><body><div class='menu'><ul><li><a href='/'>Home</a><li><a href='/w'>Weather</a>"
+    "<li><a href='/s'>Sports of the week</a></ul></div><div class='content'>"
+    f"{ARTICLE}</div><div class='footer'>All rights reserved by the Evening Post of the valley</div></body></html>"
+)
+ELEMENTS = (
+    "<!doctype html><html><body><header><nav><a href='/a'>首页</a><a href='/b'>新闻</a><a href='/c'>天气预报</a></nav></header>"
+    f"<main><article>{ARTICLE}</article></main><aside><h4>大家都在看</h4><a href='/x'>十大旅游景点</a></aside>"
+    "<footer>版权所有 苇湾镇融媒体中心</footer><script>var x = 1</script></body></html>"
+)
+
+
+def test_the_article_is_what_two_pages_have_in_common() -> None:
+    expected = normalise("\n".join(PARAGRAPHS))
+    for page in (BLOCKS, ELEMENTS):
+        assert normalise(main_text(page) or "") == expected
+        for around in ("Weather", "All rights", "天气预报", "版权所有", "大家都在看"):
+            assert (around in visible_text(page)) == (around in page)
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_one_article_in_two_pages_is_one_fingerprint_only_if_asked_for(scheme: str) -> None:
+    for markup, alike in (("none", False), ("html", False), ("html-main", True)):
+        made = scheme_for(load(None, [f"fingerprint.scheme={scheme}", f"fingerprint.markup={markup}"], {}))
+        one, other = made.fingerprint([BLOCKS, ELEMENTS]).fingerprints
+        assert (one == other).all() == alike
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no mark-up at all",
+        "3 < 4 and 5 > 4",
+        "<p>one <b>short</b> piece</p>",
+        "&lt;p&gt; a",
+        "",
+        "<",
+        "<!-- nothing -->",
+    ],
+)
+def test_what_is_no_page_is_read_as_before(text: str) -> None:
+    assert article_text(text) == visible_text(text)
+
+
+pieces = st.sampled_from(
+    ["<p>", "</p>", "<div class='comment'>", "<table><tr><td>", "<a href=x>", "&amp;", "&#0;", "\0"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(pieces, st.text(max_size=60), st.sampled_from(PARAGRAPHS)), max_size=30))
+def test_any_text_can_be_taken_for_a_page_and_gives_the_same_again(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert article_text(text) == article_text(text)
+    assert "\0" not in article_text(f"<p>{text}")
+
+
+def test_the_stamp_names_the_releases_that_the_text_depends_on() -> None:
+    stamp = Normaliser(load(None, ["fingerprint.markup=html-main"], {}).fingerprint).stamp()
+    assert stamp == {"markup": f"html-main, {releases()}"}
+    assert f"trafilatura {importlib.metadata.version('trafilatura')}" in releases()
+    assert "lxml " in releases()
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_without_the_package_the_error_names_the_extra(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    own = load(None, [f"fingerprint.scheme={scheme}", "fingerprint.markup=html-main"], {})
+    with pytest.raises(SettingsError, match=r'pip install "neardup-streamer\[html\]"'):
+        scheme_for(own)
+    scheme_for(Settings())
+
+
+@pytest.mark.parametrize("scheme", ["simhash", "minhash"])
+def test_pages_stay_whole_in_the_outputs(scheme: str, tmp_path: Path) -> None:
+    lines = [orjson.dumps({"id": str(number), "text": page}) for number, page in enumerate((BLOCKS, ELEMENTS))]
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    overrides = [
+        f"fingerprint.scheme={scheme}",
+        "fingerprint.markup=html-main",
+        f"index.directory={tmp_path / 'index'}",
+    ]
+    filter_files(load(None, overrides, {}), [tmp_path / "in.jsonl"], tmp_path / "out", Console(quiet=True))
+    assert (tmp_path / "out" / "unique.jsonl").read_bytes() == lines[0] + b"\n"
+    assert (tmp_path / "out" / "duplicate.jsonl").read_bytes() == lines[1] + b"\n"

@@ -1,0 +1,107 @@
+"""What settings add to the normal form: mark-up taken off, Traditional characters as Simplified."""
+
+import numpy as np
+import opencc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
+from streamer.settings.settings import Fingerprint
+from streamer.text.characters import CODE_POINTS, normalise
+from streamer.text.normalisation import Normaliser, simplified, visible_text
+
+TRADITIONAL = "臺北的夜市裡賣著蚵仔煎、滷肉飯和珍珠奶茶，許多道路被倒下的樹木阻斷，居民自發清理。"
+SIMPLIFIED = "台北的夜市里卖著蚵仔煎、卤肉饭和珍珠奶茶，许多道路被倒下的树木阻断，居民自发清理。"
+
+
+def read(text: str, **changes: object) -> str:
+    return Normaliser(Fingerprint.model_validate(changes)).characters([text]).text(0)
+
+
+def test_nothing_is_added_unless_asked_for() -> None:
+    for text in (TRADITIONAL, "<p>a &amp; b</p>"):
+        assert read(text) == normalise(text)
+
+
+# --- Traditional and Simplified --------------------------------------------------------------------------------------
+
+
+def test_traditional_text_becomes_simplified() -> None:
+    assert read(TRADITIONAL, simplify=True) == read(SIMPLIFIED, simplify=True) == normalise(SIMPLIFIED)
+
+
+def test_characters_become_what_the_library_makes_of_them_one_by_one() -> None:
+    table, converter = simplified(), opencc.OpenCC("t2s")
+    changed = np.flatnonzero(table != np.arange(CODE_POINTS, dtype=np.uint32))
+    assert len(changed) > 4_000
+    steps = [converter.convert(chr(codepoint)) for codepoint in changed.tolist()]
+    assert [converter.convert(step) for step in steps] == [chr(form) for form in table[changed].tolist()]
+
+
+def test_what_is_simplified_stays_as_it_is() -> None:
+    table = simplified()
+    assert (table[table] == table).all()
+    assert table.dtype == np.uint32
+    assert len(table) == CODE_POINTS
+
+
+def test_both_writings_get_one_fingerprint_if_asked_for() -> None:
+    chosen = Fingerprint(simplify=True, features_min=1)
+    one, other = Fingerprinter(chosen).fingerprint([TRADITIONAL, SIMPLIFIED]).fingerprints
+    assert one == other
+    one, other = Fingerprinter(Fingerprint(features_min=1)).fingerprint([TRADITIONAL, SIMPLIFIED]).fingerprints
+    assert np.bitwise_count(one ^ other) > 10
+
+
+# --- mark-up ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<p>中<b>国</b>人</p><p>a&amp;b<br>c</p>", "中国人 a&b c"),
+        ("<html><head><title>t</title><style>x{}</style></head><body>a<script>1</script> b</body></html>", "a b"),
+        ("<ul><li>one<li>two</ul><table><tr><td>1<td>2</table>", "one two 1 2"),
+        ("no mark-up at all", "no mark-up at all"),
+        ("3 < 4 and 5 > 4", "3 < 4 and 5 > 4"),
+        ("&lt;p&gt; &#x4e2d;&#22269;", "<p> 中国"),
+        ("<!-- nothing -->", ""),
+        ("<div>cut off <spa", "cut off"),
+        ("a\0<b>b</b>", "a\ufffdb"),
+        ("", ""),
+    ],
+)
+def test_what_a_reader_sees_of_an_html_text(text: str, expected: str) -> None:
+    assert read(text, markup="html") == expected
+
+
+@given(st.text())
+def test_any_text_can_be_taken_for_html(text: str) -> None:
+    found = visible_text(text)
+    assert isinstance(found, str)
+    if "<" not in text and "&" not in text:
+        assert found == text
+
+
+def test_mark_up_changes_no_fingerprint_if_asked_for() -> None:
+    plain = "The lights of the bridge are on.\nThe engineers went home.\n"
+    marked = "<article>" + "".join(f"<p class='x'>{line}</p>" for line in plain.splitlines()) + "</article>"
+    own = Fingerprinter(Fingerprint(markup="html", features_min=1)).fingerprint([plain, marked]).fingerprints
+    assert own[0] == own[1]
+    raw = Fingerprinter(Fingerprint(features_min=1)).fingerprint([plain, marked]).fingerprints
+    assert np.bitwise_count(raw[0] ^ raw[1]) > 5
+
+
+# --- lists and the stamp ---------------------------------------------------------------------------------------------
+
+
+def test_words_of_lists_are_normalised_as_texts_are() -> None:
+    assert Normaliser(Fingerprint()).words(["Ｒiver", "綜上所述"]) == ["river", "綜上所述"]
+    assert Normaliser(Fingerprint(simplify=True)).words(["Ｒiver", "綜上所述"]) == ["river", "综上所述"]
+    assert Normaliser(Fingerprint()).words([]) == []
+
+
+def test_the_stamp_says_what_is_added() -> None:
+    assert Normaliser(Fingerprint()).stamp() == {}
+    assert Normaliser(Fingerprint(markup="html", simplify=True)).stamp().keys() == {"markup", "simplify"}

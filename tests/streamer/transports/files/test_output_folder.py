@@ -1,0 +1,116 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import SettingsError
+from streamer.transports.files.output_folder import Delivered, DeliveryHooks, OutputFolder
+from tests.support.paths import ROOT
+
+HOLD = (
+    "import sys, signal; from pathlib import Path\n"
+    "from streamer.transports.files.output_folder import DeliveryHooks, OutputFolder\n"
+    "folder = OutputFolder(Path(sys.argv[1]), DeliveryHooks()); folder.open()\n"
+    "print('open', flush=True); signal.pause()\n"
+)
+ONE = Delivered("/data/one.jsonl", "one.jsonl", "0" * 32)
+
+
+def opened(path: Path) -> OutputFolder:
+    folder = OutputFolder(path, DeliveryHooks())
+    folder.open()
+    return folder
+
+
+def test_a_second_filter_is_refused_while_the_first_lives_and_only_then(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "out"], stdout=subprocess.PIPE, cwd=ROOT) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"open\n"
+        second = OutputFolder(tmp_path / "out", DeliveryHooks())
+        with pytest.raises(
+            SettingsError, match=rf"another filter writes here \(process {first.pid}\): wait for its end"
+        ):
+            second.open()
+        second.close()
+        first.send_signal(signal.SIGKILL)
+    opened(tmp_path / "out").close()
+
+
+def test_two_openings_in_one_process_are_refused_too(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    second = OutputFolder(tmp_path, DeliveryHooks())
+    with pytest.raises(SettingsError, match=f"process {os.getpid()}"):
+        second.open()
+    second.close()
+    first.close()
+
+
+def test_the_checkpoint_is_written_like_this(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    folder.register(ONE)
+    folder.append(
+        {"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"}, Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16)
+    )
+    folder.close()
+    assert (tmp_path / "checkpoint.json").read_text() == (
+        '{"format":1,"lengths":{"unique.jsonl":2,"duplicate.jsonl":0,"dead-letter.jsonl":0,"verdicts.jsonl":3},'
+        '"sources":[{"path":"/data/one.jsonl","name":"one.jsonl","stream":"00000000000000000000000000000000",'
+        '"lines":1,"mark":"abababababababababababababababab"}]}\n'
+    )
+    again = opened(tmp_path)
+    assert again.sources == {ONE.path: Delivered(ONE.path, ONE.name, ONE.stream, 1, "ab" * 16)}
+    again.close()
+
+
+def test_a_write_that_comes_in_pieces_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwrite
+    folder = opened(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda descriptor, content, offset: whole(descriptor, content[:7], offset))
+        for number in range(3):
+            folder.append({"unique.jsonl": b"%d, a line of some length\n" % number}, ONE)
+    folder.close()
+    assert (tmp_path / "unique.jsonl").read_bytes() == b"".join(b"%d, a line of some length\n" % n for n in range(3))
+
+
+def test_what_was_written_but_not_delivered_is_cut_off_at_the_next_opening(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    folder.append({"unique.jsonl": b"a\n"}, ONE)
+    folder.close()
+    for name in ("unique.jsonl", "duplicate.jsonl"):
+        with (tmp_path / name).open("ab") as file:
+            file.write(b"half a li")
+    opened(tmp_path).close()
+    assert (tmp_path / "unique.jsonl").read_bytes() == b"a\n"
+    assert (tmp_path / "duplicate.jsonl").read_bytes() == b""
+
+
+def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "file", tmp_path / "file" / "out"):
+        with pytest.raises(SettingsError, match=r"--out .*file.*: cannot be used"):
+            opened(path)
+
+
+def test_a_hook_is_called_at_each_point_of_a_delivery(tmp_path: Path) -> None:
+    seen: list[tuple[str, bytes, bool]] = []
+
+    def look(point: str) -> None:
+        checkpoint = (tmp_path / "checkpoint.json").read_bytes()
+        seen.append((point, (tmp_path / "unique.jsonl").read_bytes(), b'"unique.jsonl":2' in checkpoint))
+
+    folder = OutputFolder(
+        tmp_path,
+        DeliveryHooks(
+            before_outputs=lambda: look("before"),
+            after_outputs=lambda: look("between"),
+            after_checkpoint=lambda: look("after"),
+        ),
+    )
+    folder.open()
+    folder.append({"unique.jsonl": b"a\n"}, ONE)
+    folder.close()
+    assert seen == [("before", b"", False), ("between", b"a\n", False), ("after", b"a\n", True)]

@@ -1,0 +1,586 @@
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import Source
+from streamer.errors import (
+    DeliveryDoubtful,
+    InputChanged,
+    InputUnreadable,
+    RecoveryRefused,
+    SettingsError,
+    StreamerError,
+)
+from streamer.records.record import Batch, Destination
+from streamer.settings.settings import Batching
+from streamer.transports.files.output_folder import DeliveryHooks
+from streamer.transports.files.transport import FileTransport
+from streamer.transports.transport import FINISHED, Assigned, Transport
+from tests.support.file_filter import SMALL, Crashed, Decider, Disk, begin, filter_files, outputs, pipe_of
+from tests.support.paths import ROOT
+
+CONTENT = b"one\ntwo\r\none\n\n\xff\xfe\nthree\ntwo\ntwo\r\nfour\nlast"
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def crash() -> None:
+    raise Crashed
+
+
+def put_together(out: Path) -> dict[str, list[bytes]]:
+    """The inputs' lines as verdicts and outputs tell them."""
+    files = {
+        "unique": (out / "unique.jsonl").open("rb"),
+        "duplicate": (out / "duplicate.jsonl").open("rb"),
+        "dead-letter": (out / "dead-letter.jsonl").open("rb"),
+    }
+    inputs: dict[str, list[bytes]] = {}
+    for line in (out / "verdicts.jsonl").read_bytes().splitlines():
+        verdict = orjson.loads(line)
+        told = inputs.setdefault(verdict["source"], [])
+        told.append(files[verdict["verdict"].replace("undecidable", "unique")].readline()[:-1])
+        assert verdict["line"] == len(told)
+    for file in files.values():
+        assert file.read() == b""
+        file.close()
+    return inputs
+
+
+def test_lines_go_to_four_files_byte_for_byte(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", CONTENT)
+    filter_files([path], tmp_path / "out", Decider())
+    assert outputs(tmp_path / "out") | {"verdicts.jsonl": b""} == {
+        "unique.jsonl": b"one\ntwo\r\n\nthree\ntwo\nfour\nlast\n",
+        "duplicate.jsonl": b"one\ntwo\r\n",
+        "dead-letter.jsonl": b"\xff\xfe\n",
+        "verdicts.jsonl": b"",
+    }
+    verdicts = [orjson.loads(line) for line in outputs(tmp_path / "out")["verdicts.jsonl"].splitlines()]
+    assert [verdict["line"] for verdict in verdicts] == list(range(1, 11))
+    assert verdicts[2] == {
+        "source": str(path),
+        "line": 3,
+        "id": f"{path}/0/2",
+        "verdict": "duplicate",
+        "original": f"{path}/0/0",
+        "distance": 0,
+        "reason": "similar",
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    inputs=st.lists(
+        st.tuples(
+            st.lists(
+                st.one_of(st.binary(max_size=9), st.sampled_from([b"", b"\r", b"a", b"a\r", b"\xff", "中文".encode()])),
+                max_size=12,
+            ),
+            st.booleans(),
+            st.sampled_from(["jsonl", "jsonl.gz", "jsonl.zst"]),
+        ),
+        max_size=3,
+    ),
+    batch=st.builds(Batching, records_max=st.integers(1, 6), bytes_max=st.integers(1, 30)),
+    stop_after=st.integers(1, 9),
+)
+def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
+    tmp_path_factory: pytest.TempPathFactory,
+    inputs: list[tuple[list[bytes], bool, str]],
+    batch: Batching,
+    stop_after: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    pack = {"jsonl": bytes, "jsonl.gz": gzip.compress, "jsonl.zst": zstandard.ZstdCompressor().compress}
+    wanted: dict[str, list[bytes]] = {}
+    for number, (raw, ended, kind) in enumerate(inputs):
+        # A first line that looks like a compressed file's first bytes would be taken for one.
+        lines = [b"{}", *[line.replace(b"\n", b"") for line in raw]]
+        path = folder / f"{number}.{kind}"
+        path.write_bytes(pack[kind](b"\n".join(lines) + (b"\n" if ended else b"")))
+        wanted[str(path)] = lines if ended or lines[-1] else lines[:-1]
+    left = iter([lambda: None] * stop_after + [crash] + [lambda: None] * 1000)
+    decider = Decider()
+    for _ in range(2):
+        try:
+            batches = filter_files(list(wanted), folder / "out", decider, batch=batch, after_admit=lambda: next(left)())
+        except Crashed:
+            continue
+        break
+    assert put_together(folder / "out") == wanted
+    for delivered in batches:
+        assert len(delivered.ends) == 1
+    assert filter_files(list(wanted), folder / "out", decider, batch=batch) == []
+
+
+def undisturbed(tmp_path: Path, paths: list[Path]) -> dict[str, bytes]:
+    filter_files(paths, tmp_path / "undisturbed", Decider())
+    return outputs(tmp_path / "undisturbed")
+
+
+def two_files(tmp_path: Path) -> list[Path]:
+    return [
+        write(tmp_path / "a.jsonl", CONTENT),
+        write(tmp_path / "b.jsonl.gz", gzip.compress(b"five\n" + CONTENT[4:])),
+    ]
+
+
+def crash_at_every_step(
+    tmp_path: Path, paths: list[Path], *, power: bool, lying: bool = False, with_journal: bool = True
+) -> list[str]:
+    """Crash at the first step at the disk, start again; the same at the second, ... Returns what went wrong."""
+    wanted = undisturbed(tmp_path, paths)
+    wrong: list[str] = []
+    for step in range(1, 1000):
+        out = tmp_path / f"out-{step}"
+        out.mkdir()
+        decider = Decider(with_journal=with_journal)
+        with pytest.MonkeyPatch.context() as patch:
+            disk = Disk(patch, out, step, lying=lying)
+            try:
+                filter_files(paths, out, decider)
+                assert step > 50
+                return wrong
+            except Crashed:
+                if power:
+                    disk.cut_power()
+            disk = Disk(patch, out, 0)
+            try:
+                filter_files(paths, out, decider)
+            except RecoveryRefused as error:
+                wrong.append(f"{step}: {error}")
+                continue
+        if outputs(out) != wanted:
+            wrong.append(f"{step}: other outputs")
+    raise AssertionError("never came to the end")
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
+def test_a_crash_at_any_step_changes_no_byte_of_the_outputs(tmp_path: Path, power: bool) -> None:
+    assert crash_at_every_step(tmp_path, two_files(tmp_path), power=power) == []
+
+
+def test_the_crash_test_notices_a_disk_that_does_not_keep_the_outputs(tmp_path: Path) -> None:
+    assert crash_at_every_step(tmp_path, two_files(tmp_path), power=True, lying=True)
+
+
+def test_the_crash_test_notices_an_index_that_does_not_keep_its_verdicts(tmp_path: Path) -> None:
+    assert crash_at_every_step(tmp_path, two_files(tmp_path), power=False, with_journal=False)
+
+
+@pytest.mark.parametrize("point", ["before_outputs", "after_outputs", "after_checkpoint"])
+def test_a_crash_at_each_hook_changes_no_byte_of_the_outputs(tmp_path: Path, point: str) -> None:
+    paths = two_files(tmp_path)
+    decider = Decider()
+    for _ in range(3):
+        with pytest.raises(Crashed):
+            filter_files(paths, tmp_path / "out", decider, hooks=DeliveryHooks(**{point: crash}))
+    filter_files(paths, tmp_path / "out", decider)
+    assert outputs(tmp_path / "out") == undisturbed(tmp_path, paths)
+
+
+def test_a_pipe_fed_again_after_a_crash_goes_on_where_it_was(tmp_path: Path) -> None:
+    wanted = outputs_of_pipe(tmp_path / "undisturbed", Decider())
+    for crash_after in range(5):
+        decider = Decider()
+        steps = iter([lambda: None] * crash_after + [crash])
+        with pytest.raises(Crashed):
+            outputs_of_pipe(tmp_path / f"{crash_after}", decider, lambda steps=steps: next(steps)())
+        assert outputs_of_pipe(tmp_path / f"{crash_after}", decider) == wanted
+
+
+def outputs_of_pipe(
+    out: Path, decider: Decider, after_admit: Callable[[], None] = lambda: None, content: bytes = CONTENT * 2
+) -> dict[str, bytes]:
+    reading = pipe_of(content)
+    try:
+        filter_files(["-"], out, decider, standard_input=reading, after_admit=after_admit)
+    finally:
+        os.close(reading)
+    return outputs(out)
+
+
+def test_a_pipe_in_a_new_folder_is_a_new_input(tmp_path: Path) -> None:
+    decider = Decider()
+    first = outputs_of_pipe(tmp_path / "first", decider, content=b"one\ntwo\n")
+    second = outputs_of_pipe(tmp_path / "second", decider, content=b"one\ntwo\n")
+    assert first["unique.jsonl"] == second["duplicate.jsonl"] == b"one\ntwo\n"
+
+
+def test_another_pipe_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    decider = Decider()
+    outputs_of_pipe(tmp_path / "out", decider, content=b"one\ntwo\n")
+    for content in (b"one\nTWO\n", b"one\n", b""):
+        with pytest.raises(InputChanged, match=r"-: its first 2 lines are not those.*another --out"):
+            outputs_of_pipe(tmp_path / "out", decider, content=content)
+
+
+def test_a_pipe_with_nothing_new_gives_an_empty_batch(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    decider = Decider()
+    transport = FileTransport([Path("-")], tmp_path / "out", SMALL, decider.known_streams, standard_input=reading)
+    transport.open()
+    assigned = transport.read()
+    assert isinstance(assigned, Assigned)
+    begin(transport, assigned, decider)
+    assert transport.read() == Batch([])
+    transport.deliver(Batch([]), [])
+    os.write(writing, b"one\n")
+    batch = transport.read()
+    assert isinstance(batch, Batch)
+    assert [record.value for record in batch.records] == [b"one"]
+    os.close(writing)
+    assert transport.read() is FINISHED
+    assert transport.read() is FINISHED
+    transport.close()
+    os.close(reading)
+
+
+def test_a_file_that_has_grown_goes_on_behind_its_old_end(tmp_path: Path) -> None:
+    decider = Decider()
+    path = write(tmp_path / "in.jsonl", b"one\ntwo\nthree\nfour")
+    filter_files([path], tmp_path / "out", decider)
+    write(path, b"one\ntwo\nthree\nfour\none\nfive\n")
+    (batch,) = filter_files([path], tmp_path / "out", decider)
+    assert [(record.offset, record.value) for record in batch.records] == [(4, b"one"), (5, b"five")]
+    assert put_together(tmp_path / "out") == {str(path): [b"one", b"two", b"three", b"four", b"one", b"five"]}
+
+
+@pytest.mark.parametrize(
+    "content", [b"one\nTWO\nthree\n", b"one\n", b"", b"one\ntwo\nthree more\n", b"one\r\ntwo\nthree"]
+)
+def test_a_file_that_has_changed_is_refused_and_the_outputs_stay(tmp_path: Path, content: bytes) -> None:
+    decider = Decider()
+    path = write(tmp_path / "in.jsonl", b"one\ntwo\nthree")
+    filter_files([path], tmp_path / "out", decider)
+    before = outputs(tmp_path / "out")
+    write(path, content)
+    with pytest.raises(InputChanged, match=r"in.jsonl: its first 3 lines are not those that were filtered before"):
+        filter_files([path], tmp_path / "out", decider)
+    assert outputs(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("content", [b"one\ntwo\nthree\nfour\nFIVE\nsix\nseven\n", b"one\ntwo\nthree\nfour\n"])
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_a_change_in_lines_decided_but_not_delivered_is_noticed_before_they_are_handed_out(
+    tmp_path: Path, content: bytes, kind: str
+) -> None:
+    decider = Decider()
+    steps = iter([lambda: None, crash])
+    before, out = b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n", tmp_path / "out"
+    path = tmp_path / "in.jsonl"
+
+    def run(content: bytes, after_admit: Callable[[], None]) -> None:
+        if kind == "pipe":
+            outputs_of_pipe(out, decider, after_admit, content)
+        else:
+            filter_files([write(path, content)], out, decider, after_admit=after_admit)
+
+    with pytest.raises(Crashed):
+        run(before, lambda: next(steps)())
+    journal = dict(decider.journal)
+    with pytest.raises(InputChanged, match="its first 6 lines"):
+        run(content, lambda: None)
+    assert decider.journal == journal
+    assert outputs(out)["unique.jsonl"] == b"one\ntwo\nthree\n"
+    run(before, lambda: None)
+    assert outputs(out)["unique.jsonl"] == before
+
+
+def test_the_first_batch_after_a_crash_ends_where_the_index_stands_whatever_the_bounds(tmp_path: Path) -> None:
+    decider = Decider()
+    path = write(tmp_path / "in.jsonl", b"".join(b"line %d\n" % number for number in range(20)))
+    with pytest.raises(Crashed):
+        filter_files([path], tmp_path / "out", decider, batch=Batching(records_max=7), after_admit=crash)
+    batches = filter_files([path], tmp_path / "out", decider, batch=Batching(records_max=3, bytes_max=1))
+    assert [len(batch.records) for batch in batches] == [7] + [1] * 13
+
+
+def test_a_known_file_in_a_new_folder_gets_the_same_verdicts_again(tmp_path: Path) -> None:
+    decider = Decider()
+    path = write(tmp_path / "in.jsonl", CONTENT)
+    filter_files([path], tmp_path / "first", decider)
+    write(path, CONTENT + b"\nfour\nnew\n")
+    batches = filter_files([path], tmp_path / "second", decider)
+    assert [len(batch.records) for batch in batches] == [3, 3, 3, 1, 2]
+    assert len(decider.applied) == 1
+    first, second = outputs(tmp_path / "first"), outputs(tmp_path / "second")
+    assert second["verdicts.jsonl"].startswith(first["verdicts.jsonl"])
+    assert second["unique.jsonl"] == first["unique.jsonl"] + b"new\n"
+    assert second["duplicate.jsonl"] == first["duplicate.jsonl"] + b"four\n"
+
+
+@pytest.mark.parametrize("content", [b"one\nTWO\nthree\nfour\n", b"one\n", b"", b"\x1f\x8b broken"])
+def test_another_content_under_a_known_name_in_a_new_folder_is_another_input(tmp_path: Path, content: bytes) -> None:
+    decider = Decider()
+    path = write(tmp_path / "in.jsonl", b"one\ntwo\nthree\n")
+    filter_files([path], tmp_path / "first", decider)
+    write(path, content)
+    transport: Transport = FileTransport([path], tmp_path / "second", SMALL, decider.known_streams)
+    transport.open()
+    assigned = transport.read()
+    transport.close()
+    assert isinstance(assigned, Assigned)
+    assert assigned.sources[0] not in decider.applied
+
+
+def test_of_several_contents_under_one_name_the_longest_that_agrees_is_recognised(tmp_path: Path) -> None:
+    decider = Decider()
+    path = tmp_path / "in.jsonl"
+    streams = []
+    for number, content in enumerate([b"one\n", b"two\nthree\nfour\n", b"two\nthree\n"]):
+        # A fresh decider each time: the longer content would otherwise be recognised as the shorter one, grown.
+        alone = Decider()
+        filter_files([write(path, content)], tmp_path / f"{number}", alone)
+        decider.applied |= alone.applied
+        decider.names |= alone.names
+        streams.append(next(iter(alone.applied)).stream)
+    transport = FileTransport(
+        [write(path, b"two\nthree\nfour\nfive\n")], tmp_path / "out", SMALL, decider.known_streams
+    )
+    transport.open()
+    assigned = transport.read()
+    transport.close()
+    assert isinstance(assigned, Assigned)
+    assert assigned.sources[0].stream == streams[1]
+
+
+def old_copy(tmp_path: Path, decider: Decider, run: Callable[[Callable[[], None]], object]) -> None:
+    """Run to the end, with the folder then put back to what it was after six lines; the index stays ahead."""
+    steps = iter([lambda: None] * 2 + [crash])
+    with pytest.raises(Crashed):
+        run(lambda: next(steps)())
+    copy = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    run(lambda: None)
+    for name, content in copy.items():
+        (tmp_path / "out" / name).write_bytes(content)
+    assert [at.offset for at in decider.applied.values()] == [10]
+
+
+def test_more_undelivered_lines_than_a_crash_leaves_come_in_ordinary_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.transports.files.transport.TAIL_RECORDS_MAX", 3)
+    decider, path = Decider(), write(tmp_path / "in.jsonl", CONTENT)
+    old_copy(tmp_path, decider, lambda step: filter_files([path], tmp_path / "out", decider, after_admit=step))
+    write(path, CONTENT.replace(b"four", b"FOUR"))
+    with pytest.raises(InputChanged, match="its first 10 lines"):
+        filter_files([path], tmp_path / "out", decider)
+    write(path, CONTENT)
+    batches = filter_files([path], tmp_path / "out", decider)
+    assert [len(batch.records) for batch in batches] == [3, 1]
+    assert outputs(tmp_path / "out") == undisturbed(tmp_path, [path])
+
+
+def test_a_pipe_with_more_undelivered_lines_than_a_crash_leaves_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.transports.files.transport.TAIL_RECORDS_MAX", 3)
+    decider = Decider()
+    old_copy(tmp_path, decider, lambda step: outputs_of_pipe(tmp_path / "out", decider, step, CONTENT))
+    with pytest.raises(RecoveryRefused, match="old copy: name another --out"):
+        outputs_of_pipe(tmp_path / "out", decider, content=CONTENT)
+
+
+def test_damaged_input_stops_behind_what_is_whole_and_goes_on_when_it_is_mended(tmp_path: Path) -> None:
+    decider = Decider()
+    wanted = [os.urandom(30).hex().encode() for _ in range(5000)]
+    packed = gzip.compress(b"\n".join(wanted))
+    path = write(tmp_path / "in.gz", packed[: len(packed) // 2])
+    batch = Batching(records_max=700)
+    with pytest.raises(InputUnreadable, match=r"in\.gz: .*truncated; \d+ lines before that were read"):
+        filter_files([path], tmp_path / "out", decider, batch=batch)
+    delivered = put_together(tmp_path / "out")[str(path)]
+    assert len(delivered) > 2000
+    write(path, packed)
+    filter_files([path], tmp_path / "out", decider, batch=batch)
+    assert put_together(tmp_path / "out") == {str(path): wanted}
+
+
+def test_missing_inputs_are_found_before_anything_is_touched(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", b"one\n")
+    with pytest.raises(InputUnreadable, match=r"none.jsonl, .*nought.jsonl"):
+        filter_files([path, tmp_path / "none.jsonl", tmp_path / "nought.jsonl"], tmp_path / "out", Decider())
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_input_named_twice_or_an_output_as_input_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "in.jsonl", b"one\n")
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(SettingsError, match="more than once"):
+        filter_files([path, tmp_path / "link"], tmp_path / "out", Decider())
+    filter_files([path], tmp_path / "out", Decider())
+    with pytest.raises(SettingsError, match=r"Both input and output: .*unique.jsonl"):
+        filter_files([tmp_path / "out" / "unique.jsonl"], tmp_path / "out", Decider())
+
+
+def test_relative_names_of_different_files_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decider = Decider()
+    for day in ("monday", "tuesday"):
+        (tmp_path / day).mkdir()
+        write(tmp_path / day / "in.jsonl", day.encode())
+        monkeypatch.chdir(tmp_path / day)
+        filter_files(["in.jsonl"], tmp_path / "out", decider)
+    assert put_together(tmp_path / "out") == {"in.jsonl": [b"monday"], f"{tmp_path}/tuesday/in.jsonl": [b"tuesday"]}
+
+
+def test_a_name_that_is_no_utf_8_is_shown_by_its_bytes(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"))
+    write(path, b"one\n")
+    for _ in range(2):
+        filter_files([path], tmp_path / "out", Decider())
+    assert put_together(tmp_path / "out") == {f"{tmp_path}/\\xff.jsonl": [b"one"]}
+
+
+def test_a_full_disk_is_a_doubtful_delivery_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = two_files(tmp_path)
+    script = (
+        "import resource, sys; from pathlib import Path; from tests.support.file_filter import *\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))\n"
+        f"filter_files([{str(paths[0])!r}], Path({str(tmp_path / 'out')!r}), Decider())\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    assert "DeliveryDoubtful" in result.stderr
+    assert "a batch could not be written: File too large" in result.stderr
+    filter_files(paths[:1], tmp_path / "out", Decider())
+    assert outputs(tmp_path / "out") == undisturbed(tmp_path, paths[:1])
+
+    def no_space(descriptor: int, content: bytes, offset: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        hooks = DeliveryHooks(before_outputs=lambda: patch.setattr(os, "pwrite", no_space))
+        with pytest.raises(DeliveryDoubtful, match=r"the disk is full.*nothing will be doubled"):
+            filter_files(paths, tmp_path / "again", Decider(), hooks=hooks)
+
+
+def test_the_changelog_gives_back_the_records_as_they_were_read(tmp_path: Path) -> None:
+    decider = Decider()
+    paths = two_files(tmp_path)
+    batches = filter_files(paths, tmp_path / "out", decider)
+    read = [record for batch in batches for record in batch.records]
+    first, second = decider.applied
+    transport = FileTransport(paths, tmp_path / "out", SMALL, Decider().known_streams)
+    transport.open()
+    ranges = {first: range(2, 9), second: range(10)}
+    for destination, verdicts in (
+        (Destination.UNIQUE, ("unique", "undecidable")),
+        (Destination.DEAD_LETTER, ("dead-letter",)),
+    ):
+        given_back = [record for records in transport.changelog(ranges, [destination]) for record in records]
+        assert given_back == [
+            record
+            for record in read
+            if record.offset in ranges[record.source]
+            and decider.journal[record.source.stream, record.offset].verdict.label in verdicts
+        ]
+        assert given_back
+    assert list(transport.changelog({}, [Destination.UNIQUE])) == []
+    with pytest.raises(RecoveryRefused, match="new --out with a new --index"):
+        transport.changelog(ranges, [Destination.UNIQUE, Destination.DUPLICATE])
+    transport.close()
+
+
+def test_a_changelog_whose_files_do_not_fit_together_is_refused(tmp_path: Path) -> None:
+    decider = Decider()
+    (path, _) = two_files(tmp_path)
+    filter_files([path], tmp_path / "out", decider)
+    (source,) = decider.applied
+    good = outputs(tmp_path / "out")
+    for name, content in (
+        ("unique.jsonl", good["unique.jsonl"].replace(b"\n", b"")),
+        ("unique.jsonl", good["unique.jsonl"] + b"more\n"),
+        ("verdicts.jsonl", good["verdicts.jsonl"][10:]),
+        ("verdicts.jsonl", good["verdicts.jsonl"].replace(b"in.jsonl", b"xx.jsonl").replace(b"a.jsonl", b"x.jsonl")),
+    ):
+        transport = FileTransport([path], tmp_path / "out", SMALL, decider.known_streams)
+        transport.open()
+        (tmp_path / "out" / name).write_bytes(content)
+        with pytest.raises(RecoveryRefused, match=r"verdicts.jsonl does not fit the other files"):
+            list(transport.changelog({source: range(100)}, [Destination.UNIQUE]))
+        transport.close()
+        (tmp_path / "out" / name).write_bytes(good[name])
+
+
+def test_offsets_marks_and_progress_are_told(tmp_path: Path) -> None:
+    decider = Decider()
+    paths = two_files(tmp_path)
+    transport = FileTransport(paths, tmp_path / "out", SMALL, decider.known_streams)
+    assert transport.bytes_total == sum(path.stat().st_size for path in paths)
+    transport.open()
+    assigned = transport.read()
+    assert isinstance(assigned, Assigned)
+    (source,) = assigned.sources
+    assert assigned.names == {source.stream: str(paths[0])}
+    assert transport.committed([source, Source("other", 0)]) == {source: None, Source("other", 0): None}
+    assert transport.first_offsets([source]) == transport.end_offsets([source]) == {source: 0}
+    with pytest.raises(RuntimeError, match="seek"):
+        transport.read()
+    begin(transport, assigned, decider)
+    with pytest.raises(RuntimeError, match="sought already"):
+        transport.seek(source, 0, None)
+    assert transport.committed([source]) == {source: 0}
+    batch = transport.read()
+    assert isinstance(batch, Batch)
+    assert batch.ends == {source: 3}
+    assert transport.end_offsets([source]) == {source: 3}
+    assert transport.lags() == {}
+    transport.deliver(batch, decider.admit(batch))
+    assert transport.committed([source]) == {source: 3}
+    with pytest.raises(RuntimeError, match="does not follow"):
+        transport.deliver(batch, decider.admit(batch))
+    with pytest.raises(RecoveryRefused, match="3 lines are delivered"):
+        transport.commit_start(source, 0)
+    transport.close()
+    transport.close()
+    transport = FileTransport(paths, tmp_path / "out", SMALL, decider.known_streams)
+    transport.open()
+    while (event := transport.read()) is not FINISHED:
+        if isinstance(event, Assigned):
+            begin(transport, event, decider)
+        else:
+            assert isinstance(event, Batch)
+            transport.deliver(event, decider.admit(event))
+    assert transport.bytes_read == transport.bytes_total
+    transport.close()
+
+
+@pytest.mark.parametrize("spoil", ["refused", "shorter", "foreign", "version", "damaged"])
+def test_a_folder_in_another_state_than_its_checkpoint_says_is_refused(tmp_path: Path, spoil: str) -> None:
+    path, out = write(tmp_path / "in.jsonl", CONTENT), tmp_path / "out"
+    decider = Decider()
+    filter_files([path], out, decider)
+    checkpoint = (out / "checkpoint.json").read_bytes()
+    spoiled: dict[str, tuple[Callable[[], object], str]] = {
+        "refused": (lambda: (out / "checkpoint.json").unlink(), "holds unique.jsonl.* but no checkpoint.json"),
+        "shorter": (lambda: os.truncate(out / "unique.jsonl", 3), r"unique.jsonl: has 3 bytes, \d+ were delivered"),
+        "foreign": (lambda: (out / "unique.jsonl").unlink(), "unique.jsonl: has 0 bytes"),
+        "version": (
+            lambda: write(out / "checkpoint.json", checkpoint.replace(b'"format":1', b'"format":2')),
+            "has format 2, this program knows 1",
+        ),
+        "damaged": (lambda: write(out / "checkpoint.json", checkpoint[:-9]), "checkpoint.json: is damaged"),
+    }
+    change, message = spoiled[spoil]
+    change()
+    with pytest.raises(StreamerError, match=message) as raised:
+        filter_files([path], out, decider)
+    assert "--out" in str(raised.value)
+    assert isinstance(raised.value, RecoveryRefused)
