@@ -1,8 +1,40 @@
 """`python -m streamer`, and the command `streamer`."""
 
-from streamer.cli.main import main
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
-__all__ = ["main"]
+INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
+"""The `index` that came with this package: its name is so plain that others may have one."""
+
+
+def main() -> None:
+    """Run the command line, unless Python would import somebody else's `index`: then say so and exit with 78."""
+    found = _index_found()
+    if found != INDEX:
+        print(
+            f"streamer: Python imports `index` from {found or 'nowhere'} and not from {INDEX.parent}, where `streamer` "
+            "has its own; take that folder off PYTHONPATH, leave it if it is the current one, or install into an "
+            "environment that holds nothing else called `index`",
+            file=sys.stderr,
+        )
+        sys.exit(os.EX_CONFIG)
+    # Not before: everything behind this line imports `index`.
+    from streamer.cli.main import main as run_command_line
+
+    run_command_line()
+
+
+def _index_found() -> Path | None:
+    """The file that `import index` would run; for a mere folder the folder, None if there is nothing."""
+    spec = find_spec("index")
+    if spec is None:
+        return None
+    locations = list(spec.submodule_search_locations or ())
+    place = spec.origin if spec.has_location else next(iter(locations), None)
+    return None if place is None else Path(place).resolve()
+
 
 if __name__ == "__main__":
     main()

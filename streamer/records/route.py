@@ -30,6 +30,11 @@ ORIGINAL_STREAM = "neardup.original.stream"
 
 CONNECT_PREFIX = "__connect.errors."
 
+# Part of what is published, not names of classes that can be found here: tools filter dead letters by these texts, and
+# old dead letters keep them. They stay as they are wherever the code that decodes goes.
+CONNECT_CLASS = "streamer.document.Decoder"
+CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
+
 _DESTINATIONS = {
     Verdict.UNIQUE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
@@ -212,10 +217,10 @@ def _connect_errors(record: Record, decision: Decision, connector_name: str, tas
         ("connector.name", connector_name),
         ("task.id", task_id),
         ("stage", "VALUE_CONVERTER"),
-        ("class.name", "streamer.document.Decoder"),
-        ("exception.class.name", "streamer.document.DeadLetter"),
+        ("class.name", CONNECT_CLASS),
+        ("exception.class.name", CONNECT_EXCEPTION_CLASS),
         ("exception.message", message),
-        ("exception.stacktrace", f"streamer.document.DeadLetter: {message}"),
+        ("exception.stacktrace", f"{CONNECT_EXCEPTION_CLASS}: {message}"),
     )
     return tuple((CONNECT_PREFIX + name, _bytes(value)) for name, value in facts)
 

@@ -256,6 +256,16 @@ def test_a_dead_letter_carries_the_ten_headers_of_kafka_connect() -> None:
     }
 
 
+def test_the_classes_that_dead_letters_name_never_change() -> None:
+    # Put together, so that renaming a module everywhere does not rename what others rely on.
+    published = "streamer." + "document."
+
+    found = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
+    assert found["__connect.errors.class.name"] == published + "Decoder"
+    assert found["__connect.errors.exception.class.name"] == published + "DeadLetter"
+    assert str(found["__connect.errors.exception.stacktrace"]).startswith(published + "DeadLetter: ")
+
+
 # --- positions ---
 
 

@@ -1,0 +1,56 @@
+"""What happens where somebody else's `index` is imported in place of the one that came with `streamer`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = {
+    "module": [sys.executable, "-m", "streamer"],
+    "script": [str(Path(sys.executable).with_name("streamer"))],
+}
+
+
+def run(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("STREAMER_", "PYTHONPATH"))}
+    return subprocess.run(
+        [*COMMANDS[command], "config", "show"],
+        cwd=cwd,
+        env=clean | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("foreign", ["index.py", "index/__init__.py"])
+def test_a_foreign_index_is_named_in_one_line_with_what_to_do(tmp_path: Path, command: str, foreign: str) -> None:
+    theirs = tmp_path / foreign
+    theirs.parent.mkdir(exist_ok=True)
+    theirs.write_text("raise SystemExit('their code ran')\n")
+    done = run(command, tmp_path, PYTHONPATH=str(tmp_path))
+
+    assert (done.returncode, done.stdout) == (os.EX_CONFIG, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("streamer: ")
+    assert str(theirs.resolve()) in line
+    assert "PYTHONPATH" in line
+
+
+def test_a_foreign_index_in_the_current_folder_counts_only_where_python_looks_there(tmp_path: Path) -> None:
+    (tmp_path / "index.py").write_text("")
+
+    assert run("module", tmp_path).returncode == os.EX_CONFIG
+    assert run("script", tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_of_data_called_index_is_in_nobodys_way(tmp_path: Path, command: str) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "data.mdb").write_bytes(b"")
+    done = run(command, tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
