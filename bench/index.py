@@ -1,8 +1,8 @@
 """Decisions a second of the index alone, and what it takes on disk and in memory, at a size.
 
 Loads random fingerprints into an index, all unique, which is the worst case, opens it anew, and measures batches that
-`admit` decides: as long as no entries move into chunks ("idle"), and, after a run was made to freeze, while they do
-("merging"). Every batch is synced. Beside each, in turn and in the same run, as many bytes as its entries take are put
+`admit` decides: as long as no entries move into segments ("idle"), and, after a run was made to freeze, while they do
+("compacting"). Every batch is synced. Beside each, in turn and in the same run, as many bytes as its entries take are put
 and synced into a bare LMDB file. Where others use the machine, too, the figures by processor time say more than those by
 the clock. Peers hold what they know in memory, and are measured at as many entries as `--peer-entries` says.
 
@@ -29,10 +29,10 @@ from bench.accuracy import machine
 from bench.index_peers import peers_for
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
-from index.lsm.compaction import Merging, state
+from index.lsm.compaction import TreeSizes, state
 from index.matching.minhash import Banding
 from index.storage.parameters import Parameters
-from index.tools.bulk_load import Loading
+from index.tools.bulk_load import BulkLoader
 from index.tools.verify import verify as verify_index
 from index.tools.warm_up import compile_kernels
 from streamer.fingerprint.scheme import parameters_for
@@ -144,14 +144,14 @@ def _field(file: Path, name: str) -> int:
     return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(name))
 
 
-def opened(directory: Path, parameters: Parameters, merging: Merging) -> Index:
+def opened(directory: Path, parameters: Parameters, sizes: TreeSizes) -> Index:
     """The index in there, for writing."""
-    return Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, merging=merging)
+    return Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, sizes=sizes)
 
 
 def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> dict[str, float]:
     """Load so many, and say how fast that went; making up the fingerprints is not counted."""
-    task, load = progress.add_task("loading", total=entries), Loading(index)
+    task, load = progress.add_task("loading", total=entries), BulkLoader(index)
     rows_max = min(2**16, LOADED_BYTES * 8 // index.parameters.bits)
     clock = processor = 0.0
     for begin in range(0, entries, rows_max):
@@ -210,7 +210,7 @@ def _warm_up(index: Index, stream: Stream, rows: int) -> None:
 
 def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, directory: Path) -> dict[str, Any]:
     """Decide `batches` batches of `rows` between merges, and as many in the midst of one."""
-    idle, merging = Batches(), Batches()
+    idle, compacting = Batches(), Batches()
     _warm_up(index, stream, rows)
     for _ in range(batches):
         if not index.inspect(state).is_moving:
@@ -220,14 +220,14 @@ def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, 
     device = device_written_bytes(directory)
     for _ in range(batches):
         if index.inspect(state).is_moving:
-            merging.admit(index, stream.batch(rows), bare)
-    device_after, count = device_written_bytes(directory), len(merging.clock) * rows
-    found = idle.rates(rows, "idle") | merging.rates(rows, "merging")
-    found |= {f"batch_ms_p{quantile}": 1000 * float(np.percentile(merging.clock, quantile)) for quantile in (50, 99)}
-    found["batch_ms_max"] = 1000 * max(merging.clock)
-    found["batch_processor_ms_p50"] = 1000 * float(np.median(merging.processor))
-    found["bare_put_ms_p50"] = 1000 * float(np.median(merging.bare))
-    found["written_mib_per_1000"] = merging.written_bytes / 2**20 / count * 1000
+            compacting.admit(index, stream.batch(rows), bare)
+    device_after, count = device_written_bytes(directory), len(compacting.clock) * rows
+    found = idle.rates(rows, "idle") | compacting.rates(rows, "compacting")
+    found |= {f"batch_ms_p{quantile}": 1000 * float(np.percentile(compacting.clock, quantile)) for quantile in (50, 99)}
+    found["batch_ms_max"] = 1000 * max(compacting.clock)
+    found["batch_processor_ms_p50"] = 1000 * float(np.median(compacting.processor))
+    found["bare_put_ms_p50"] = 1000 * float(np.median(compacting.bare))
+    found["written_mib_per_1000"] = compacting.written_bytes / 2**20 / count * 1000
     if device is not None and device_after is not None:
         found["device_written_mib_per_1000_by_anybody"] = (device_after - device) / 2**20 / count * 1000
     return found | {"anonymous_mib": anonymous_mib(), "entries_in_the_end": index.statistics().entries}
@@ -236,7 +236,7 @@ def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, 
 def figures(
     directory: Path,
     parameters: Parameters,
-    merging: Merging,
+    sizes: TreeSizes,
     entries: int,
     rows: int,
     batches: int,
@@ -248,18 +248,18 @@ def figures(
     compile_kernels()
     stream = Stream(parameters, clustered=clustered)
     with Progress(console=Console(stderr=True)) as progress:
-        with opened(directory, parameters, merging) as index:
+        with opened(directory, parameters, sizes) as index:
             yield loaded(index, stream, entries, progress)
             statistics, merged = index.statistics(), index.inspect(state).merged_to
             used = statistics.used_bytes / statistics.journal_rows
             yield {
                 "entries": statistics.entries,
                 "bytes_per_document": used - ID_BYTES,
-                "bytes_per_document_blocks": statistics.table_bytes["chunks"] / merged,
+                "bytes_per_document_blocks": statistics.table_bytes["segments"] / merged,
                 "table_bytes": dict(statistics.table_bytes),
             }
         began = time.perf_counter()
-        with opened(directory, parameters, merging) as index:
+        with opened(directory, parameters, sizes) as index:
             yield {"open_seconds": time.perf_counter() - began}
             bare = Bare(directory / "bare", int(used * rows))
             progress.update(progress.add_task("deciding", total=None))
@@ -291,7 +291,9 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
 @click.option("--batch", "batch_rows", default=1_000, show_default=True, type=click.IntRange(1))
 @click.option("--batches", default=150, show_default=True, type=click.IntRange(1), help="Measured in each state.")
 @click.option("--peer-entries", default=20_000, show_default=True, type=click.IntRange(0), help="0: no peers.")
-@click.option("--run-entries", default=None, type=click.IntRange(1), help="As `index.lsm.compaction.Merging` has it.")
+@click.option(
+    "--memtable-entries", default=None, type=click.IntRange(1), help="As `index.lsm.compaction.TreeSizes` has it."
+)
 @click.option("--directory", default=None, type=click.Path(path_type=Path), help="Where; a temporary one if not given.")
 @click.option("--verify", is_flag=True, help="Verify the index in the end.")
 @click.option("--json", "as_json", is_flag=True)
@@ -305,7 +307,7 @@ def main(
     batch_rows: int,
     batches: int,
     peer_entries: int,
-    run_entries: int | None,
+    memtable_entries: int | None,
     directory: Path | None,
     *,
     verify: bool,
@@ -321,7 +323,7 @@ def main(
         made = figures(
             Path(name),
             parameters,
-            Merging(run_entries),
+            TreeSizes(memtable_entries),
             entries,
             batch_rows,
             batches,

@@ -31,14 +31,14 @@ from rich.table import Table as Shown
 from index.decide.retention import Retention
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
-from index.lsm.compaction import Merging
+from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
 from index.storage import journal, sources
 from index.storage.counters import counters_of
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks, Store, Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 from index.tools.verify import verify
 from streamer.demo.demo import documents as demo_documents
 
@@ -46,7 +46,7 @@ ROWS = 60
 """In a batch."""
 DOCUMENTS = 6_000
 """In a stream."""
-MERGING = Merging(run_entries=150, chunk_bytes=512)
+SIZES = TreeSizes(memtable_entries=150, segment_bytes=512)
 KEPT = Retention(entries_max=1_500)
 BANDING = banding_for(64, 8, 0.7)
 SCHEMES = {"simhash": Parameters(64, 4, "unique"), "minhash": Parameters(BANDING.bits, 3_000, "all", {}, BANDING)}
@@ -54,8 +54,8 @@ WRITES = {
     "append": (Table.LOG, "put"),
     "note positions": (Table.JOURNAL, "put"),
     "freeze or move on": (Table.META, "put"),
-    "merge slice": (Table.CHUNKS, "put"),
-    "amendment": (Table.AMENDMENTS, "put"),
+    "merge slice": (Table.SEGMENTS, "put"),
+    "tombstone": (Table.TOMBSTONES, "put"),
     "clean": (Table.LOG, "delete"),
 }
 COMMITS = ("before commit", "after commit")
@@ -129,7 +129,7 @@ def rows_of(partition: int, words: int, begin: int) -> Entries:
 
 
 def opened(directory: Path, scheme: str) -> Index:
-    return Index.open(directory, SCHEMES[scheme], map_bytes_max=2**32, merging=MERGING, retention=KEPT)
+    return Index.open(directory, SCHEMES[scheme], map_bytes_max=2**32, sizes=SIZES, retention=KEPT)
 
 
 def applied_of(index: Index, partition: int) -> int:
@@ -185,7 +185,7 @@ def _not_replayed(
 ) -> list[str]:
     """Acknowledged batches whose positions are not known with their verdicts, though they have not expired."""
     words, stream = index.parameters.words, sources.known_number(transaction, source_of(partition).stream)
-    horizon = Living(transaction, words).horizon.number
+    horizon = Visibility(transaction, words).horizon.number
     wrong = []
     for begin, (number, verdicts) in batches.items():
         assert stream is not None, "an acknowledged stream is not known"
@@ -202,9 +202,9 @@ def _found_once(index: Index) -> list[str]:
     parameters = index.parameters
 
     def counting(transaction: Transaction) -> list[int]:
-        living = Living(transaction, parameters.words)
-        numbers = np.arange(living.horizon.number, next_number, dtype=np.uint64)
-        alive: list[int] = numbers[living.are(transaction, numbers)].tolist()
+        visibility = Visibility(transaction, parameters.words)
+        numbers = np.arange(visibility.horizon.number, next_number, dtype=np.uint64)
+        alive: list[int] = numbers[visibility.are(transaction, numbers)].tolist()
         return alive
 
     next_number = index.inspect(lambda transaction: counters_of(transaction).next_number)

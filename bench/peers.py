@@ -181,7 +181,7 @@ def bytes_kept(peer: str, first: Path, lines: Path, asked: Asked) -> float:
 
 
 @dataclass(slots=True)
-class Taken:
+class Imported:
     """Seconds of processor time of one program, a round each: for one document, and for all; and what it decided.
 
     bytes  that it kept them in, of the documents of all
@@ -193,9 +193,9 @@ class Taken:
     bytes: float = 0.0
 
 
-def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> dict[str, Taken]:
+def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> dict[str, Imported]:
     """All programs over a file of lines, the filter first."""
-    taken = {program: Taken([], [], np.zeros(0, np.int64)) for program in ("filter", *peers)}
+    taken = {program: Imported([], [], np.zeros(0, np.int64)) for program in ("filter", *peers)}
     sample = "".join(text for text, _ in zip(texts_of(lines), range(200), strict=False))
     # A third: a Han character takes the place of several letters, and peers have one length for all (what suits them).
     is_wide = 3 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample))

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from index.decide import batch, forget, restore, retention
 from index.decide.forget import ignored
-from index.decide.lookup import all_living
+from index.decide.lookup import all_visible
 from index.decide.restore import Restored
 from index.decide.retention import Retention
 from index.entry import Applied, Decisions, Entries, Position, Source
-from index.lsm.compaction import Merging
-from index.lsm.tree import Search, wanted
+from index.lsm.compaction import TreeSizes
+from index.lsm.tree import Tree, wanted
 from index.storage import documents, log, sources
 from index.storage.counters import counters_of, put_counters
 from index.storage.documents import Document
@@ -29,10 +29,10 @@ from index.storage.parameters import Parameters
 from index.storage.stamp import stamped
 from index.storage.statistics import Statistics, statistics_of
 from index.storage.store import CommitHooks, Store, Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 MAP_BYTES_INITIAL = 2**26
-MERGING = Merging()
+SIZES = TreeSizes()
 KEEP_ALL = Retention()
 Result = TypeVar("Result")
 
@@ -51,11 +51,11 @@ class Index:
     """An open index. Several processes may have it open; their writes take turns. Threads may share one of these."""
 
     def __init__(
-        self, store: Store, parameters: Parameters, merging: Merging, retention: Retention, *, journal: bool
+        self, store: Store, parameters: Parameters, sizes: TreeSizes, retention: Retention, *, journal: bool
     ) -> None:
         """Use `Index.open`."""
         self._store = store
-        self._search = Search(parameters, merging)
+        self._tree = Tree(parameters, sizes)
         self._retention = retention
         self._journal = journal
         self.parameters = parameters
@@ -71,7 +71,7 @@ class Index:
         read_only: bool = False,
         hooks: CommitHooks | None = None,
         journal: bool = True,
-        merging: Merging = MERGING,
+        sizes: TreeSizes = SIZES,
         retention: Retention = KEEP_ALL,
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
@@ -82,7 +82,7 @@ class Index:
         hooks              called around every commit
         journal            False: positions are neither looked up nor noted, so that deciding is no longer idempotent.
                            Only a test of the tests wants that.
-        merging            how many of the newest entries stay in memory, and how large packed values grow
+        sizes              how many of the newest entries stay in memory, and how large packed values grow
         retention          how long entries count
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
@@ -99,11 +99,11 @@ class Index:
         opened = False
         try:
             stored = stamped(store, parameters, os.fspath(directory))
-            index = cls(store, stored, merging, retention, journal=journal)
+            index = cls(store, stored, sizes, retention, journal=journal)
             if not read_only:
                 # The newest entries are read before anybody waits for the first batch, and without the writer lock.
-                store.read(index._search.follow)
-                index._search.file()
+                store.read(index._tree.follow)
+                index._tree.file()
             opened = True
         finally:
             if not opened:
@@ -144,7 +144,7 @@ class Index:
         batch.require_sound(entries, self.parameters.words, self.parameters.look_bytes)
         pieces = batch.pieces_of(entries, np.arange(len(entries)), self.parameters)
         return self._store.write(
-            lambda transaction: self._admitted(transaction, entries, pieces, ends, marks), self._search.committed
+            lambda transaction: self._admitted(transaction, entries, pieces, ends, marks), self._tree.committed
         )
 
     def _admitted(
@@ -155,8 +155,8 @@ class Index:
         ends: Mapping[Source, int],
         marks: Mapping[Source, bytes],
     ) -> Decisions:
-        search, parameters = self._search, self.parameters
-        search.follow(transaction)
+        tree, parameters = self._tree, self.parameters
+        tree.follow(transaction)
         places = batch.places_of(transaction, entries)
         past = batch.journaled(transaction, entries, places) if self._journal else batch.nothing_journaled(entries)
         if past.known.any():
@@ -164,18 +164,20 @@ class Index:
         counters = counters_of(transaction)
         of_sources = log.sources_of(places.streams, places.partitions)
         retention.advance(transaction, self._retention, entries, of_sources, ~past.known, counters.next_number)
-        living = Living(transaction, parameters.words)
+        visibility = Visibility(transaction, parameters.words)
         rows, origins, candidates = past.rows, past.origins, np.zeros(len(entries), np.int64)
         for piece in pieces:
-            decided = batch.decide_piece(transaction, search, living, piece, parameters, counters.next_number)
+            decided = batch.decide_piece(transaction, tree, visibility, piece, parameters, counters.next_number)
             outcome, candidates[piece.rows] = decided.outcome, decided.compared
             filings = batch.filings_of(piece.entries, outcome.entering, decided.equal)
             of_piece = batch.origins_of(transaction, piece.entries, places, outcome, counters.next_number)
             origins.update((int(piece.rows[row]), origin) for row, origin in of_piece.items())
-            counters = batch.retire_stale(transaction, search, living, piece.entries, decided.stale, filings, counters)
+            counters = batch.retire_stale(
+                transaction, tree, visibility, piece.entries, decided.stale, filings, counters
+            )
             counters = batch.write(
                 transaction,
-                search,
+                tree,
                 piece.entries,
                 places,
                 outcome,
@@ -186,9 +188,9 @@ class Index:
             )
             batch.fill_rows(rows, piece, outcome)
         retention.note_ages(transaction, self._retention, of_sources, counters)
-        counters = retention.clean(transaction, search, living, counters, parameters.words)
+        counters = retention.clean(transaction, tree, visibility, counters, parameters.words)
         put_counters(transaction, counters)
-        search.advance(transaction, counters.next_number, counters.next_amendment)
+        tree.advance(transaction, counters.next_number, counters.next_tombstone)
         sources.advance(transaction, ends, marks)
         return _decisions(transaction, rows, past.known, candidates, origins)
 
@@ -214,21 +216,21 @@ class Index:
         if not self._journal:
             raise ValueError("an index without its journal cannot be restored")
 
-        return self.change(lambda found: self.restored(found, self._search, entries, verdicts, originals, ends))
+        return self.change(lambda found: self.restored(found, self._tree, entries, verdicts, originals, ends))
 
     def restored(
         self,
         transaction: Transaction,
-        search: Search,
+        tree: Tree,
         entries: Entries,
         verdicts: npt.NDArray[np.uint8],
         originals: Sequence[Position | None],
         ends: Mapping[Source, int],
     ) -> Restored:
-        """What `restore` does within a transaction; for `change`, by whoever has a `search` of its own."""
+        """What `restore` does within a transaction; for `change`, by whoever has a `tree` of its own."""
         counters = counters_of(transaction)
         done, new, counters = restore.restore(
-            transaction, search, entries, verdicts, originals, self.parameters, counters
+            transaction, tree, entries, verdicts, originals, self.parameters, counters
         )
         put_counters(transaction, counters)
         self.note_times(transaction, entries, new)
@@ -289,9 +291,9 @@ class Index:
         words, look_up = self.parameters.words, wanted(fingerprints, self.parameters, radius)
 
         def operation(transaction: Transaction) -> list[list[Match]]:
-            self._search.follow(transaction)
-            living = Living(transaction, words)
-            matches = all_living(transaction, self._search, living, look_up, words, limit)
+            self._tree.follow(transaction)
+            visibility = Visibility(transaction, words)
+            matches = all_visible(transaction, self._tree, visibility, look_up, words, limit)
             found = documents.read(transaction, matches.numbers, words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
@@ -314,7 +316,7 @@ class Index:
         With insert = "all" an original takes the duplicates that entered after it along. Returns what was forgotten.
         `progress` is told how many documents were looked through. Raises IndexFull, IndexDamaged.
         """
-        return forget.forget(self._store, self._search, frozenset(ids), self.parameters, progress)
+        return forget.forget(self._store, self._tree, frozenset(ids), self.parameters, progress)
 
     def find(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
         """The documents that have one of these ids, oldest first, forgotten ones too. Looks through all documents.
@@ -324,32 +326,32 @@ class Index:
         return forget.find(self._store, frozenset(ids), self.parameters.words, progress)
 
     def inspect(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on one moment's state: for the modules of this package that look after the tables.
+        """MemtablePair `operation` on one moment's state: for the modules of this package that look after the tables.
 
         While it runs, pages that writers free are not used again: the file grows by about 1 KB a document admitted.
         """
         return self._store.read(operation)
 
-    def change(self, operation: Callable[[Transaction], Result], search: Search | None = None) -> Result:
-        """Run `operation` in one synced write transaction, perhaps twice; for the same modules as `inspect`.
+    def change(self, operation: Callable[[Transaction], Result], tree: Tree | None = None) -> Result:
+        """MemtablePair `operation` in one synced write transaction, perhaps twice; for the same modules as `inspect`.
 
-        It may add entries to `search`, the index's own if None is given, which follows before and advances behind it.
+        It may add entries to `tree`, the index's own if None is given, which follows before and advances behind it.
         """
-        search = search or self._search
+        tree = tree or self._tree
 
         def following(transaction: Transaction) -> Result:
-            search.follow(transaction)
+            tree.follow(transaction)
             result = operation(transaction)
             counters = counters_of(transaction)
-            search.advance(transaction, counters.next_number, counters.next_amendment)
+            tree.advance(transaction, counters.next_number, counters.next_tombstone)
             return result
 
-        return self._store.write(following, search.committed)
+        return self._store.write(following, tree.committed)
 
     @property
-    def search(self) -> Search:
+    def tree(self) -> Tree:
         """What this process keeps of the entries in memory; for `change`."""
-        return self._search
+        return self._tree
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
         """Write one moment's state into a file, as a data file of an index. Raises IndexFull, IndexDamaged."""

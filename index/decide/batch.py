@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index.decide.lookup import nearest_counting, nearest_living
+from index.decide.lookup import nearest_counting, nearest_visible
 from index.decide.retire import Leaving, retire
 from index.decide.rule import Found, Outcome, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Source, Verdict
 from index.lsm.simhash_lookup import first_of_equals
-from index.lsm.tree import Search, Wanted, wanted
+from index.lsm.tree import Tree, Wanted, wanted
 from index.matching.distance import Matches, nearest, no_matches
 from index.storage import documents, journal, log, sources
 from index.storage.layout import LOG_KEY, Change, Counters, Filing, Table
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 PIECE_ROWS_MAX = 2_048
 """Rows decided at once: bounds the pairs among them, however alike they are, to 2 million."""
@@ -145,7 +145,12 @@ class Decided:
 
 
 def decide_piece(
-    transaction: Transaction, search: Search, living: Living, piece: Piece, parameters: Parameters, next_number: int
+    transaction: Transaction,
+    tree: Tree,
+    visibility: Visibility,
+    piece: Piece,
+    parameters: Parameters,
+    next_number: int,
 ) -> Decided:
     """Decide the rows of a piece."""
     compared, stale = piece.compared.copy(), no_matches()
@@ -153,11 +158,11 @@ def decide_piece(
     originals, equal = np.full(len(piece.rows), NO_NUMBER, np.uint64), np.zeros(len(piece.rows), np.bool_)
     if len(piece.near):
         if parameters.look is None or piece.entries.looks is None:
-            answer = nearest_living(transaction, search, living, piece.wanted, parameters.words)
+            answer = nearest_visible(transaction, tree, visibility, piece.wanted, parameters.words)
         else:
             looks = piece.entries.looks[piece.near]
             answer = nearest_counting(
-                transaction, search, living, piece.wanted, parameters.words, parameters.look, looks
+                transaction, tree, visibility, piece.wanted, parameters.words, parameters.look, looks
             )
         equal[piece.near] = answer.equal
         compared[piece.near] += answer.compared
@@ -166,12 +171,12 @@ def decide_piece(
         stale = Matches(piece.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     if len(piece.exact):
         fingerprints = piece.entries.fingerprints[piece.exact]
-        numbers = documents.earliest_equals(transaction, living, Table.EXACT, fingerprints)
+        numbers = documents.earliest_equals(transaction, visibility, Table.EXACT, fingerprints)
         originals[piece.exact] = numbers
         distances[piece.exact[numbers != NO_NUMBER]] = 0
     matched = originals != NO_NUMBER
     if parameters.insert == "all" and matched.any():
-        originals[matched] = documents.roots(transaction, living, originals[matched], parameters.words)
+        originals[matched] = documents.roots(transaction, visibility, originals[matched], parameters.words)
     found = Found(piece.entries.kinds, distances, originals, piece.pairs, piece.firsts)
     return Decided(decide(found, parameters.insert, next_number), compared, stale, equal)
 
@@ -253,8 +258,8 @@ def origins_of(
 
 def retire_stale(
     transaction: Transaction,
-    search: Search,
-    living: Living,
+    tree: Tree,
+    visibility: Visibility,
     entries: Entries,
     stale: Matches,
     filings: npt.NDArray[np.uint8],
@@ -265,7 +270,7 @@ def retire_stale(
     In the blocks there is one entry of a fingerprint at a time: that is what makes leaving them by fingerprint right.
     """
     stale = stale.take(filings[stale.rows] == Filing.BLOCKS)
-    stale = stale.take(~living.are_retired(stale.numbers))
+    stale = stale.take(~visibility.are_retired(stale.numbers))
     if not len(stale):
         return counters
     numbers, places = np.unique(stale.numbers, return_index=True)
@@ -274,12 +279,12 @@ def retire_stale(
     fingerprints = entries.fingerprints[stale.rows[places[there]]]
     kinds, blocks = np.full(int(there.sum()), Kind.NEAR, np.uint8), np.full(int(there.sum()), Filing.BLOCKS, np.uint8)
     leaving = Leaving(numbers[there], fingerprints, kinds, blocks)
-    return retire(transaction, search, living, leaving, Change.FORGOTTEN, counters)
+    return retire(transaction, tree, visibility, leaving, Change.FORGOTTEN, counters)
 
 
 def write(
     transaction: Transaction,
-    search: Search,
+    tree: Tree,
     entries: Entries,
     places: Places,
     outcome: Outcome,
@@ -311,7 +316,7 @@ def write(
         aside = (filings == Filing.ASIDE) & (entries.kinds == kind)
         documents.file_aside(transaction, table, entries.fingerprints[aside], outcome.numbers[aside])
     filed = filings == Filing.BLOCKS
-    search.add(entries.fingerprints[filed], outcome.numbers[filed])
+    tree.add(entries.fingerprints[filed], outcome.numbers[filed])
     if journal_too:
         for source, (stream, partition) in enumerate(zip(places.streams, places.partitions, strict=True)):
             offsets = entries.offsets[entries.source_numbers == source]

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
-from index.lsm.tree import Search
+from index.lsm.tree import Tree
 from index.storage import documents, log, scan
 from index.storage.counters import counters_of, put_counters
 from index.storage.documents import Document
 from index.storage.layout import Change, Counters
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 
 def ignored(_: int) -> None:
@@ -67,17 +67,17 @@ def find(store: Store, ids: Collection[str], words: int, progress: Callable[[int
 
     Each portion is read by itself, so that no long read keeps writers from using free pages again.
     """
-    search = IdSearch(ids, words, with_duplicates=False)
-    while store.read(search.step):
-        progress(search.next_number)
-    numbers = np.array(search.numbers, np.uint64)
+    tree = IdSearch(ids, words, with_duplicates=False)
+    while store.read(tree.step):
+        progress(tree.next_number)
+    numbers = np.array(tree.numbers, np.uint64)
     found = store.read(lambda transaction: documents.read(transaction, numbers, words))
     return sorted(found.values())
 
 
 def forget(
     store: Store,
-    search: Search,
+    tree: Tree,
     ids: Collection[str],
     parameters: Parameters,
     progress: Callable[[int], None] = ignored,
@@ -89,27 +89,27 @@ def forget(
         progress(of_ids.next_number)
 
     def operation(transaction: Transaction) -> list[Document]:
-        search.follow(transaction)
+        tree.follow(transaction)
         # What entered since the last look: a running service does not wait for us.
         while of_ids.step(transaction):
             pass
-        living = Living(transaction, words)
+        visibility = Visibility(transaction, words)
         numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
-        alive, asked = living.are(transaction, numbers), np.array(of_ids.asked, np.bool_)
+        alive, asked = visibility.are(transaction, numbers), np.array(of_ids.asked, np.bool_)
         numbers = numbers[alive & (asked | np.isin(roots, numbers[alive & asked & (roots == numbers)]))]
         found = documents.read(transaction, numbers, words)
-        counters = remove(transaction, search, living, numbers, words, counters_of(transaction))
+        counters = remove(transaction, tree, visibility, numbers, words, counters_of(transaction))
         put_counters(transaction, counters)
-        search.advance(transaction, counters.next_number, counters.next_amendment)
+        tree.advance(transaction, counters.next_number, counters.next_tombstone)
         return sorted(found.values())
 
-    return store.write(operation, search.committed)
+    return store.write(operation, tree.committed)
 
 
 def remove(
     transaction: Transaction,
-    search: Search,
-    living: Living,
+    tree: Tree,
+    visibility: Visibility,
     numbers: npt.NDArray[np.uint64],
     words: int,
     counters: Counters,
@@ -123,4 +123,4 @@ def remove(
     if not parts:
         return counters
     leaving = Leaving(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    return retire(transaction, search, living, leaving, Change.FORGOTTEN, counters)
+    return retire(transaction, tree, visibility, leaving, Change.FORGOTTEN, counters)

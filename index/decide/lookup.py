@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER
-from index.lsm.tree import Search, Wanted
+from index.lsm.tree import Tree, Wanted
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.second_look import Look
 from index.storage import log
 from index.storage.documents import earliest_equals
 from index.storage.layout import Table, pack_fingerprints, unpack_numbers
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 LOOKS_AT_ONCE = 2**15
 """Looks read and compared at once: bounds their memory, 8 MiB at 256 bytes."""
@@ -39,18 +39,18 @@ class Answer:
     equal: npt.NDArray[np.bool_]
 
 
-def nearest_living(transaction: Transaction, search: Search, living: Living, wanted: Wanted, words: int) -> Answer:
+def nearest_visible(transaction: Transaction, tree: Tree, visibility: Visibility, wanted: Wanted, words: int) -> Answer:
     """Look up fingerprints for a decision."""
-    if living.all_are:
-        best, compared = search.nearest(transaction, wanted)
+    if visibility.all_are:
+        best, compared = tree.nearest(transaction, wanted)
         return Answer(best, compared, no_matches(), _equal_rows(best, len(wanted)))
     best, stale = no_matches(), no_matches()
     compared = np.zeros(len(wanted), np.int64)
-    for matches, comparisons in search.matches(transaction, wanted):
+    for matches, comparisons in tree.matches(transaction, wanted):
         compared += comparisons
-        alive = living.are(transaction, matches.numbers)
+        alive = visibility.are(transaction, matches.numbers)
         dead = matches.take(~alive)
-        equals = _instead(transaction, living, dead, words)
+        equals = _instead(transaction, visibility, dead, words)
         best = nearest(joined([best, matches.take(alive), equals]), 1)
         stale = joined([stale, dead.take(dead.distances == 0)])
     return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(wanted)))
@@ -58,8 +58,8 @@ def nearest_living(transaction: Transaction, search: Search, living: Living, wan
 
 def nearest_counting(
     transaction: Transaction,
-    search: Search,
-    living: Living,
+    tree: Tree,
+    visibility: Visibility,
     wanted: Wanted,
     words: int,
     look: Look,
@@ -72,10 +72,10 @@ def nearest_counting(
     """
     best, stale = no_matches(), no_matches()
     compared, equal = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    second = _SecondLook(transaction, living, look, looks, words)
-    for matches, comparisons in search.matches(transaction, wanted):
+    second = _SecondLook(transaction, visibility, look, looks, words)
+    for matches, comparisons in tree.matches(transaction, wanted):
         compared += comparisons
-        alive = living.are(transaction, matches.numbers)
+        alive = visibility.are(transaction, matches.numbers)
         dead = matches.take(~alive)
         stale = joined([stale, dead.take(dead.distances == 0)])
         told = second.told(matches)
@@ -94,10 +94,10 @@ class _SecondLook:
     """The second look at matches of some fingerprints, within one transaction."""
 
     def __init__(
-        self, transaction: Transaction, living: Living, look: Look, looks: npt.NDArray[np.uint8], words: int
+        self, transaction: Transaction, visibility: Visibility, look: Look, looks: npt.NDArray[np.uint8], words: int
     ) -> None:
         self._transaction = transaction
-        self._living = living
+        self._living = visibility
         self._look = look
         self._looks = looks
         self._words = words
@@ -148,14 +148,14 @@ class _SecondLook:
             left, begin, end = np.concatenate(going_on), end, 4 * end
 
 
-def all_living(
-    transaction: Transaction, search: Search, living: Living, wanted: Wanted, words: int, limit: int
+def all_visible(
+    transaction: Transaction, tree: Tree, visibility: Visibility, wanted: Wanted, words: int, limit: int
 ) -> Matches:
     """Per row its `limit` nearest entries, nearest and earliest first, equal ones each for itself."""
     best = no_matches()
-    for matches, _ in search.matches(transaction, wanted):
+    for matches, _ in tree.matches(transaction, wanted):
         found = joined([matches, _repeats(transaction, matches, words, limit)])
-        best = nearest(joined([best, found.take(living.are(transaction, found.numbers))]), limit)
+        best = nearest(joined([best, found.take(visibility.are(transaction, found.numbers))]), limit)
     return best
 
 
@@ -165,14 +165,14 @@ def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def _instead(transaction: Transaction, living: Living, dead: Matches, words: int) -> Matches:
+def _instead(transaction: Transaction, visibility: Visibility, dead: Matches, words: int) -> Matches:
     """For retired matches the earliest equal entry that is filed aside and not retired, where there is one."""
     if not len(dead) or not transaction.count(Table.REPEATS):
         return no_matches()
     distinct, inverse = np.unique(dead.numbers, return_inverse=True)
     fingerprints, there = log.fingerprints(transaction, distinct, words)
     numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
-    numbers[there] = earliest_equals(transaction, living, Table.REPEATS, fingerprints[there])
+    numbers[there] = earliest_equals(transaction, visibility, Table.REPEATS, fingerprints[there])
     found = Matches(dead.rows, dead.distances, numbers[inverse])
     return found.take(found.numbers != NO_NUMBER)
 

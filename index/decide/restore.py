@@ -7,19 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide import batch
-from index.decide.lookup import nearest_living
+from index.decide.lookup import nearest_visible
 from index.decide.rule import Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.lsm import shape
-from index.lsm.exact_lookup import equals_of
-from index.lsm.tree import Search
+from index.lsm.exact_lookup import exact_lookup_of
+from index.lsm.tree import Tree
 from index.matching.distance import Matches
 from index.storage import documents, journal, log, sources
 from index.storage.layout import Counters, Filing
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 
 class Restored(NamedTuple):
@@ -43,7 +43,7 @@ def require_restorable(
 
 def restore(
     transaction: Transaction,
-    search: Search,
+    tree: Tree,
     entries: Entries,
     verdicts: npt.NDArray[np.uint8],
     originals: Sequence[Position | None],
@@ -81,13 +81,13 @@ def restore(
     distances = _distances(transaction, entries, duplicate, original_rows, roots, parameters)
     those = entries if new.all() else batch.take(entries, np.flatnonzero(new))
     outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
-    counters = enter(transaction, search, those, places, outcome, parameters, counters)
+    counters = enter(transaction, tree, those, places, outcome, parameters, counters)
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), new, counters
 
 
 def enter(
     transaction: Transaction,
-    search: Search,
+    tree: Tree,
     entries: Entries,
     places: batch.Places,
     outcome: Outcome,
@@ -102,20 +102,20 @@ def enter(
     origins  the originals of the DUPLICATE rows, in order; None: they are in the log, or rows of this batch
     leaving  bool [n], rows that are about to be forgotten: they do not enter the blocks; None: there are none
     """
-    living = Living(transaction, parameters.words)
+    visibility = Visibility(transaction, parameters.words)
     if origins is None:
         origins = list(batch.origins_of(transaction, entries, places, outcome, counters.next_number).values())
     staying = outcome.entering if leaving is None else outcome.entering & ~leaving
     near = np.flatnonzero(staying & (entries.kinds == Kind.NEAR))
-    look_up = equals_of(entries.fingerprints[near], parameters)
-    answer = nearest_living(transaction, search, living, look_up, parameters.words)
+    look_up = exact_lookup_of(entries.fingerprints[near], parameters)
+    answer = nearest_visible(transaction, tree, visibility, look_up, parameters.words)
     equal = np.zeros(len(entries), np.bool_)
     equal[near] = answer.equal
     filings = batch.filings_of(entries, staying, equal)
     filings[outcome.entering & ~staying] = Filing.ASIDE
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    counters = batch.retire_stale(transaction, search, living, entries, stale, filings, counters)
-    return batch.write(transaction, search, entries, places, outcome, filings, origins, counters, journal_too=True)
+    counters = batch.retire_stale(transaction, tree, visibility, entries, stale, filings, counters)
+    return batch.write(transaction, tree, entries, places, outcome, filings, origins, counters, journal_too=True)
 
 
 def _known_numbers(

@@ -5,7 +5,7 @@ on by more than `age_max_ms` since it was decided. A source's time is its waterm
 times, which never goes back: a few records with a wrong time do not move it. No clock is looked at.
 
 What has expired is retired at once. Every batch then cleans the log of some batches that hold nothing else: their entries
-leave the tables (an amendment, see `layout`), their positions the journal.
+leave the tables (a tombstone, see `layout`), their positions the journal.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
 from index.entry import Entries
-from index.lsm.tree import Search
+from index.lsm.tree import Tree
 from index.storage import journal, log
 from index.storage.layout import (
     AGE_KEY,
@@ -37,7 +37,7 @@ from index.storage.layout import (
     unpack_times,
 )
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 LATEST_RECORDS = 63
 """The watermark is the median of so many latest record times."""
@@ -154,12 +154,12 @@ def note_ages(
             transaction.put(Table.AGES, AGE_KEY.pack(stream, partition, times.watermark_ms), behind)
 
 
-def clean(transaction: Transaction, search: Search, living: Living, counters: Counters, words: int) -> Counters:
+def clean(transaction: Transaction, tree: Tree, visibility: Visibility, counters: Counters, words: int) -> Counters:
     """Let some batches leave the log that hold nothing that has not expired; the counters behind it."""
-    if not living.some_have_expired:
+    if not visibility.some_have_expired:
         return counters
     cleaned_to, expired = LOG_KEY_BEGIN, []
-    batches = living.expired(log.walk(transaction, words, living.horizon.cleaned_to))
+    batches = visibility.expired(log.walk(transaction, words, visibility.horizon.cleaned_to))
     for looked_at, (batch, has_expired) in enumerate(batches, 1):
         cleaned_to = batch.key
         if has_expired:
@@ -172,14 +172,14 @@ def clean(transaction: Transaction, search: Search, living: Living, counters: Co
         batch = log.copied(transaction, key, words)
         filed = batch.entered()
         kinds, filings = batch.rows["kind"][filed], batch.rows["filing"][filed]
-        left = ~living.are_retired(batch.numbers())
+        left = ~visibility.are_retired(batch.numbers())
         leaving = Leaving(batch.numbers()[left], batch.fingerprints[left], kinds[left], filings[left])
-        counters = retire(transaction, search, living, leaving, Change.EXPIRED, counters)
+        counters = retire(transaction, tree, visibility, leaving, Change.EXPIRED, counters)
         for number in pack_numbers(batch.numbers()[~left]):
             transaction.delete(Table.RETIRED, number)
         journal.drop(transaction, batch)
         transaction.delete(Table.LOG, key)
-    if cleaned_to != living.horizon.cleaned_to:
+    if cleaned_to != visibility.horizon.cleaned_to:
         horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
         transaction.put(Table.META, HORIZON_KEY, pack_horizon(horizon._replace(cleaned_to=cleaned_to)))
     return counters

@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Kind
-from index.lsm.tree import Search
-from index.storage.codec import Amendment
+from index.lsm.tree import Tree
+from index.storage.codec import Tombstones
 from index.storage.documents import earliest_equals
 from index.storage.layout import Change, Counters, Filing, Table, pack_fingerprints, pack_numbers
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 
 class Leaving(NamedTuple):
@@ -30,7 +30,7 @@ class Leaving(NamedTuple):
 
 
 def retire(
-    transaction: Transaction, search: Search, living: Living, leaving: Leaving, change: Change, counters: Counters
+    transaction: Transaction, tree: Tree, visibility: Visibility, leaving: Leaving, change: Change, counters: Counters
 ) -> Counters:
     """Take entries out of the tables; the counters behind it.
 
@@ -50,22 +50,22 @@ def retire(
     if change is Change.FORGOTTEN:
         for number in numbers:
             transaction.put(Table.RETIRED, number, b"")
-        living.note_retired(leaving.numbers)
+        visibility.note_retired(leaving.numbers)
     removed, fingerprints = leaving.numbers[in_blocks], leaving.fingerprints[in_blocks]
     counters = counters._replace(near_entries=counters.near_entries - int(np.count_nonzero(near)))
     if not len(removed):
         return counters
     raised = np.full(len(removed), NO_NUMBER, np.uint64)
     if transaction.count(Table.REPEATS):
-        raised = earliest_equals(transaction, living, Table.REPEATS, fingerprints)
+        raised = earliest_equals(transaction, visibility, Table.REPEATS, fingerprints)
     taking = raised != NO_NUMBER
     for key, number in zip(pack_fingerprints(fingerprints[taking]), pack_numbers(raised[taking]), strict=True):
         transaction.delete(Table.REPEATS, key, number)
     changes = np.full(len(removed), change, np.uint8), np.full(int(taking.sum()), Change.RAISED, np.uint8)
-    amendment = Amendment(
+    tombstone = Tombstones(
         np.concatenate([removed, raised[taking]]),
         np.concatenate([fingerprints, fingerprints[taking]]),
         np.concatenate(changes),
     )
-    search.amend(transaction, counters.next_amendment, amendment)
-    return counters._replace(next_amendment=counters.next_amendment + 1)
+    tree.amend(transaction, counters.next_tombstone, tombstone)
+    return counters._replace(next_tombstone=counters.next_tombstone + 1)

@@ -1,4 +1,4 @@
-"""Compiled search for keys in chunks: many keys at once, as most of the time goes into waiting for memory. See `kernels`.
+"""Compiled search for keys in segments: many keys at once, as most of the time goes into waiting for memory. See `kernels`.
 
 The key of an entry is what its first two columns say, 32 bits: of MinHash the hash of a band, of SimHash two blocks.
 """
@@ -20,7 +20,7 @@ STEP = 16
 
 @compiled
 def _columns_at(address: Any, count: int) -> Any:
-    """The first columns of a chunk where they stand: uint16 [count, entries]."""
+    """The first columns of a segment where they stand: uint16 [count, entries]."""
     halves = array_at(columns_at(address), 2)
     return array_at(columns_at(address + np.uint64(8)), (count, np.int64(halves[0]) | np.int64(halves[1]) << 16))
 
@@ -33,7 +33,7 @@ def _key_at(columns: npt.NDArray[np.uint16], place: Any) -> Any:
 
 @compiled
 def _prefetch_key(address: Any, size: Any, place: Any) -> None:
-    """Begin to load the key of an entry of a chunk with so many."""
+    """Begin to load the key of an entry of a segment with so many."""
     prefetch(address + np.uint64(8 + 2 * place))
     prefetch(address + np.uint64(8 + 2 * (size + place)))
 
@@ -67,25 +67,25 @@ def fill_spans(
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """Fill in begins and ends, int64 [n, k]: which chunks may hold entries of tables int64 [k] between two bounds.
+    """Fill in begins and ends, int64 [n, k]: which segments may hold entries of tables int64 [k] between two bounds.
 
     The bounds are uint64 [n, k] twice, both included.
 
     order   int64 [n * k], their places, ascending by table and lowest bound
-    edges   int64 [tables + 1], the first chunk of each table
-    bounds  uint64 [chunks], where each begins, ascending in each table
+    edges   int64 [tables + 1], the first segment of each table
+    bounds  uint64 [segments], where each begins, ascending in each table
     """
     lows, highs = lowest.reshape(-1), highest.reshape(-1)
     of_begins, of_ends = begins.reshape(-1), ends.reshape(-1)
-    chunk, table = 0, -1
+    segment, table = 0, -1
     for which in order:
         if tables[which % len(tables)] != table:
             table = tables[which % len(tables)]
-            chunk = edges[table]
-        while chunk < edges[table + 1] and bounds[chunk] < lows[which]:
-            chunk += 1
-        # A chunk begins at its bound, so the one before the first bound that is not below holds more, too.
-        of_begins[which], end = max(edges[table], chunk - 1), chunk
+            segment = edges[table]
+        while segment < edges[table + 1] and bounds[segment] < lows[which]:
+            segment += 1
+        # A segment begins at its bound, so the one before the first bound that is not below holds more, too.
+        of_begins[which], end = max(edges[table], segment - 1), segment
         while end < edges[table + 1] and bounds[end] <= highs[which]:
             end += 1
         of_ends[which] = end
@@ -100,15 +100,15 @@ def fill_places(
     widths: npt.NDArray[np.int64],
     spans: Spans,
 ) -> None:
-    """Fill in places: in the first chunk of each span the first entry whose key is not below one of uint32 [n, k].
+    """Fill in places: in the first segment of each span the first entry whose key is not below one of uint32 [n, k].
 
-    Spans then begin at the chunk that holds it; those end there that hold no key below `breadth` above the one asked for.
-    The place is guessed by proportion, and from there again, as the keys of a chunk are spread evenly where they are
+    Spans then begin at the segment that holds it; those end there that hold no key below `breadth` above the one asked for.
+    The place is guessed by proportion, and from there again, as the keys of a segment are spread evenly where they are
     hashes; what the guesses for AT_ONCE keys name is loaded together.
 
     order   int64 [n * k], the places of the keys in the order to look for them: neighbours share pages
-    firsts  int64 [chunks], no key in a chunk is below it
-    widths  int64 [chunks], all keys in a chunk are less than this above it
+    firsts  int64 [segments], no key in a segment is below it
+    widths  int64 [segments], all keys in a segment are less than this above it
     """
     asked, begins, ends = keys.reshape(-1), spans.begins.reshape(-1), spans.ends.reshape(-1)
     places = spans.places.reshape(-1)
@@ -118,19 +118,19 @@ def fill_places(
             prefetch(spans.addresses[begins[which]])
         for again in range(3):
             for which in some:
-                chunk, place, key = begins[which], places[which], np.int64(asked[which])
-                columns = _columns_at(spans.addresses[chunk], 2)
+                segment, place, key = begins[which], places[which], np.int64(asked[which])
+                columns = _columns_at(spans.addresses[segment], 2)
                 size = columns.shape[1]
                 if again == 2:
                     place = _first_near(columns, key, place)
-                    begins[which], places[which] = (chunk, place) if place < size else (chunk + 1, 0)
+                    begins[which], places[which] = (segment, place) if place < size else (segment + 1, 0)
                     if place < size and _key_at(columns, place) >= key + breadth:
-                        ends[which] = chunk
+                        ends[which] = segment
                     continue
-                off = key - _key_at(columns, place) if again else key - firsts[chunk]
-                place = max(0, min(size - 1, (place if again else 0) + off * size // widths[chunk]))
+                off = key - _key_at(columns, place) if again else key - firsts[segment]
+                place = max(0, min(size - 1, (place if again else 0) + off * size // widths[segment]))
                 places[which] = place
-                _prefetch_key(spans.addresses[chunk], size, place)
+                _prefetch_key(spans.addresses[segment], size, place)
 
 
 @compiled
@@ -142,7 +142,7 @@ def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @compiled
-def chunk_candidates(
+def segment_candidates(
     keys: npt.NDArray[np.uint32],
     spans: Spans,
     order: npt.NDArray[np.int64],
@@ -163,9 +163,9 @@ def chunk_candidates(
     while turn < len(order):
         row, table = order[turn] // tables, order[turn] % tables
         key, met = np.int64(keys[row, table]), 0
-        for chunk in range(spans.begins[row, table], spans.ends[row, table]):
-            columns = _columns_at(spans.addresses[chunk], 5)
-            entry = spans.places[row, table] if chunk == spans.begins[row, table] else 0
+        for segment in range(spans.begins[row, table], spans.ends[row, table]):
+            columns = _columns_at(spans.addresses[segment], 5)
+            entry = spans.places[row, table] if segment == spans.begins[row, table] else 0
             while entry < columns.shape[1] and _key_at(columns, entry) == key:
                 met += 1
                 if met > passed:
@@ -195,24 +195,24 @@ def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> A
 
 
 @compiled
-def places_in_chunks(
+def places_in_segments(
     entries: npt.NDArray[np.uint16], spans: Spans
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """SimHash: where entries uint16 [n, columns] stand in chunks of table 0; the spans are int64 [n, 1].
+    """SimHash: where entries uint16 [n, columns] stand in segments of table 0; the spans are int64 [n, 1].
 
-    Gives the chunk and the place in it, int64 [n] twice; -1: nowhere.
+    Gives the segment and the place in it, int64 [n] twice; -1: nowhere.
     """
-    chunks, places = np.full(len(entries), -1, np.int64), np.full(len(entries), -1, np.int64)
+    segments, places = np.full(len(entries), -1, np.int64), np.full(len(entries), -1, np.int64)
     for row in range(len(entries)):
         key = np.int64(entries[row, 0]) << 16 | np.int64(entries[row, 1])
-        for chunk in range(spans.begins[row, 0], spans.ends[row, 0]):
-            columns = _columns_at(spans.addresses[chunk], entries.shape[1])
-            low = spans.places[row, 0] if chunk == spans.begins[row, 0] else 0
+        for segment in range(spans.begins[row, 0], spans.ends[row, 0]):
+            columns = _columns_at(spans.addresses[segment], entries.shape[1])
+            low = spans.places[row, 0] if segment == spans.begins[row, 0] else 0
             high = _first_near(columns, key + 1, min(low, columns.shape[1] - 1))
             for column in range(2, entries.shape[1]):
                 value = np.int64(entries[row, column])
                 low = _lower(columns[column], value, low, high)
                 high = _lower(columns[column], value + 1, low, high)
             if low < high:
-                chunks[row], places[row] = chunk, low
-    return chunks, places
+                segments[row], places[row] = segment, low
+    return segments, places

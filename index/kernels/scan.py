@@ -1,7 +1,7 @@
 """Loops over whole batches, compiled: pure functions of arrays.
 
 A compiled function calls only those of its own module: what numba keeps on disk is made anew when the module of a
-function has changed, but not when that of a function it calls has. A chunk is named by the address of its first byte, as
+function has changed, but not when that of a function it calls has. A segment is named by the address of its first byte, as
 `layout` draws it: whoever calls promises that it stays there during the call. Where a column meets a number of Python's,
 the number is turned into the column's type first: numba makes a float of uint64 with int64.
 """
@@ -16,7 +16,7 @@ from index.kernels.jit import array_at, bits_apart, columns_at, compiled, lesser
 Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64], int]
 
 HOT_ENTRIES = 4096
-"""Of a bucket with more entries in a chunk only the parts are read that can hold entries with the next block wanted."""
+"""Of a bucket with more entries in a segment only the parts are read that can hold entries with the next block wanted."""
 
 BUCKETS_AHEAD = 4
 """So many buckets before it is looked into, one begins to be loaded."""
@@ -48,9 +48,9 @@ class Pages(NamedTuple):
 class Spans(NamedTuple):
     """Where to look keys up: int64 [n, keys] three times, and addresses.
 
-    begins, ends  the chunks from begins to below ends, as places in addresses; all between stand whole in the span
+    begins, ends  the segments from begins to below ends, as places in addresses; all between stand whole in the span
     places        in the first of them the entries from this place on; in the others all
-    addresses     uint64 [chunks]; of a chunk in no span it is not read
+    addresses     uint64 [segments]; of a segment in no span it is not read
     """
 
     begins: npt.NDArray[np.int64]
@@ -73,14 +73,14 @@ def _bits(value: Any) -> Any:
 
 @compiled
 def _count_at(address: Any) -> Any:
-    """How many entries a chunk has."""
+    """How many entries a segment has."""
     halves = array_at(columns_at(address), 2)
     return np.int64(halves[0]) | np.int64(halves[1]) << 16
 
 
 @compiled
-def _chunk_at(address: Any, columns: int, count: int) -> Any:
-    """The columns of a chunk where they stand: uint16 [columns, count]."""
+def _segment_at(address: Any, columns: int, count: int) -> Any:
+    """The columns of a segment where they stand: uint16 [columns, count]."""
     return array_at(columns_at(address + np.uint64(8)), (columns, count))
 
 
@@ -235,9 +235,9 @@ def scan_pages(
 @compiled
 def _prefetch_bucket(spans: Spans, row: Any, probe: Any) -> None:
     """Begin to load the first entries that a probe names, if there are any: their next blocks."""
-    chunk = spans.begins[row, probe]
-    if chunk < spans.ends[row, probe]:
-        address, place = spans.addresses[chunk], spans.places[row, probe]
+    segment = spans.begins[row, probe]
+    if segment < spans.ends[row, probe]:
+        address, place = spans.addresses[segment], spans.places[row, probe]
         prefetch(address + np.uint64(8 + 2 * place))
         next_block = address + np.uint64(8 + 2 * (_count_at(address) + place))
         for line in range(BUCKET_LINES):
@@ -245,7 +245,7 @@ def _prefetch_bucket(spans: Spans, row: Any, probe: Any) -> None:
 
 
 @compiled
-def scan_chunks(
+def scan_segments(
     fingerprints: npt.NDArray[np.uint64],
     keys: npt.NDArray[np.uint32],
     allowed: npt.NDArray[np.int8],
@@ -257,7 +257,7 @@ def scan_chunks(
     turn: int,
     hits_max: int,
 ) -> Hits:
-    """SimHash: compare rows with the entries that their keys name in chunks. As `scan_pages`, but for:
+    """SimHash: compare rows with the entries that their keys name in segments. As `scan_pages`, but for:
 
     order  int64 [n * probes], the places in `keys` in the order to look them up: fastest as they ascend, for neighbours
            are in the cache then
@@ -275,10 +275,10 @@ def scan_chunks(
             _prefetch_bucket(spans, order[turn + BUCKETS_AHEAD] // probes, order[turn + BUCKETS_AHEAD] % probes)
         table, value = np.int64(keys[row, probe] >> 16), np.int64(keys[row, probe] & 0xFFFF)
         following = np.int64(asked[row, (table + 1) % blocks])
-        for chunk in range(spans.begins[row, probe], spans.ends[row, probe]):
-            size = _count_at(spans.addresses[chunk])
-            columns = _chunk_at(spans.addresses[chunk], blocks, size)
-            begin = spans.places[row, probe] if chunk == spans.begins[row, probe] else 0
+        for segment in range(spans.begins[row, probe], spans.ends[row, probe]):
+            size = _count_at(spans.addresses[segment])
+            columns = _segment_at(spans.addresses[segment], blocks, size)
+            begin = spans.places[row, probe] if segment == spans.begins[row, probe] else 0
             end = _bucket_end(columns[0], value, begin)
             hot = end - begin > HOT_ENTRIES
             for off in range(256 if hot else 1):

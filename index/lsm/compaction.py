@@ -1,12 +1,12 @@
-"""Moving the newest entries from the log into chunks, a slice at a time, each in the transaction of some batch.
+"""Moving the newest entries from the log into segments, a slice at a time, each in the transaction of some batch.
 
-When the overlay holds enough it freezes: its entries, and what left since the last time, become the frozen run. From then
+When the memtable holds enough it freezes: its entries, and what left since the last time, become the frozen run. From then
 on every batch moves some of it, table by table and in order, until all tables have all of it. The frozen run is looked
 up as a whole all the while, so that it does not matter how far it has moved, nor who moves it on after a crash. Nothing
-here changes the overlays: they follow what the next transaction finds in the file.
+here changes the memtables: they follow what the next transaction finds in the file.
 
 A run adds entries and removes others. What is in both, by its number, has come and gone, and is neither. What is removed
-besides is taken out of what the chunks held before the run: in SimHash by the fingerprint, which at most one of them has,
+besides is taken out of what the segments held before the run: in SimHash by the fingerprint, which at most one of them has,
 in MinHash by fingerprint and number.
 """
 
@@ -18,53 +18,61 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import memtable
-from index.lsm.memtable import Overlay
+from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.matching.simhash import BLOCK_BITS
-from index.storage.codec import pack_chunk, unpack_chunk
-from index.storage.layout import AMENDMENT_KEY, MERGE_KEY, Merge, Table, chunk_key, pack_merge, unpack_merge
+from index.storage.codec import pack_segment, unpack_segment
+from index.storage.layout import (
+    COMPACTION_KEY,
+    TOMBSTONE_KEY,
+    CompactionState,
+    Table,
+    pack_compaction,
+    segment_key,
+    unpack_compaction,
+)
 from index.storage.store import Transaction
 
 GROWTH = 32
-"""The overlay freezes at the latest of `run_entries` and this fraction of what is merged: so much is written again."""
+"""The memtable freezes at the latest of `memtable_entries` and this fraction of what is merged: so much is written again."""
 
 AHEAD = 1.25
-"""A merge is done when the overlay is full again to 1 / AHEAD."""
+"""A merge is done when the memtable is full again to 1 / AHEAD."""
 
 SLICES_MAX = 32
 """At most so many slices in one batch: bounds the time that a batch takes, whatever the bound on its rows."""
 
-RUN_BYTES = 2**26
-"""Memory that an overlay may take, about, where `run_entries` is not said. With the frozen one there are two."""
+MEMTABLE_BYTES = 2**26
+"""Memory that a memtable may take, about, where `memtable_entries` is not said. With the frozen one there are two."""
 
-RUN_BYTES_MAX = 2**28
-"""Memory that an overlay may grow to, about, in an index so large that `GROWTH` asks for more entries."""
+MEMTABLE_BYTES_MAX = 2**28
+"""Memory that a memtable may grow to, about, in an index so large that `GROWTH` asks for more entries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Merging:
+class TreeSizes:
     """How the newest entries become packed ones. It may differ from one opening to the next.
 
-    run_entries  this many newest entries stay in memory before they move, or more in a large index; None: as many as
+    memtable_entries  this many newest entries stay in memory before they move, or more in a large index; None: as many as
                  take 64 MiB, which is a million of 64 bits
-    chunk_bytes  the size up to which a chunk grows
+    segment_bytes  the size up to which a segment grows
     """
 
-    run_entries: int | None = None
-    chunk_bytes: int = 2**20
+    memtable_entries: int | None = None
+    segment_bytes: int = 2**20
 
     def __post_init__(self) -> None:
-        if (self.run_entries is not None and self.run_entries < 1) or self.chunk_bytes < 64:
-            raise ValueError("run_entries must be at least 1 and chunk_bytes at least 64")
+        if (self.memtable_entries is not None and self.memtable_entries < 1) or self.segment_bytes < 64:
+            raise ValueError("memtable_entries must be at least 1 and segment_bytes at least 64")
 
 
-class Run:
+class MemtablePair:
     """What was filed by blocks since the runs before, and what left."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self.added = Overlay(shape)
-        self.removed = Overlay(shape)
+        self.added = Memtable(shape)
+        self.removed = Memtable(shape)
 
     def counts(self) -> tuple[int, int]:
         """How many entries were added and removed."""
@@ -120,12 +128,12 @@ class Run:
         return np.ascontiguousarray(entries[order].T), numbers[order]
 
 
-def state(transaction: Transaction) -> Merge:
+def state(transaction: Transaction) -> CompactionState:
     """How far the entries have moved."""
-    return unpack_merge(transaction.get(Table.META, MERGE_KEY))
+    return unpack_compaction(transaction.get(Table.META, COMPACTION_KEY))
 
 
-def progress(merge: Merge, tables: int) -> float:
+def progress(merge: CompactionState, tables: int) -> float:
     """How much of the key space of all tables is behind the cursor, 0 to 1; 1 where nothing moves."""
     if not merge.is_moving:
         return 1.0
@@ -134,76 +142,78 @@ def progress(merge: Merge, tables: int) -> float:
 
 def advance(
     transaction: Transaction,
-    merging: Merging,
-    frozen: Run | None,
-    active: Run,
+    sizes: TreeSizes,
+    frozen: MemtablePair | None,
+    active: MemtablePair,
     next_number: int,
-    next_amendment: int,
+    next_tombstone: int,
 ) -> None:
     """Freeze the active run when it is full, or move some of the frozen one; at the end of a batch's transaction.
 
-    next_number, next_amendment  behind those of this batch
+    next_number, next_tombstone  behind those of this batch
     """
     shape = active.shape
-    merged_entries = transaction.count(Table.CHUNKS) * shape.chunk_entries(merging.chunk_bytes)
-    full = max(active.counts()) / _run_entries(merging, shape, merged_entries)
+    merged_entries = transaction.count(Table.SEGMENTS) * shape.segment_entries(sizes.segment_bytes)
+    full = max(active.counts()) / _memtable_entries(sizes, shape, merged_entries)
     if frozen is not None:
-        move(transaction, merging, frozen, min(1.0, AHEAD * full), SLICES_MAX)
+        move(transaction, sizes, frozen, min(1.0, AHEAD * full), SLICES_MAX)
     elif full >= 1:
-        freeze(transaction, shape, next_number, next_amendment)
+        freeze(transaction, shape, next_number, next_tombstone)
 
 
-def freeze(transaction: Transaction, shape: Shape, next_number: int, next_amendment: int) -> None:
-    """Let all entries and amendments below these numbers become the frozen run; there must be none."""
-    begun = state(transaction)._replace(frozen_to=next_number, frozen_amendments=next_amendment, table=0)
-    transaction.put(Table.META, MERGE_KEY, pack_merge(begun._replace(bound=bytes(shape.bound_bytes))))
+def freeze(transaction: Transaction, shape: Shape, next_number: int, next_tombstone: int) -> None:
+    """Let all entries and tombstones below these numbers become the frozen run; there must be none."""
+    begun = state(transaction)._replace(frozen_to=next_number, frozen_tombstones=next_tombstone, table=0)
+    transaction.put(Table.META, COMPACTION_KEY, pack_compaction(begun._replace(bound=bytes(shape.bound_bytes))))
 
 
-def move(transaction: Transaction, merging: Merging, frozen: Run, progress_min: float, slices_max: int) -> Merge:
+def move(
+    transaction: Transaction, sizes: TreeSizes, frozen: MemtablePair, progress_min: float, slices_max: int
+) -> CompactionState:
     """Move slices of the frozen run until so much of it has moved, but not more than so many; the new state."""
     now, shape = state(transaction), frozen.shape
     for _ in range(slices_max):
         if progress(now, shape.tables) >= progress_min:
             break
-        now = _slice(transaction, now, frozen, shape.chunk_entries(merging.chunk_bytes))
+        now = _slice(transaction, now, frozen, shape.segment_entries(sizes.segment_bytes))
     if not now.is_moving:
-        for key in transaction.keys(Table.AMENDMENTS):
-            if AMENDMENT_KEY.unpack(key)[0] < now.frozen_amendments:
-                transaction.delete(Table.AMENDMENTS, key)
-    transaction.put(Table.META, MERGE_KEY, pack_merge(now))
+        for key in transaction.keys(Table.TOMBSTONES):
+            if TOMBSTONE_KEY.unpack(key)[0] < now.frozen_tombstones:
+                transaction.delete(Table.TOMBSTONES, key)
+    transaction.put(Table.META, COMPACTION_KEY, pack_compaction(now))
     return now
 
 
-def _run_entries(merging: Merging, shape: Shape, merged_entries: int) -> int:
+def _memtable_entries(sizes: TreeSizes, shape: Shape, merged_entries: int) -> int:
     """At how many entries a run freezes; merged_entries: in all tables, about."""
-    wished = merging.run_entries or RUN_BYTES // shape.overlay_bytes
-    return max(wished, min(merged_entries // shape.tables // GROWTH, RUN_BYTES_MAX // shape.overlay_bytes))
+    wished = sizes.memtable_entries or MEMTABLE_BYTES // shape.memtable_bytes
+    return max(wished, min(merged_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
 
 
-def _slice(transaction: Transaction, now: Merge, frozen: Run, capacity: int) -> Merge:
-    """Move what of the frozen run belongs into the chunk at the cursor, or the first of it; the new state.
+def _slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair, capacity: int) -> CompactionState:
+    """Move what of the frozen run belongs into the segment at the cursor, or the first of it; the new state.
 
-    Where there is no chunk at the cursor, no chunk holds anything from there to the next.
+    Where there is no segment at the cursor, no segment holds anything from there to the next.
     """
     shape = frozen.shape
     numbered = shape.numbered and now.table == 0
-    key = chunk_key(now.table, now.bound)
-    value = transaction.view(Table.CHUNKS, key)
-    above = transaction.key_above(Table.CHUNKS, key)
-    chunk_end = above[1:] if above is not None and above[0] == now.table else None
-    new, new_numbers, removed, end = frozen.of_table(now.table, now.bound, chunk_end, capacity)
-    if not new.size and not removed.size and end == chunk_end:
+    key = segment_key(now.table, now.bound)
+    value = transaction.view(Table.SEGMENTS, key)
+    above = transaction.key_above(Table.SEGMENTS, key)
+    segment_end = above[1:] if above is not None and above[0] == now.table else None
+    new, new_numbers, removed, end = frozen.of_table(now.table, now.bound, segment_end, capacity)
+    if not new.size and not removed.size and end == segment_end:
         return _moved_on(now, end, shape)
     old, old_numbers = np.empty((shape.columns, 0), np.uint16), np.empty(0, np.uint64)
     if value is not None:
-        old, old_numbers = unpack_chunk(value, shape.columns, numbered=numbered)
+        old, old_numbers = unpack_segment(value, shape.columns, numbered=numbered)
     kept = old.shape[1]
-    if end is not None and end != chunk_end:
-        # There is more for this chunk than one slice moves: cut it, so that the cursor stands at a bound again.
+    if end is not None and end != segment_end:
+        # There is more for this segment than one slice moves: cut it, so that the cursor stands at a bound again.
         kept = int(np.searchsorted(old[0], int.from_bytes(end[:2], "big")))
         if kept < old.shape[1]:
-            rest = pack_chunk(old[:, kept:], old_numbers[kept:])
-            transaction.put(Table.CHUNKS, chunk_key(now.table, end), rest)
+            rest = pack_segment(old[:, kept:], old_numbers[kept:])
+            transaction.put(Table.SEGMENTS, segment_key(now.table, end), rest)
     columns, numbers = memtable.merged(
         np.ascontiguousarray(old[:, :kept]),
         old_numbers[:kept],
@@ -214,16 +224,16 @@ def _slice(transaction: Transaction, now: Merge, frozen: Run, capacity: int) -> 
     count = columns.shape[1]
     parts = -(-count // capacity)
     if not parts and value is not None:
-        transaction.delete(Table.CHUNKS, key)
+        transaction.delete(Table.SEGMENTS, key)
     for first, last in pairwise([count * part // max(1, parts) for part in range(parts + 1)]):
         bound = now.bound if first == 0 else columns[:, first].astype(">u2").tobytes()
         transaction.put(
-            Table.CHUNKS, chunk_key(now.table, bound), pack_chunk(columns[:, first:last], numbers[first:last])
+            Table.SEGMENTS, segment_key(now.table, bound), pack_segment(columns[:, first:last], numbers[first:last])
         )
     return _moved_on(now, end, shape)
 
 
-def _moved_on(now: Merge, end: bytes | None, shape: Shape) -> Merge:
+def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> CompactionState:
     """The state behind a slice that ended at this bound."""
     now = now._replace(version=now.version + 1)
     if end is not None:

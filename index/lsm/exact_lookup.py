@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER
-from index.lsm.memtable import Overlay
-from index.lsm.segments import Chunks
+from index.lsm.memtable import Memtable
+from index.lsm.segments import Segments
 from index.lsm.shape import Shape
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches, joined, nearest, no_matches
@@ -21,8 +21,8 @@ SIGNATURES_MAX = 2**17
 
 
 @dataclass(frozen=True, slots=True)
-class Equals:
-    """The look-up of n fingerprints at distance 0, as `search.Wanted` asks of one.
+class ExactLookup:
+    """The look-up of n fingerprints at distance 0, as `tree.Wanted` asks of one.
 
     fingerprints  uint64 [n, words]
     """
@@ -34,35 +34,35 @@ class Equals:
         return len(self.fingerprints)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:  # noqa: ARG002
-        """Every row that equals an earlier one, with the first of those; see `matching.Probes.pairs`."""
+        """Every row that equals an earlier one, with the first of those; see `matching.SimhashLookup.pairs`."""
         firsts = first_of_equals(self.fingerprints)
         rows = np.flatnonzero(firsts != np.arange(len(self)))
         return Matches(rows, np.zeros(len(rows), np.int16), firsts[rows].astype(np.uint64)), self._compared(rows)
 
     def nearest(
-        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """As `matching.Probes.nearest`."""
-        found = joined([no_matches(), *(each for each, _ in self.matches(transaction, overlays, chunks))])
+        """As `matching.SimhashLookup.nearest`."""
+        found = joined([no_matches(), *(each for each, _ in self.matches(transaction, memtables, segments))])
         return nearest(found, 1), self._compared(found.rows)
 
     def matches(
-        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """As `matching.Probes.matches`."""
-        for overlay in overlays:
-            rows, places = overlay.equals(self.fingerprints)
-            yield self._portion(rows, overlay.numbers[places])
-        if not len(chunks):
+        """As `matching.SimhashLookup.matches`."""
+        for memtable in memtables:
+            rows, places = memtable.equals(self.fingerprints)
+            yield self._portion(rows, memtable.numbers[places])
+        if not len(segments):
             return
         if self.shape.banding is None:
-            numbers = chunks.numbers(transaction, self.fingerprints)
+            numbers = segments.numbers(transaction, self.fingerprints)
             rows = np.flatnonzero(numbers != NO_NUMBER)
             yield self._portion(rows, numbers[rows])
             return
         # Equal signatures share every band: the first one is enough to look in.
         one_band = replace(self.shape, banding=replace(self.shape.banding, bands=1))
-        for rows, numbers in chunks.candidates(transaction, one_band.page_keys(self.fingerprints)):
+        for rows, numbers in segments.candidates(transaction, one_band.page_keys(self.fingerprints)):
             distinct, members = np.unique(numbers, return_inverse=True)
             for start in range(0, len(distinct), SIGNATURES_MAX):
                 some = distinct[start : start + SIGNATURES_MAX]
@@ -82,6 +82,6 @@ class Equals:
         return np.bincount(rows, minlength=len(self))
 
 
-def equals_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> Equals:
+def exact_lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> ExactLookup:
     """How entries equal to fingerprints uint64 [n, words] are found in an index of these parameters."""
-    return Equals(fingerprints, Shape.of(parameters))
+    return ExactLookup(fingerprints, Shape.of(parameters))

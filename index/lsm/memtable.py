@@ -1,4 +1,4 @@
-"""The newest entries in memory, in pages of those with an equal key, until they stand in chunks."""
+"""The newest entries in memory, in pages of those with an equal key, until they stand in segments."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -23,7 +23,7 @@ _FILED_AT_ONCE = 2**16
 """Entries whose page keys are computed at once: bounds their memory."""
 
 
-class Overlay:
+class Memtable:
     """Entries in the order in which they were added; the last ones can be taken back.
 
     They are filed in pages when something is first looked up there, and hashed when equal ones first are: entries that

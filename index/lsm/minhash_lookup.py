@@ -1,6 +1,6 @@
 """Looking up MinHash signatures: whoever shares a band is a candidate, and every candidate is verified.
 
-Candidates are listed, compared and forgotten some at a time. Those in chunks are known there by their numbers only; their
+Candidates are listed, compared and forgotten some at a time. Those in segments are known there by their numbers only; their
 signatures stand in the log.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import minhash
-from index.lsm.memtable import Overlay
-from index.lsm.segments import Chunks
+from index.lsm.memtable import Memtable
+from index.lsm.segments import Segments
 from index.lsm.shape import Shape
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches, joined, nearest, no_matches
@@ -28,7 +28,7 @@ COMPARED_MAX = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Banded:
+class MinhashLookup:
     """All of looking up n signatures that needs no store.
 
     signatures  uint64 [n, words]
@@ -44,7 +44,7 @@ class Banded:
         return len(self.signatures)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the signatures, as `matching.Probes.pairs` gives them; those that share a band."""
+        """Matches among the signatures, as `matching.SimhashLookup.pairs` gives them; those that share a band."""
         count = len(self)
         leading = first_of_equals(self.signatures) == np.arange(count)
         rows, earlier = minhash.sharing(self.hashes, leading)
@@ -52,31 +52,31 @@ class Banded:
         return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
 
     def nearest(
-        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """As `matching.Probes.nearest`, but only among those that share a band."""
+        """As `matching.SimhashLookup.nearest`, but only among those that share a band."""
         best, compared = no_matches(), np.zeros(len(self), np.int64)
-        for found, comparisons in self._portions(transaction, overlays, chunks, 1):
+        for found, comparisons in self._portions(transaction, memtables, segments, 1):
             best = nearest(joined([best, found]), 1)
             compared += comparisons
         return best, compared
 
     def matches(
-        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """As `matching.Probes.matches`, but only those that share a band."""
-        return self._portions(transaction, overlays, chunks, None)
+        """As `matching.SimhashLookup.matches`, but only those that share a band."""
+        return self._portions(transaction, memtables, segments, None)
 
     def _portions(
-        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks, limit: int | None
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """Per row the `limit` nearest of each portion, as `distance.nearest` gives them."""
-        for overlay in overlays:
-            for rows, places in overlay.candidates(self.hashes):
-                found = joined([no_matches(), *self._verified(overlay.fingerprints, rows, places)])
-                numbers = overlay.numbers[found.numbers.astype(np.int64)]
+        for memtable in memtables:
+            for rows, places in memtable.candidates(self.hashes):
+                found = joined([no_matches(), *self._verified(memtable.fingerprints, rows, places)])
+                numbers = memtable.numbers[found.numbers.astype(np.int64)]
                 yield self._portion(Matches(found.rows, found.distances, numbers), rows, limit)
-        for rows, of_rows in chunks.candidates(transaction, self.hashes):
+        for rows, of_rows in segments.candidates(transaction, self.hashes):
             distinct, members = np.unique(of_rows, return_inverse=True)
             for start in range(0, len(distinct), SIGNATURES_MAX):
                 some = distinct[start : start + SIGNATURES_MAX]
@@ -106,7 +106,7 @@ class Banded:
             yield Matches(of_rows[near], distances[near], of_known[near].astype(np.uint64))
 
 
-def banded(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> Banded:
+def minhash_lookup_of(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> MinhashLookup:
     """Signatures uint64 [n, words] with what to look up of them."""
     assert shape.banding is not None
-    return Banded(signatures, shape.page_keys(signatures), distance_max, shape.banding)
+    return MinhashLookup(signatures, shape.page_keys(signatures), distance_max, shape.banding)

@@ -1,10 +1,10 @@
-"""Which chunks there are, and where they stand in memory.
+"""Which segments there are, and where they stand in memory.
 
-Both are asked of the file once and then kept, as a batch looks into thousands of chunks and writes a few. Which ones were
+Both are asked of the file once and then kept, as a batch looks into thousands of segments and writes a few. Which ones were
 written between two transactions is told by the merge: those that its cursor passed by.
 
 Where a value stands is promised only as long as the transaction that gave it. So addresses are those of a moment that is
-held on to (`Transaction.held`): what that reads stays where it is, and of a chunk that was not written since it is what
+held on to (`Transaction.held`): what that reads stays where it is, and of a segment that was not written since it is what
 every later transaction reads, too. The others are asked of the transaction itself.
 """
 
@@ -15,30 +15,30 @@ import numpy as np
 import numpy.typing as npt
 
 from index.lsm.shape import Shape
-from index.storage.layout import MERGE_KEY, Merge, Table, chunk_key, unpack_merge
+from index.storage.layout import COMPACTION_KEY, CompactionState, Table, segment_key, unpack_compaction
 from index.storage.store import Transaction
 
 Column = TypeVar("Column", bound=np.generic)
 
 WRITTEN_PART = 16
-"""A moment is let go when this part of the chunks was written since: they take up room in the file as long as it lives."""
+"""A moment is let go when this part of the segments was written since: they take up room in the file as long as it lives."""
 
 _WORD_BYTES = 8
 
 
-class Directory:
-    """The chunks as the transaction found them that was followed last; places in it are places in all its columns.
+class SegmentDirectory:
+    """The segments as the transaction found them that was followed last; places in it are places in all its columns.
 
-    edges   int64 [tables + 1], the first chunk of each table
-    bounds  uint64 [chunks], the first four columns of every chunk's bound. Where two are equal, so may be those of what
+    edges   int64 [tables + 1], the first segment of each table
+    bounds  uint64 [segments], the first four columns of every segment's bound. Where two are equal, so may be those of what
             is between them
-    firsts  int64 [chunks], the first two columns of the bounds: no entry in a chunk is below
-    widths  int64 [chunks], all of its entries are less than this above, in the first two columns
+    firsts  int64 [segments], the first two columns of the bounds: no entry in a segment is below
+    widths  int64 [segments], all of its entries are less than this above, in the first two columns
     """
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._merge: Merge | None = None
+        self._merge: CompactionState | None = None
         self._held: Transaction | None = None
         self.keys: list[bytes] = []
         self._addresses = np.empty(0, np.uint64)
@@ -50,23 +50,23 @@ class Directory:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def follow(self, transaction: Transaction, now: Merge) -> None:
+    def follow(self, transaction: Transaction, now: CompactionState) -> None:
         """Take over what was written since the last time. now: the merge as it stands in this transaction."""
         written = written_between(self._merge, now)
         self._merge = now
         if written is None:
             return
         begin, end = self._places(*written)
-        self._take(begin, end, transaction.keys(Table.CHUNKS, *written))
+        self._take(begin, end, transaction.keys(Table.SEGMENTS, *written))
         if np.count_nonzero(self._written) * WRITTEN_PART > len(self):
             transaction.let_go()
 
     def _places(self, first: bytes, last: bytes | None) -> tuple[int, int]:
-        """Where the chunks from one key to another stand; None: to the end."""
+        """Where the segments from one key to another stand; None: to the end."""
         return bisect_left(self.keys, first), len(self) if last is None else bisect_right(self.keys, last)
 
     def _take(self, begin: int, end: int, keys: list[bytes]) -> None:
-        """Let these stand in place of the chunks from begin to below end."""
+        """Let these stand in place of the segments from begin to below end."""
         self.keys[begin:end] = keys
         count = len(keys)
         self._addresses = _replaced(self._addresses, begin, end, np.zeros(count, np.uint64))
@@ -81,7 +81,7 @@ class Directory:
         self.widths = np.maximum(behind - self.firsts, 1)
 
     def addresses(self, transaction: Transaction, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-        """Where the wanted chunks, bool [chunks], stand in memory: uint64 [chunks]; of the others anything.
+        """Where the wanted segments, bool [segments], stand in memory: uint64 [segments]; of the others anything.
 
         They stand there until something is written in this transaction, or it ends.
         """
@@ -93,7 +93,7 @@ class Directory:
                 np.zeros(len(self), np.uint64),
                 np.zeros(len(self), np.bool_),
             )
-            written = written_between(unpack_merge(held.get(Table.META, MERGE_KEY)), self._merge)
+            written = written_between(unpack_compaction(held.get(Table.META, COMPACTION_KEY)), self._merge)
             if written is not None:
                 self._written[slice(*self._places(*written))] = True
         self._asked(held, wanted & ~self._written & (self._addresses == 0), self._addresses)
@@ -102,27 +102,27 @@ class Directory:
     def _asked(
         self, transaction: Transaction, wanted: npt.NDArray[np.bool_], addresses: npt.NDArray[np.uint64]
     ) -> npt.NDArray[np.uint64]:
-        """Fill in where wanted chunks stand in this transaction."""
+        """Fill in where wanted segments stand in this transaction."""
         places = np.flatnonzero(wanted)
-        addresses[places] = transaction.addresses(Table.CHUNKS, [self.keys[place] for place in places.tolist()])
+        addresses[places] = transaction.addresses(Table.SEGMENTS, [self.keys[place] for place in places.tolist()])
         return addresses
 
 
-def written_between(before: Merge | None, now: Merge) -> tuple[bytes, bytes | None] | None:
-    """Between which keys, both included, chunks may have been written since `before`; None: none was.
+def written_between(before: CompactionState | None, now: CompactionState) -> tuple[bytes, bytes | None] | None:
+    """Between which keys, both included, segments may have been written since `before`; None: none was.
 
-    A last key of None: to the end. Slices move in ascending order, and a chunk that one of them cuts ends at the cursor.
+    A last key of None: to the end. Slices move in ascending order, and a segment that one of them cuts ends at the cursor.
     """
     if before is not None and now.version == before.version:
         return None
     if before is None or not before.is_moving or _run(before) != _run(now):
         return b"\0", None
-    return chunk_key(before.table, before.bound), chunk_key(now.table, now.bound) if now.is_moving else None
+    return segment_key(before.table, before.bound), segment_key(now.table, now.bound) if now.is_moving else None
 
 
-def _run(merge: Merge) -> tuple[int, int]:
+def _run(merge: CompactionState) -> tuple[int, int]:
     """What tells a run from all others: each ends further on than the one before."""
-    return merge.frozen_to, merge.frozen_amendments
+    return merge.frozen_to, merge.frozen_tombstones
 
 
 def _replaced(column: npt.NDArray[Column], begin: int, end: int, by: npt.NDArray[Column]) -> npt.NDArray[Column]:

@@ -1,4 +1,4 @@
-"""The packed entries: sorted tables, cut into chunks. Reading them; `merging` writes them.
+"""The packed entries: sorted tables, cut into segments. Reading them; `compaction` writes them.
 
 The entries of a table that begin with the same value stand side by side, the bucket: in SimHash those with an equal
 block, in MinHash those with an equal half of the hash of a band.
@@ -13,25 +13,25 @@ from index.entry import NO_NUMBER
 from index.kernels import bisect, scan
 from index.kernels.scan import Spans
 from index.lsm import memtable
-from index.lsm.segment_directory import Directory
+from index.lsm.segment_directory import SegmentDirectory
 from index.lsm.shape import Shape
 from index.matching.distance import Matches
 from index.matching.simhash import BLOCK_BITS
-from index.storage.codec import chunk_numbers
-from index.storage.layout import Merge, Table
+from index.storage.codec import segment_numbers
+from index.storage.layout import CompactionState, Table
 from index.storage.store import Transaction
 
 NO_KEYS = np.empty(0, np.uint32)
 
 
-class Chunks:
-    """All chunks; which there are, and where, says their `directory`."""
+class Segments:
+    """All segments; which there are, and where, says their `directory`."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._directory = Directory(shape)
+        self._directory = SegmentDirectory(shape)
 
-    def follow(self, transaction: Transaction, now: Merge) -> None:
+    def follow(self, transaction: Transaction, now: CompactionState) -> None:
         """Take over what was written since the last time. now: the merge as it stands in this transaction."""
         self._directory.follow(transaction, now)
 
@@ -49,7 +49,7 @@ class Chunks:
         *,
         nearest_only: bool,
     ) -> Iterator[Matches]:
-        """SimHash: all entries within the distance, as `Overlay.hits` gives them."""
+        """SimHash: all entries within the distance, as `Memtable.hits` gives them."""
         if not len(self) or not len(keys):
             return
         lowest = (keys & np.uint32(0xFFFF)).astype(np.uint64) << np.uint64(48)
@@ -57,7 +57,7 @@ class Chunks:
         order, turn = np.argsort(keys, axis=None), 0
         spans, order = self._spans(transaction, tables, lowest, lowest | np.uint64(2**48 - 1), order)
         while turn < len(order):
-            rows, distances, hits, turn = scan.scan_chunks(
+            rows, distances, hits, turn = scan.scan_segments(
                 fingerprints, keys, allowed, spans, order, nearest_only, best, compared, turn, memtable.HITS_MAX
             )
             if nearest_only:
@@ -78,12 +78,12 @@ class Chunks:
         order = np.argsort(first[:, 0])
         spans, _ = self._spans(transaction, np.zeros(1, np.int64), first, first, order)
         entries = self._shape.entry_columns(0, NO_KEYS, fingerprints, numbers)
-        chunks, places = bisect.places_in_chunks(entries, spans)
-        for chunk in np.unique(chunks[chunks >= 0]).tolist():
-            value = transaction.view(Table.CHUNKS, self._directory.keys[chunk])
+        segments, places = bisect.places_in_segments(entries, spans)
+        for segment in np.unique(segments[segments >= 0]).tolist():
+            value = transaction.view(Table.SEGMENTS, self._directory.keys[segment])
             assert value is not None
-            here = chunks == chunk
-            numbers[here] = chunk_numbers(value, places[here], self._shape.columns)
+            here = segments == segment
+            numbers[here] = segment_numbers(value, places[here], self._shape.columns)
         return numbers
 
     def candidates(
@@ -103,7 +103,7 @@ class Chunks:
         spans, order = self._spans(transaction, np.arange(page_keys.shape[1]), lowest, highest, order)
         turn, passed = 0, 0
         while turn < len(order):
-            rows, numbers, turn, passed = bisect.chunk_candidates(
+            rows, numbers, turn, passed = bisect.segment_candidates(
                 page_keys, spans, order, turn, passed, memtable.HITS_MAX
             )
             by_row = np.lexsort((numbers, rows))

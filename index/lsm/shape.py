@@ -1,6 +1,6 @@
 """What depends on how fingerprints are compared: SimHash by bits within a distance, MinHash by similarity over bands.
 
-A scheme says under which keys entries are filed, what they are in the tables of the chunks, and how far apart two
+A scheme says under which keys entries are filed, what they are in the tables of the segments, and how far apart two
 fingerprints are. How they are looked up is said in `matching` for SimHash and in `signatures` for MinHash.
 """
 
@@ -14,7 +14,7 @@ from index.kernels import minhash
 from index.matching.distance import hamming
 from index.matching.minhash import Banding, draws, signature_distances, unpack_bins
 from index.matching.simhash import BLOCK_BITS
-from index.storage.codec import chunk_entry_bytes
+from index.storage.codec import segment_entry_bytes
 from index.storage.parameters import Parameters
 
 _BLOCKS_IN_PAGE = 16
@@ -28,9 +28,9 @@ class Shape:
 
     words          64-bit words of a fingerprint
     tables         in so many tables every entry stands once
-    columns        uint16 values of an entry in a chunk
+    columns        uint16 values of an entry in a segment
     numbered       beside the entries of table 0 stand their numbers
-    page_entries   entries in a page of the overlay: few where many tables share few entries
+    page_entries   entries in a page of the memtable: few where many tables share few entries
     banding        of MinHash; None: SimHash
     """
 
@@ -51,17 +51,17 @@ class Shape:
 
     @property
     def bound_bytes(self) -> int:
-        """Bytes of a bound of the chunks."""
+        """Bytes of a bound of the segments."""
         return 2 * self.columns
 
     @property
-    def overlay_bytes(self) -> int:
+    def memtable_bytes(self) -> int:
         """About what an entry takes in memory: fingerprint, number, and its share of a page in every table."""
         return 8 * self.words + 8 + self.tables * (10 if self.banding is None else 16)
 
-    def chunk_entries(self, chunk_bytes: int) -> int:
-        """How many entries a chunk of this size holds, at least 1."""
-        return max(1, chunk_bytes // chunk_entry_bytes(self.columns, numbered=self.numbered))
+    def segment_entries(self, segment_bytes: int) -> int:
+        """How many entries a segment of this size holds, at least 1."""
+        return max(1, segment_bytes // segment_entry_bytes(self.columns, numbered=self.numbered))
 
     def page_keys(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
         """Under what fingerprints are filed in the tables: uint64 [n, words] -> uint32 [n, tables].
@@ -82,7 +82,7 @@ class Shape:
         fingerprints: npt.NDArray[np.uint64],
         numbers: npt.NDArray[np.uint64],
     ) -> npt.NDArray[np.uint16]:
-        """Entries as they stand in the chunks of a table, uint16 [n, columns].
+        """Entries as they stand in the segments of a table, uint16 [n, columns].
 
         page_keys uint32 [n] of that table, fingerprints uint64 [n, words], numbers uint64 [n]
         """

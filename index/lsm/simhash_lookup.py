@@ -1,4 +1,4 @@
-"""Looking up SimHash fingerprints: among themselves, in memory, in chunks. Bounded in memory."""
+"""Looking up SimHash fingerprints: among themselves, in memory, in segments. Bounded in memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import sort
-from index.lsm.memtable import Overlay
-from index.lsm.segments import Chunks
+from index.lsm.memtable import Memtable
+from index.lsm.segments import Segments
 from index.lsm.shape import Shape
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.simhash import next_bits, probe_keys
@@ -16,7 +16,7 @@ from index.storage.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Probes:
+class SimhashLookup:
     """All of looking up n fingerprints that needs no store.
 
     fingerprints  uint64 [n, words]
@@ -45,32 +45,32 @@ class Probes:
         rows = np.arange(len(self))
         alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
         leaders = np.flatnonzero(first_of_equals(alike) == rows)
-        overlay = Overlay(self.shape)
-        overlay.add(self.fingerprints[leaders], leaders.astype(np.uint64))
+        memtable = Memtable(self.shape)
+        memtable.add(self.fingerprints[leaders], leaders.astype(np.uint64))
         best, compared = self._nothing_yet()
         ends, limit = np.searchsorted(leaders, rows), 1 if nearest_only else None
-        hits = overlay.hits(
+        hits = memtable.hits(
             self.fingerprints, self.keys, self.allowed, best, compared, nearest_only=nearest_only, ends=ends
         )
         return joined([no_matches(), *(nearest(found, limit) for found in hits)]), compared
 
     def nearest(
-        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
         """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
 
-        Only where no entry is on its way out of the chunks: what is left of one would hide others.
+        Only where no entry is on its way out of the segments: what is left of one would hide others.
         """
         best, compared = self._nothing_yet()
-        hits = self._hits(transaction, overlays, chunks, best, compared, nearest_only=True)
+        hits = self._hits(transaction, memtables, segments, best, compared, nearest_only=True)
         return nearest(joined([no_matches(), *(nearest(found, 1) for found in hits)]), 1), compared
 
     def matches(
-        self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """All entries within the distance, some at a time, each pair at most once in a portion, with the comparisons."""
         best, compared = self._nothing_yet()
-        for found in self._hits(transaction, overlays, chunks, best, compared, nearest_only=False):
+        for found in self._hits(transaction, memtables, segments, best, compared, nearest_only=False):
             yield nearest(found, None), compared.copy()
             compared[:] = 0
 
@@ -80,25 +80,25 @@ class Probes:
     def _hits(
         self,
         transaction: Transaction,
-        overlays: Sequence[Overlay],
-        chunks: Chunks,
+        memtables: Sequence[Memtable],
+        segments: Segments,
         best: npt.NDArray[np.int16],
         compared: npt.NDArray[np.int64],
         *,
         nearest_only: bool,
     ) -> Iterator[Matches]:
         asked = self.fingerprints, self.keys, self.allowed, best, compared
-        for overlay in overlays:
-            yield from overlay.hits(*asked, nearest_only=nearest_only)
-        yield from chunks.hits(transaction, *asked, nearest_only=nearest_only)
+        for memtable in memtables:
+            yield from memtable.hits(*asked, nearest_only=nearest_only)
+        yield from segments.hits(transaction, *asked, nearest_only=nearest_only)
 
 
-def probes_of(
+def simhash_lookup_of(
     fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape, looks: npt.NDArray[np.uint8] | None = None
-) -> Probes:
+) -> SimhashLookup:
     """Fingerprints uint64 [n, words] with what to look up of them, and their looks."""
     allowed = next_bits(shape.tables, distance_max)
-    return Probes(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape, looks)
+    return SimhashLookup(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape, looks)
 
 
 def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

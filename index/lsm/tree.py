@@ -1,4 +1,4 @@
-"""All NEAR entries that are filed by blocks, wherever they stand: in chunks, in the frozen run, in the overlay."""
+"""All NEAR entries that are filed by blocks, wherever they stand: in segments, in the frozen run, in the memtable."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from index.lsm import compaction, minhash_lookup, simhash_lookup
-from index.lsm.compaction import Merging, Run
-from index.lsm.memtable import Overlay
-from index.lsm.segments import Chunks
+from index.lsm.compaction import MemtablePair, TreeSizes
+from index.lsm.memtable import Memtable
+from index.lsm.segments import Segments
 from index.lsm.shape import Shape
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.storage import log
-from index.storage.codec import Amendment, pack_amendment, unpack_amendment
-from index.storage.layout import AMENDMENT_KEY, COUNTERS_KEY, Change, Filing, Merge, Table, unpack_counters
+from index.storage.codec import Tombstones, pack_tombstones, unpack_tombstones
+from index.storage.layout import COUNTERS_KEY, TOMBSTONE_KEY, Change, CompactionState, Filing, Table, unpack_counters
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 
@@ -27,13 +27,13 @@ class Wanted(Protocol):
     def __len__(self) -> int: ...
 
     def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints, as `matching.Probes.pairs` gives them, and the comparisons, int64 [n]."""
+        """Matches among the n fingerprints, as `matching.SimhashLookup.pairs` gives them, and the comparisons, int64 [n]."""
 
-    def nearest(self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks) -> Portion:
-        """As `matching.Probes.nearest`."""
+    def nearest(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Portion:
+        """As `matching.SimhashLookup.nearest`."""
 
-    def matches(self, transaction: Transaction, overlays: Sequence[Overlay], chunks: Chunks) -> Iterator[Portion]:
-        """As `matching.Probes.matches`."""
+    def matches(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Iterator[Portion]:
+        """As `matching.SimhashLookup.matches`."""
 
 
 def wanted(
@@ -48,52 +48,54 @@ def wanted(
     """
     shape = Shape.of(parameters)
     if shape.banding is None:
-        return simhash_lookup.probes_of(fingerprints, distance_max, shape, looks)
-    return minhash_lookup.banded(fingerprints, distance_max, shape)
+        return simhash_lookup.simhash_lookup_of(fingerprints, distance_max, shape, looks)
+    return minhash_lookup.minhash_lookup_of(fingerprints, distance_max, shape)
 
 
 class Standing(NamedTuple):
     """Where the entries stand.
 
-    overlay_entries  in memory, not on their way into chunks
+    memtable_entries  in memory, not on their way into segments
     frozen_entries   in memory, on their way
-    removals         entries that left and may still stand in chunks
+    removals         entries that left and may still stand in segments
     progress         how far the frozen ones have come, 0 to 1; 1 where there are none
-    chunks           how many there are, of all tables
+    segments           how many there are, of all tables
     """
 
-    overlay_entries: int
+    memtable_entries: int
     frozen_entries: int
     removals: int
     progress: float
-    chunks: int
+    segments: int
 
 
 class _Reach(NamedTuple):
-    """Document numbers and amendments below these."""
+    """Document numbers and tombstones below these."""
 
     number: int
-    amendment: int
+    tombstone: int
 
 
-class Search:
+class Tree:
     """What a process keeps in memory of the entries. Every transaction begins with `follow`.
 
-    What is below `_frozen_to` stands in chunks or in the frozen run, the rest up to `_end` in the active one. What a
+    What is below `_frozen_to` stands in segments or in the frozen run, the rest up to `_end` in the active one. What a
     transaction adds counts only after `committed`.
     """
 
-    def __init__(self, parameters: Parameters, merging: Merging, new_run: Callable[[Shape], Run] = Run) -> None:
-        """merging may be set anew between two transactions; new_run: what the newest entries are kept in."""
+    def __init__(
+        self, parameters: Parameters, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair
+    ) -> None:
+        """sizes may be set anew between two transactions; new_pair: what the newest entries are kept in."""
         self._shape = Shape.of(parameters)
-        self._new_run = new_run
-        self.merging = merging
-        self._chunks = Chunks(self._shape)
-        self._merge: Merge | None = None
+        self._new_run = new_pair
+        self.sizes = sizes
+        self._segments = Segments(self._shape)
+        self._merge: CompactionState | None = None
         self._begin_at(_Reach(0, 0))
 
     def _begin_at(self, reach: _Reach) -> None:
-        self._frozen: Run | None = None
+        self._frozen: MemtablePair | None = None
         self._active = self._new_run(self._shape)
         self._frozen_to = self._end = self._end_uncommitted = reach
         self._committed = self._active.counts()
@@ -103,10 +105,10 @@ class Search:
         self._active.cut(*self._committed)
         self._end_uncommitted = self._end
         now = compaction.state(transaction)
-        frozen_to = _Reach(now.frozen_to, now.frozen_amendments)
+        frozen_to = _Reach(now.frozen_to, now.frozen_tombstones)
         if frozen_to != self._frozen_to:
             if not self._is_next(transaction, now):
-                # Amendments that have moved are gone from the file.
+                # Tombstones that have moved are gone from the file.
                 self._begin_at(_Reach(now.merged_to, 0))
             self._load(transaction, frozen_to)
             self._frozen, self._active = self._active, self._new_run(self._shape)
@@ -114,8 +116,8 @@ class Search:
         if not now.is_moving:
             self._frozen = None
         counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
-        self._load(transaction, _Reach(counters.next_number, counters.next_amendment))
-        self._chunks.follow(transaction, now)
+        self._load(transaction, _Reach(counters.next_number, counters.next_tombstone))
+        self._segments.follow(transaction, now)
         self._merge = now
 
     def file(self) -> None:
@@ -124,13 +126,13 @@ class Search:
             if run is not None:
                 run.added.file()
 
-    def _is_next(self, transaction: Transaction, now: Merge) -> bool:
+    def _is_next(self, transaction: Transaction, now: CompactionState) -> bool:
         """Whether what is moving now begins where what was frozen here ends: all before has moved, nothing behind."""
         mine = self._frozen_to
         if not now.is_moving or now.merged_to != mine.number:
             return False
-        return now.frozen_amendments == mine.amendment or (
-            transaction.view(Table.AMENDMENTS, AMENDMENT_KEY.pack(mine.amendment)) is not None
+        return now.frozen_tombstones == mine.tombstone or (
+            transaction.view(Table.TOMBSTONES, TOMBSTONE_KEY.pack(mine.tombstone)) is not None
         )
 
     def _load(self, transaction: Transaction, end: _Reach) -> None:
@@ -144,18 +146,18 @@ class Search:
                 new = (numbers >= self._end.number) & (numbers < end.number)
                 new &= batch.rows["filing"][batch.entered()] == Filing.BLOCKS
                 self._active.added.add(batch.fingerprints[new].astype(np.uint64), numbers[new])
-        if self._end.amendment < end.amendment:
-            for key, value in transaction.walk(Table.AMENDMENTS, AMENDMENT_KEY.pack(self._end.amendment)):
-                if AMENDMENT_KEY.unpack(key)[0] >= end.amendment:
+        if self._end.tombstone < end.tombstone:
+            for key, value in transaction.walk(Table.TOMBSTONES, TOMBSTONE_KEY.pack(self._end.tombstone)):
+                if TOMBSTONE_KEY.unpack(key)[0] >= end.tombstone:
                     break
-                self._take_over(unpack_amendment(value, words))
+                self._take_over(unpack_tombstones(value, words))
         self._end = self._end_uncommitted = end
         self._committed = self._active.counts()
 
-    def _take_over(self, amendment: Amendment) -> None:
-        raised = amendment.changes == Change.RAISED
+    def _take_over(self, tombstone: Tombstones) -> None:
+        raised = tombstone.changes == Change.RAISED
         for run, rows in ((self._active.added, raised), (self._active.removed, ~raised)):
-            run.add(amendment.fingerprints[rows], amendment.numbers[rows])
+            run.add(tombstone.fingerprints[rows], tombstone.numbers[rows])
 
     def nearest(self, transaction: Transaction, wanted: Wanted) -> Portion:
         """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
@@ -173,33 +175,33 @@ class Search:
     def matches(self, transaction: Transaction, wanted: Wanted) -> Iterator[Portion]:
         """All entries within the distance, some at a time, each pair at most once in a portion, with the comparisons.
 
-        About `overlay.HITS_MAX` in a portion. Nothing may be written before the last one was taken.
+        About `memtable.HITS_MAX` in a portion. Nothing may be written before the last one was taken.
         """
         return wanted.matches(transaction, *self._places())
 
-    def _places(self) -> tuple[list[Overlay], Chunks]:
+    def _places(self) -> tuple[list[Memtable], Segments]:
         assert self._merge is not None, "a transaction must begin with `follow`"
-        return [run.added for run in (self._active, self._frozen) if run is not None], self._chunks
+        return [run.added for run in (self._active, self._frozen) if run is not None], self._segments
 
     def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
         """Entries of a batch under way, uint64 [n, words] and uint64 [n]: from now on they are found."""
         self._active.added.add(fingerprints, numbers)
 
-    def amend(self, transaction: Transaction, number: int, amendment: Amendment) -> None:
-        """Note the amendment with this number, the next one: what is raised is found from now on."""
-        transaction.put(Table.AMENDMENTS, AMENDMENT_KEY.pack(number), pack_amendment(amendment))
-        self._take_over(amendment)
+    def amend(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
+        """Note the tombstone with this number, the next one: what is raised is found from now on."""
+        transaction.put(Table.TOMBSTONES, TOMBSTONE_KEY.pack(number), pack_tombstones(tombstone))
+        self._take_over(tombstone)
 
-    def advance(self, transaction: Transaction, next_number: int, next_amendment: int) -> None:
-        """The end of a batch, before its commit: entries move on, see `merging`. Both: behind all of the batch."""
-        compaction.advance(transaction, self.merging, self._frozen, self._active, next_number, next_amendment)
-        self._end_uncommitted = _Reach(next_number, next_amendment)
+    def advance(self, transaction: Transaction, next_number: int, next_tombstone: int) -> None:
+        """The end of a batch, before its commit: entries move on, see `compaction`. Both: behind all of the batch."""
+        compaction.advance(transaction, self.sizes, self._frozen, self._active, next_number, next_tombstone)
+        self._end_uncommitted = _Reach(next_number, next_tombstone)
 
-    def freeze(self, transaction: Transaction, next_number: int, next_amendment: int) -> None:
-        """Freeze all below these numbers that stands in no chunk. Nothing may be on its way into one."""
+    def freeze(self, transaction: Transaction, next_number: int, next_tombstone: int) -> None:
+        """Freeze all below these numbers that stands in no segment. Nothing may be on its way into one."""
         assert self._frozen is None
         if any(self._active.counts()):
-            compaction.freeze(transaction, self._shape, next_number, next_amendment)
+            compaction.freeze(transaction, self._shape, next_number, next_tombstone)
 
     def move(self, transaction: Transaction) -> bool:
         """Move a slice of what is frozen, however the active run stands; whether there is more.
@@ -207,11 +209,11 @@ class Search:
         Nothing is looked up behind it in this transaction.
         """
         frozen = self._frozen
-        return frozen is not None and compaction.move(transaction, self.merging, frozen, 1.0, 1).is_moving
+        return frozen is not None and compaction.move(transaction, self.sizes, frozen, 1.0, 1).is_moving
 
     @property
     def is_moving(self) -> bool:
-        """Whether anything was on its way into chunks at the last `follow`."""
+        """Whether anything was on its way into segments at the last `follow`."""
         return self._frozen is not None
 
     def committed(self) -> None:
@@ -223,9 +225,9 @@ class Search:
         assert self._merge is not None, "a transaction must begin with `follow`"
         runs = [run for run in (self._active, self._frozen) if run is not None]
         return Standing(
-            overlay_entries=len(self._active.added),
+            memtable_entries=len(self._active.added),
             frozen_entries=len(self._frozen.added) if self._frozen is not None else 0,
             removals=sum(len(run.removed) for run in runs),
             progress=compaction.progress(self._merge, self._shape.tables),
-            chunks=len(self._chunks),
+            segments=len(self._segments),
         )

@@ -2,14 +2,14 @@
 
 A fingerprint is cut into blocks of 16 bits. Every entry is filed under the exact value of each of its blocks, whatever
 the distance asked for later; only the looking up depends on the distance (multi-index hashing: Norouzi, Punjani, Fleet,
-"Fast Search in Hamming Space with Multi-Index Hashing", CVPR 2012). Write distance_max = blocks * r + a with
+"Fast Tree in Hamming Space with Multi-Index Hashing", CVPR 2012). Write distance_max = blocks * r + a with
 0 <= a < blocks. Were each of the first a + 1 blocks more than r bits off and each of the others more than r - 1, the
 fingerprints would differ in at least (a + 1)(r + 1) + (blocks - a - 1) r = distance_max + 1 bits. So it is enough to
 look up the first a + 1 blocks with up to r flipped bits and the others with up to r - 1; with r = 0 the others are not
 looked up at all.
 
 Of what is found so, only entries need comparing whose next block, round from the last to the first, is near too (the
-pigeonring: Qin, Xiao, "Pigeonring: A Principle for Faster Thresholded Similarity Search", VLDB 2018). Let t be the radii,
+pigeonring: Qin, Xiao, "Pigeonring: A Principle for Faster Thresholded Similarity Tree", VLDB 2018). Let t be the radii,
 -1 where a block is not looked up: all t + 1 sum to distance_max + 1. Let d be the differing bits of each block of two
 fingerprints within distance_max: all d - (t + 1) sum to less than 0. Going round once from the block behind the one at
 which the running sum is at its (last) maximum, every running sum stays below 0 (the cycle lemma). That of the first

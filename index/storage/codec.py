@@ -1,4 +1,4 @@
-"""The large values of the tables, as `layout` draws them: batches of the log, chunks, amendments."""
+"""The large values of the tables, as `layout` draws them: batches of the log, segments, tombstones."""
 
 import struct
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from index.storage.layout import pack_text
 
 _BATCH = struct.Struct("<IIIII")
-_CHUNK = struct.Struct("<II")
+_SEGMENT = struct.Struct("<II")
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES = 16
 
@@ -100,71 +100,71 @@ def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]
     return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
 
 
-class Amendment(NamedTuple):
-    """A value of `amendments`: numbers uint64 [n], fingerprints uint64 [n, words], and what became of each, uint8 [n]."""
+class Tombstones(NamedTuple):
+    """A value of `tombstones`: numbers uint64 [n], fingerprints uint64 [n, words], and what became of each, uint8 [n]."""
 
     numbers: npt.NDArray[np.uint64]
     fingerprints: npt.NDArray[np.uint64]
     changes: npt.NDArray[np.uint8]
 
 
-def pack_amendment(amendment: Amendment) -> bytes:
-    """A value of `amendments`."""
-    numbers, fingerprints = amendment.numbers.astype("<u8"), amendment.fingerprints.astype("<u8")
-    parts = (numbers, fingerprints, amendment.changes.astype(np.uint8))
-    return b"".join([_CHUNK.pack(len(numbers), 0), *(part.tobytes() for part in parts)])
+def pack_tombstones(tombstone: Tombstones) -> bytes:
+    """A value of `tombstones`."""
+    numbers, fingerprints = tombstone.numbers.astype("<u8"), tombstone.fingerprints.astype("<u8")
+    parts = (numbers, fingerprints, tombstone.changes.astype(np.uint8))
+    return b"".join([_SEGMENT.pack(len(numbers), 0), *(part.tobytes() for part in parts)])
 
 
-def unpack_amendment(value: bytes | memoryview, words: int) -> Amendment:
-    """The reverse of `pack_amendment`."""
-    count = _CHUNK.unpack_from(value)[0]
-    at = _CHUNK.size
+def unpack_tombstones(value: bytes | memoryview, words: int) -> Tombstones:
+    """The reverse of `pack_tombstones`."""
+    count = _SEGMENT.unpack_from(value)[0]
+    at = _SEGMENT.size
     numbers = np.frombuffer(value, "<u8", count, at).astype(np.uint64)
     at += numbers.nbytes
     fingerprints = np.frombuffer(value, "<u8", count * words, at).astype(np.uint64).reshape(count, words)
-    return Amendment(numbers, fingerprints, np.frombuffer(value, np.uint8, count, at + fingerprints.nbytes).copy())
+    return Tombstones(numbers, fingerprints, np.frombuffer(value, np.uint8, count, at + fingerprints.nbytes).copy())
 
 
-def pack_chunk(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
-    """A value of `chunks`: uint16 [columns, n], and uint64 [n] in table 0 of SimHash, [0] elsewhere.
+def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
+    """A value of `segments`: uint16 [columns, n], and uint64 [n] in table 0 of SimHash, [0] elsewhere.
 
-    Its size is one of few, so that pages which one chunk leaves serve another.
+    Its size is one of few, so that pages which one segment leaves serve another.
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
-    parts = [_CHUNK.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
+    parts = [_SEGMENT.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
     parts += [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
     size = sum(map(len, parts))
     parts.append(bytes(_size_class(size) - size))
     return b"".join(parts)
 
 
-def unpack_chunk(
+def unpack_segment(
     value: bytes | memoryview, columns: int, *, numbered: bool
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-    """The reverse of `pack_chunk`; `numbered`: it is of table 0 of SimHash."""
-    count = _CHUNK.unpack_from(value)[0]
-    found = np.frombuffer(value, "<u2", columns * count, _CHUNK.size).reshape(columns, count).astype(np.uint16)
+    """The reverse of `pack_segment`; `numbered`: it is of table 0 of SimHash."""
+    count = _SEGMENT.unpack_from(value)[0]
+    found = np.frombuffer(value, "<u2", columns * count, _SEGMENT.size).reshape(columns, count).astype(np.uint16)
     if not numbered:
         return found, np.empty(0, np.uint64)
-    return found, chunk_numbers(value, np.arange(count), columns)
+    return found, segment_numbers(value, np.arange(count), columns)
 
 
-def chunk_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.uint64]:
-    """Only the numbers, uint64 [n], at these places of a chunk of table 0 of SimHash."""
-    count = _CHUNK.unpack_from(value)[0]
-    begin = _CHUNK.size + 2 * columns * count
+def segment_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.uint64]:
+    """Only the numbers, uint64 [n], at these places of a segment of table 0 of SimHash."""
+    count = _SEGMENT.unpack_from(value)[0]
+    begin = _SEGMENT.size + 2 * columns * count
     low = np.frombuffer(value, "<u4", count, begin)[places].astype(np.uint64)
     return low | np.frombuffer(value, np.uint8, count, begin + 4 * count)[places].astype(np.uint64) << np.uint64(32)
 
 
-def chunk_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
-    """One column of a chunk where it stands, uint16 [n]."""
-    count = _CHUNK.unpack_from(value)[0]
-    return np.frombuffer(value, "<u2", count, _CHUNK.size + 2 * column * count)
+def segment_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
+    """One column of a segment where it stands, uint16 [n]."""
+    count = _SEGMENT.unpack_from(value)[0]
+    return np.frombuffer(value, "<u2", count, _SEGMENT.size + 2 * column * count)
 
 
-def chunk_entry_bytes(columns: int, *, numbered: bool) -> int:
-    """What an entry takes in a chunk."""
+def segment_entry_bytes(columns: int, *, numbered: bool) -> int:
+    """What an entry takes in a segment."""
     return columns * 2 + (5 if numbered else 0)
 
 

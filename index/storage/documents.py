@@ -11,7 +11,7 @@ from index.storage.layout import Table, pack_fingerprints, pack_numbers, unpack_
 from index.storage.log import Origin
 from index.storage.sources import streams_of
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 EQUALS_AT_ONCE = 64
 """Entries with one fingerprint read at once, where the first of them are retired."""
@@ -85,7 +85,7 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
 
 
 def roots(
-    transaction: Transaction, living: Living, numbers: npt.NDArray[np.uint64], words: int
+    transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
 ) -> npt.NDArray[np.uint64]:
     """The original of each of these documents, uint64 [n] -> uint64 [n]; the document itself where that is retired.
 
@@ -95,7 +95,7 @@ def roots(
     of_distinct = distinct.copy()
     for batch, documents, places in log.holding(transaction, distinct, words):
         of_distinct[places] = batch.rows["number"][batch.entered()[documents]]
-    of_distinct = np.where(living.are(transaction, of_distinct), of_distinct, distinct)
+    of_distinct = np.where(visibility.are(transaction, of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
 
@@ -108,7 +108,7 @@ def file_aside(
 
 
 def earliest_equals(
-    transaction: Transaction, living: Living, table: Table, fingerprints: npt.NDArray[np.uint64]
+    transaction: Transaction, visibility: Visibility, table: Table, fingerprints: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """The earliest entry of EXACT or REPEATS that equals each fingerprint and is not retired; NO_NUMBER: there is none.
 
@@ -119,17 +119,17 @@ def earliest_equals(
     found = transaction.get_many(table, distinct)
     lowest = unpack_numbers([value for _, value in found])
     earliest = dict(zip((key for key, _ in found), lowest.tolist(), strict=True))
-    for place in np.flatnonzero(~living.are(transaction, lowest)).tolist():
-        earliest[found[place][0]] = _earliest_living(transaction, living, table, found[place][0])
+    for place in np.flatnonzero(~visibility.are(transaction, lowest)).tolist():
+        earliest[found[place][0]] = _earliest_visible(transaction, visibility, table, found[place][0])
     return np.array([earliest.get(key, int(NO_NUMBER)) for key in keys], np.uint64)
 
 
-def _earliest_living(transaction: Transaction, living: Living, table: Table, key: bytes) -> int:
+def _earliest_visible(transaction: Transaction, visibility: Visibility, table: Table, key: bytes) -> int:
     """As `earliest_equals` for one key whose lowest value is retired. Retired ones do not stay for long."""
     count = EQUALS_AT_ONCE
     while True:
         numbers = unpack_numbers(transaction.first_values(table, key, count))
-        alive = np.flatnonzero(living.are(transaction, numbers))
+        alive = np.flatnonzero(visibility.are(transaction, numbers))
         if len(alive):
             return int(numbers[alive[0]])
         if len(numbers) < count:

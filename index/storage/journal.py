@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from index.entry import Verdict
 from index.storage import log
-from index.storage.layout import JOURNAL_KEY, SOURCE_KEY, Run, Table, pack_run, unpack_run
+from index.storage.layout import JOURNAL_KEY, SOURCE_KEY, JournalRun, Table, pack_journal_run, unpack_journal_run
 from index.storage.log import Origin
 from index.storage.store import Transaction
 
@@ -94,7 +94,7 @@ def add(
 
 def _runs(
     transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64]
-) -> Iterator[tuple[int, int, int, Run | None]]:
+) -> Iterator[tuple[int, int, int, JournalRun | None]]:
     """Ascending offsets in parts [begin, end) that have the same run below them, with its first offset; or none."""
     source = SOURCE_KEY.pack(stream, partition)
     begin = 0
@@ -106,7 +106,7 @@ def _runs(
         if above is not None and above.startswith(source):
             end = int(np.searchsorted(offsets, np.uint64(JOURNAL_KEY.unpack(above)[2])))
         if below is not None and below[0].startswith(source):
-            yield begin, end, JOURNAL_KEY.unpack(below[0])[2], unpack_run(bytes(below[1]))
+            yield begin, end, JOURNAL_KEY.unpack(below[0])[2], unpack_journal_run(bytes(below[1]))
         else:
             yield begin, end, 0, None
         begin = end
@@ -124,7 +124,7 @@ def drop(transaction: Transaction, batch: log.Batch) -> None:
         for key, value in transaction.walk(Table.JOURNAL, begin):
             if key > last:
                 break
-            if unpack_run(bytes(value)).batch == batch.key:
+            if unpack_journal_run(bytes(value)).batch == batch.key:
                 keys.append(key)
         for key in keys:
             transaction.delete(Table.JOURNAL, key)
@@ -134,4 +134,4 @@ def _put(
     transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], batch: bytes, source: int
 ) -> None:
     key = JOURNAL_KEY.pack(stream, partition, int(offsets[0]))
-    transaction.put(Table.JOURNAL, key, pack_run(Run(int(offsets[-1]), batch, source)))
+    transaction.put(Table.JOURNAL, key, pack_journal_run(JournalRun(int(offsets[-1]), batch, source)))

@@ -6,10 +6,10 @@ one length in an index, none where there is no second look, text = UTF-8 (a lone
 can hold, as WTF-8).
 
     meta       "stamp"                             -> JSON {"format": 2, "bits": .., "distance_max": .., ..}
-               "counters"                          -> next document number <u64, journal rows <u64, next amendment <u64,
+               "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
-               "merge"                             -> merged to <u64, frozen to <u64, frozen amendments <u64, version of
-                                                      the chunks <u64, table u8, bound (as in a key of chunks)
+               "merge"                             -> merged to <u64, frozen to <u64, frozen tombstones <u64, version of
+                                                      the segments <u64, table u8, bound (as in a key of segments)
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
                                                       of log, horizons of sources
                                                       a horizon: stream <u32, partition <u32, number <u64, rows <u64
@@ -35,7 +35,7 @@ can hold, as WTF-8).
     chunks     table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
                                                       in table 0 of SimHash numbers: <u32 [entries], u8 [entries];
                                                       zeros to the end
-    amendments number of the amendment >u64        -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
+    amendments number of the tombstones >u64       -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
     retired    document number >u64                -> nothing
     times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
     ages       stream >u32, partition >u32, watermark_ms >u64
@@ -50,15 +50,15 @@ The journal's runs of one source never overlap. A run stands for the rows of its
 offset to its last.
 
 Entries of kind NEAR are filed by blocks, or, where an equal one was filed before, in `repeats`; EXACT ones in `exact`.
-Filed by blocks is an entry in every table of the chunks, in ascending order of its columns. SimHash: table t has the
+Filed by blocks is an entry in every table of the segments, in ascending order of its columns. SimHash: table t has the
 blocks t, t + 1, ... and, behind the last, 0, 1, ...; MinHash: table t has the hash of band t (two columns) and the
-document number (three, the highest first). A chunk holds the entries from its bound to the bound of the next chunk of its
+document number (three, the highest first). A segment holds the entries from its bound to the bound of the next segment of its
 table.
 
-In chunks stand the entries up to the number `merged to`. Those from there up to `frozen to` are on their way: the tables
+In segments stand the entries up to the number `merged to`. Those from there up to `frozen to` are on their way: the tables
 below `table` have them all, `table` has those below `bound`, the others none. All later ones are found in the log alone.
-What was changed about entries that were filed before stands in `amendments`, in order: EXPIRED and FORGOTTEN ones leave
-the chunks, a RAISED one comes from `repeats` in place of an equal one that left. Those below `frozen amendments` move
+What was changed about entries that were filed before stands in `tombstones`, in order: EXPIRED and FORGOTTEN ones leave
+the segments, a RAISED one comes from `repeats` in place of an equal one that left. Those below `frozen tombstones` move
 with the frozen entries, and are dropped when all have moved.
 
 An entry is retired when its number is below the horizon, or below that of its source, or in `retired`. The number and rows
@@ -87,8 +87,8 @@ class Table(Enum):
     JOURNAL = b"journal"
     EXACT = b"exact"
     REPEATS = b"repeats"
-    CHUNKS = b"chunks"
-    AMENDMENTS = b"amendments"
+    SEGMENTS = b"chunks"
+    TOMBSTONES = b"amendments"
     RETIRED = b"retired"
     TIMES = b"times"
     AGES = b"ages"
@@ -101,24 +101,24 @@ class Table(Enum):
 
 STAMP_KEY = b"stamp"
 COUNTERS_KEY = b"counters"
-MERGE_KEY = b"merge"
+COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
 NUMBER_KEY = struct.Struct(">I")
 LOG_KEY = struct.Struct(">QQ")
-AMENDMENT_KEY = struct.Struct(">Q")
+TOMBSTONE_KEY = struct.Struct(">Q")
 AGE_KEY = struct.Struct(">IIQ")
 LOG_KEY_BEGIN = bytes(16)
 SOURCE_HORIZON = np.dtype([("stream", "<u4"), ("partition", "<u4"), ("number", "<u8"), ("rows", "<u8")])
 _COUNTERS = struct.Struct("<QQQQ")
-_MERGE = struct.Struct("<QQQQB")
+_COMPACTION = struct.Struct("<QQQQB")
 _HORIZON = struct.Struct("<Q16s")
 _TIMES = struct.Struct("<q")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
-_RUN = struct.Struct("<Q16sI")
+_JOURNAL_RUN = struct.Struct("<Q16sI")
 
 
 class Filing(IntEnum):
@@ -133,7 +133,7 @@ class Filing(IntEnum):
 
 
 class Change(IntEnum):
-    """What an amendment says of an entry."""
+    """What a tombstone says of an entry."""
 
     EXPIRED = 0
     """It left, as did its batch."""
@@ -148,7 +148,7 @@ class Counters(NamedTuple):
 
     next_number: int
     journal_rows: int
-    next_amendment: int
+    next_tombstone: int
     near_entries: int
 
 
@@ -162,15 +162,15 @@ def unpack_counters(value: bytes | None) -> Counters:
     return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
 
 
-class Merge(NamedTuple):
-    """How far the entries have moved from the log into chunks; see the top of this module.
+class CompactionState(NamedTuple):
+    """How far the entries have moved from the log into segments; see the top of this module.
 
-    version goes up with every change of the chunks; table and bound mean nothing where nothing is frozen.
+    version goes up with every change of the segments; table and bound mean nothing where nothing is frozen.
     """
 
     merged_to: int
     frozen_to: int
-    frozen_amendments: int
+    frozen_tombstones: int
     version: int
     table: int
     bound: bytes
@@ -181,21 +181,21 @@ class Merge(NamedTuple):
         return bool(self.bound)
 
 
-def pack_merge(merge: Merge) -> bytes:
+def pack_compaction(merge: CompactionState) -> bytes:
     """The value of `merge` in `meta`."""
-    return _MERGE.pack(*merge[:5]) + merge.bound
+    return _COMPACTION.pack(*merge[:5]) + merge.bound
 
 
-def unpack_merge(value: bytes | None) -> Merge:
-    """The reverse of `pack_merge`; where nothing was merged yet, all zero."""
+def unpack_compaction(value: bytes | None) -> CompactionState:
+    """The reverse of `pack_compaction`; where nothing was merged yet, all zero."""
     if value is None:
-        return Merge(0, 0, 0, 0, 0, b"")
-    merged_to, frozen_to, frozen_amendments, version, table = _MERGE.unpack_from(value)
-    return Merge(merged_to, frozen_to, frozen_amendments, version, table, value[_MERGE.size :])
+        return CompactionState(0, 0, 0, 0, 0, b"")
+    merged_to, frozen_to, frozen_tombstones, version, table = _COMPACTION.unpack_from(value)
+    return CompactionState(merged_to, frozen_to, frozen_tombstones, version, table, value[_COMPACTION.size :])
 
 
-def chunk_key(table: int, bound: bytes) -> bytes:
-    """A key of `chunks`."""
+def segment_key(table: int, bound: bytes) -> bytes:
+    """A key of `segments`."""
     return bytes([table]) + bound
 
 
@@ -295,7 +295,7 @@ def pack_fingerprints(fingerprints: npt.NDArray[np.uint64]) -> list[bytes]:
     return _as_bytes(fingerprints.astype("<u8"))
 
 
-class Run(NamedTuple):
+class JournalRun(NamedTuple):
     """A value of `journal`: the rows of source `source` of the batch `batch`, up to the offset `last`."""
 
     last: int
@@ -303,14 +303,14 @@ class Run(NamedTuple):
     source: int
 
 
-def pack_run(run: Run) -> bytes:
+def pack_journal_run(run: JournalRun) -> bytes:
     """A value of `journal`."""
-    return _RUN.pack(*run)
+    return _JOURNAL_RUN.pack(*run)
 
 
-def unpack_run(value: bytes) -> Run:
-    """The reverse of `pack_run`."""
-    return Run(*_RUN.unpack(value))
+def unpack_journal_run(value: bytes) -> JournalRun:
+    """The reverse of `pack_journal_run`."""
+    return JournalRun(*_JOURNAL_RUN.unpack(value))
 
 
 def _as_bytes(rows: npt.NDArray[np.generic]) -> list[bytes]:

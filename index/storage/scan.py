@@ -8,19 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from index.storage import log
-from index.storage.codec import Amendment, unpack_amendment
+from index.storage.codec import Tombstones, unpack_tombstones
 from index.storage.layout import (
-    AMENDMENT_KEY,
     HORIZON_KEY,
     JOURNAL_KEY,
     NUMBER_KEY,
     SOURCE_KEY,
-    Run,
+    TOMBSTONE_KEY,
+    JournalRun,
     Table,
     unpack_applied,
     unpack_horizon,
+    unpack_journal_run,
     unpack_numbers,
-    unpack_run,
     unpack_stream,
     unpack_times,
 )
@@ -128,23 +128,23 @@ def _fingerprints(keys: list[bytes], words: int) -> npt.NDArray[np.uint64]:
     return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64).reshape(-1, words)
 
 
-def amendments(transaction: Transaction, words: int) -> Iterator[tuple[int, Amendment]]:
-    """The amendments that have not moved into the chunks, ascending by their numbers."""
-    for key, value in transaction.walk(Table.AMENDMENTS):
-        yield AMENDMENT_KEY.unpack(key)[0], unpack_amendment(value, words)
+def tombstones(transaction: Transaction, words: int) -> Iterator[tuple[int, Tombstones]]:
+    """The tombstones that have not moved into the segments, ascending by their numbers."""
+    for key, value in transaction.walk(Table.TOMBSTONES):
+        yield TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, words)
 
 
-def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, Run]]:
+def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, JournalRun]]:
     """The journal's runs: stream number, partition, first offset, and the run."""
     for key, value in transaction.walk(Table.JOURNAL):
-        yield *JOURNAL_KEY.unpack(key), unpack_run(bytes(value))
+        yield *JOURNAL_KEY.unpack(key), unpack_journal_run(bytes(value))
 
 
 def last_offset(transaction: Transaction, stream: int, partition: int) -> int:
     """The last offset of a source that is in the journal."""
     below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
     assert below is not None, "the source has no run"
-    return unpack_run(bytes(below[1])).last
+    return unpack_journal_run(bytes(below[1])).last
 
 
 def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from index.storage.counters import counters_of
 from index.storage.layout import Table
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 
 class Statistics(NamedTuple):
@@ -19,7 +19,7 @@ class Statistics(NamedTuple):
     journal_rows   positions decided
     used_bytes     bytes of the file in use, free pages within it included
     map_bytes      what the file may grow to before the map is grown
-    table_bytes    bytes by table name; the free pages are in none
+    table_bytes    bytes by table; the free pages are in none
     """
 
     entries: int
@@ -38,10 +38,10 @@ def statistics_of(transaction: Transaction, words: int) -> Statistics:
     return Statistics(
         entries=counters.near_entries,
         exact_entries=transaction.count(Table.EXACT),
-        expired_below=Living(transaction, words).horizon.number,
+        expired_below=Visibility(transaction, words).horizon.number,
         forgotten=transaction.count(Table.RETIRED),
         journal_rows=counters.journal_rows,
         used_bytes=transaction.used_bytes(),
         map_bytes=transaction.map_bytes(),
-        table_bytes={table.value.decode(): transaction.page_bytes(table) for table in Table},
+        table_bytes={table.name.lower(): transaction.page_bytes(table) for table in Table},
     )

@@ -294,13 +294,13 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on one moment's state. Raises IndexDamaged."""
+        """JournalRun `operation` on one moment's state. Raises IndexDamaged."""
         with self._turn, self._begun(write=False) as transaction:
             self._holding.grow_old(write=False)
             return operation(Transaction(self._environment, transaction, self._tables))
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
-        """Run `operation` and commit what it did, or nothing if it raises. It may be run again from the start.
+        """JournalRun `operation` and commit what it did, or nothing if it raises. It may be run again from the start.
 
         `committed` is called once it is, before any other thread has its turn. Raises IndexFull, IndexDamaged.
         """

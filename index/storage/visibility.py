@@ -14,7 +14,7 @@ from index.storage.layout import HORIZON_KEY, Horizon, Table, unpack_horizon, un
 from index.storage.store import Transaction
 
 
-class Living:
+class Visibility:
     """The retired entries of one moment, and those that are retired in the same transaction."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:

@@ -11,7 +11,7 @@ from index.lsm.shape import Shape
 from index.lsm.tree import Standing
 from index.matching.simhash import BLOCK_BITS
 from index.storage import log, scan
-from index.storage.codec import chunk_column
+from index.storage.codec import segment_column
 from index.storage.layout import Change, Filing, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
@@ -25,14 +25,14 @@ ENTRIES_MAX = 2**23
 _VALUES = 1 << BLOCK_BITS
 
 
-class Fullness(NamedTuple):
+class BucketSizes(NamedTuple):
     """How many entries the buckets hold, those on their way in or out among them.
 
     A bucket are the entries of a table with an equal block; MinHash: with an equal hash of a band, where there are any.
 
     buckets  how many there are in all tables; None for MinHash, where that is not known
     sizes    int64 [n], of the buckets looked at: all, or an even part of every table
-    largest  the largest of these, and of the buckets that fill several chunks
+    largest  the largest of these, and of the buckets that fill several segments
     """
 
     buckets: int | None
@@ -40,7 +40,7 @@ class Fullness(NamedTuple):
     largest: int
 
 
-def look(transaction: Transaction, parameters: Parameters, entries: int) -> tuple[Standing, Fullness]:
+def look(transaction: Transaction, parameters: Parameters, entries: int) -> tuple[Standing, BucketSizes]:
     """Where the entries stand, and how full the buckets are; `entries`: how many there are, about."""
     shape = Shape.of(parameters)
     standing, keys = _recent(transaction, shape)
@@ -57,11 +57,11 @@ def look(transaction: Transaction, parameters: Parameters, entries: int) -> tupl
     if hot is not None:
         table, value = hot
         largest = max(largest, int(_sizes(transaction, shape, table, value, value + 1, keys[table]).max()))
-    return standing, Fullness(shape.tables * _VALUES if parameters.banding is None else None, found, largest)
+    return standing, BucketSizes(shape.tables * _VALUES if parameters.banding is None else None, found, largest)
 
 
 def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.NDArray[np.uint32]]]:
-    """Where the entries stand, and table by table the page keys, uint32 [n], of those that are not in its chunks."""
+    """Where the entries stand, and table by table the page keys, uint32 [n], of those that are not in its segments."""
     merge = compaction.state(transaction)
     nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
     frozen, active, removals = [nothing], [nothing], 0
@@ -71,10 +71,10 @@ def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.
         old, new = filed & (numbers < np.uint64(merge.frozen_to)), filed & (numbers >= np.uint64(merge.frozen_to))
         frozen.append((fingerprints[old], numbers[old]))
         active.append((fingerprints[new], numbers[new]))
-    for number, amendment in scan.amendments(transaction, shape.words):
-        raised = amendment.changes == Change.RAISED
-        entries = amendment.fingerprints[raised], amendment.numbers[raised]
-        (frozen if number < merge.frozen_amendments else active).append(entries)
+    for number, tombstone in scan.tombstones(transaction, shape.words):
+        raised = tombstone.changes == Change.RAISED
+        entries = tombstone.fingerprints[raised], tombstone.numbers[raised]
+        (frozen if number < merge.frozen_tombstones else active).append(entries)
         removals += int(np.count_nonzero(~raised))
     (frozen_fingerprints, frozen_numbers), (active_fingerprints, _) = (
         tuple(map(np.concatenate, zip(*run, strict=True))) for run in (frozen, active)
@@ -89,11 +89,11 @@ def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.
             waiting = ~compaction.are_below(compaction.words_of(columns), merge.bound)
         recent.append(np.concatenate([keys[:, table], of_table[waiting]]))
     standing = Standing(
-        overlay_entries=len(keys),
+        memtable_entries=len(keys),
         frozen_entries=len(frozen_keys),
         removals=removals,
         progress=compaction.progress(merge, shape.tables),
-        chunks=transaction.count(Table.CHUNKS),
+        segments=transaction.count(Table.SEGMENTS),
     )
     return standing, recent
 
@@ -101,17 +101,17 @@ def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.
 def _sizes(
     transaction: Transaction, shape: Shape, table: int, first: int, end: int, keys: npt.NDArray[np.uint32]
 ) -> npt.NDArray[np.int64]:
-    """The sizes of the buckets with a first column from `first` to below `end`; keys uint32 [n], of those not in chunks."""
+    """The sizes of the buckets with a first column from `first` to below `end`; keys uint32 [n], of those not in segments."""
     found = [keys[(keys >> BLOCK_BITS >= first) & (keys >> BLOCK_BITS < end)]]
     begin = bytes([table]) + first.to_bytes(2, "big").ljust(shape.bound_bytes, b"\0")
-    below = transaction.floor(Table.CHUNKS, begin)
-    for key, value in transaction.walk(Table.CHUNKS, begin if below is None or below[0][0] != table else below[0]):
+    below = transaction.floor(Table.SEGMENTS, begin)
+    for key, value in transaction.walk(Table.SEGMENTS, begin if below is None or below[0][0] != table else below[0]):
         if key[0] != table or int.from_bytes(key[1:3], "big") >= end:
             break
-        column = chunk_column(value, 0)
+        column = segment_column(value, 0)
         low = int(np.searchsorted(column, np.uint16(first)))
         high = int(np.searchsorted(column, np.uint16(end - 1), side="right"))
-        halves = chunk_column(value, 1)[low:high].astype(np.uint32)
+        halves = segment_column(value, 1)[low:high].astype(np.uint32)
         found.append(column[low:high].astype(np.uint32) << np.uint32(BLOCK_BITS) | halves)
     joined = np.concatenate(found)
     if shape.banding is not None:
@@ -120,7 +120,7 @@ def _sizes(
 
 
 def _hottest(transaction: Transaction) -> tuple[int, int] | None:
-    """Table and first column under which most chunks begin, where that is more than one."""
-    begun = Counter((key[0], int.from_bytes(key[1:3], "big")) for key in transaction.keys(Table.CHUNKS))
+    """Table and first column under which most segments begin, where that is more than one."""
+    begun = Counter((key[0], int.from_bytes(key[1:3], "big")) for key in transaction.keys(Table.SEGMENTS))
     most = begun.most_common(1)
     return most[0][0] if most and most[0][1] > 1 else None

@@ -1,9 +1,9 @@
-"""Many entries at once into an index: sorted, and written as chunks.
+"""Many entries at once into an index: sorted, and written as segments.
 
 Entries come in as their verdicts are known, and nothing is compared. They are logged in batches as all others are, so
 that what is broken off can be begun again, and any process finds there what has not moved on. But in memory they are
-only gathered and sorted, and they move on into chunks in one go whenever a portion is full: the less often a portion
-does, the less often the chunks are written again, so portions grow with the index. Other processes may have the index
+only gathered and sorted, and they move on into segments in one go whenever a portion is full: the less often a portion
+does, the less often the segments are written again, so portions grow with the index. Other processes may have the index
 open and write, too. They hold in memory what has not moved, so a portion costs them more than it does here.
 """
 
@@ -21,10 +21,10 @@ from index.decide.restore import Restored
 from index.entry import Entries, Position, Source
 from index.index import NO_ENDS, Index
 from index.kernels import sort
-from index.lsm.compaction import Run, words_of
-from index.lsm.memtable import Overlay
+from index.lsm.compaction import MemtablePair, words_of
+from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
-from index.lsm.tree import Search
+from index.lsm.tree import Tree
 from index.matching.simhash import BLOCK_BITS
 from index.storage.counters import counters_of
 from index.storage.store import Transaction
@@ -50,7 +50,7 @@ ROWS_AT_ONCE = 2**16
 Result = TypeVar("Result")
 
 
-class Loading:
+class BulkLoader:
     """An index into which many entries go; used as the index itself by whoever hands them in transactions to `change`."""
 
     def __init__(self, index: Index, portion_entries: int | None = None) -> None:
@@ -58,23 +58,23 @@ class Loading:
         self._index = index
         self._portion_entries = portion_entries
         self.parameters = index.parameters
-        self.search = Search(index.parameters, index.search.merging, SortedRun)
+        self.tree = Tree(index.parameters, index.tree.sizes, SortedPair)
         self._begin_portion()
 
     def _begin_portion(self) -> None:
         shape = Shape.of(self.parameters)
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
-        self._run_entries = self._portion_entries or max(least, min(there // GROWTH, most))
-        self.search.merging = replace(self.search.merging, run_entries=self._run_entries)
+        self._memtable_entries = self._portion_entries or max(least, min(there // GROWTH, most))
+        self.tree.sizes = replace(self.tree.sizes, memtable_entries=self._memtable_entries)
 
     def change(self, operation: Callable[[Transaction], Result]) -> Result:
-        """As `Index.change`, with the `search` of this one; when a portion is full, its entries move on behind it.
+        """As `Index.change`, with the `tree` of this one; when a portion is full, its entries move on behind it.
 
         Raises IndexFull, IndexDamaged.
         """
-        result = self._index.change(operation, self.search)
-        if self.search.standing().overlay_entries >= self._run_entries:
+        result = self._index.change(operation, self.tree)
+        if self.tree.standing().memtable_entries >= self._memtable_entries:
             self.finish()
         return result
 
@@ -88,22 +88,22 @@ class Loading:
         """Enter documents that are known to have been decided, as `Index.restore` says; some 10,000 at a time are best."""
         restore.require_restorable(entries, verdicts, originals, self.parameters)
 
-        return self.change(lambda found: self._index.restored(found, self.search, entries, verdicts, originals, ends))
+        return self.change(lambda found: self._index.restored(found, self.tree, entries, verdicts, originals, ends))
 
     def note_times(self, transaction: Transaction, entries: Entries, new: npt.NDArray[np.bool_]) -> None:
         """As `Index.note_times`."""
         self._index.note_times(transaction, entries, new)
 
     def finish(self) -> None:
-        """Let all entries move on into chunks. What is not finished is taken into memory by whoever opens the index."""
+        """Let all entries move on into segments. What is not finished is taken into memory by whoever opens the index."""
         self._move()
 
         def freeze(transaction: Transaction) -> None:
             counters = counters_of(transaction)
-            if not self.search.is_moving:
-                self.search.freeze(transaction, counters.next_number, counters.next_amendment)
+            if not self.tree.is_moving:
+                self.tree.freeze(transaction, counters.next_number, counters.next_tombstone)
 
-        self._index.change(freeze, self.search)
+        self._index.change(freeze, self.tree)
         self._move()
         self._begin_portion()
 
@@ -112,22 +112,22 @@ class Loading:
 
         def operation(transaction: Transaction) -> bool:
             end = time.monotonic() + MOVING_SECONDS
-            while self.search.move(transaction):
+            while self.tree.move(transaction):
                 if time.monotonic() >= end:
                     return True
             return False
 
-        while self._index.change(operation, self.search):
+        while self._index.change(operation, self.tree):
             pass
 
 
-class SortedRun(Run):
+class SortedPair(MemtablePair):
     """A run that is sorted, a stripe of a table at a time, in place of being read from pages of equal keys."""
 
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
     ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
-        """As `Run.of_table`; it may also end earlier, where a stripe does. Numbers are given where the table has them."""
+        """As `MemtablePair.of_table`; may end earlier, where a stripe does. Numbers are given where the table has them."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
         stripe = first_value >> (BLOCK_BITS - stripe_bits)
@@ -147,7 +147,7 @@ class SortedRun(Run):
 
 
 class _Stripe(NamedTuple):
-    """Entries of a table, ascending: their columns as `merging.words_of` packs them, uint64 [n, w].
+    """Entries of a table, ascending: their columns as `compaction.words_of` packs them, uint64 [n, w].
 
     And the numbers that stand beside them, uint64 [n]; none where the table has none.
     """
@@ -175,12 +175,12 @@ class _Stripe(NamedTuple):
 
 
 class _Sorted:
-    """Entries as they stand in chunks; those of one table, and of one stripe of it in order, are held at a time."""
+    """Entries as they stand in segments; those of one table, and of one stripe of it in order, are held at a time."""
 
-    def __init__(self, shape: Shape, overlay: Overlay, without: npt.NDArray[np.uint64]) -> None:
+    def __init__(self, shape: Shape, memtable: Memtable, without: npt.NDArray[np.uint64]) -> None:
         """without: the numbers of those to leave out."""
         self._shape = shape
-        self._fingerprints, self._numbers = overlay.fingerprints, overlay.numbers
+        self._fingerprints, self._numbers = memtable.fingerprints, memtable.numbers
         if len(without):
             left = ~np.isin(self._numbers, without)
             self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]

@@ -19,11 +19,11 @@ from index.index import Index
 from index.storage import log, scan, sources
 from index.storage.counters import counters_of, put_counters
 from index.storage.documents import Document, of_batch
-from index.storage.layout import JOURNAL_KEY, Table, unpack_run
+from index.storage.layout import JOURNAL_KEY, Table, unpack_journal_run
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.storage.visibility import Living
-from index.tools.bulk_load import Loading
+from index.storage.visibility import Visibility
+from index.tools.bulk_load import BulkLoader
 
 _NOTHING_LATER = 2**64 - 1
 
@@ -112,10 +112,10 @@ def records(transaction: Transaction, parameters: Parameters) -> Iterator[Record
     """Everything the index knows of any position that did not leave the log."""
     words = parameters.words
     streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
-    living, held, later = Living(transaction, words), _Held(), _Later(transaction, words)
+    visibility, held, later = Visibility(transaction, words), _Held(), _Later(transaction, words)
     for found in log.walk(transaction, words):
         held.add(found)
-        retired = ~living.are(transaction, found.numbers())
+        retired = ~visibility.are(transaction, found.numbers())
         entered = dict(
             zip(found.entered().tolist(), of_batch(transaction, found, np.arange(len(retired))), strict=True)
         )
@@ -194,18 +194,18 @@ _OWN_NUMBER = NO_NUMBER - np.uint64(1)
 """Among the numbers that documents have here: an entry, but its own number was not looked up."""
 
 
-class Taken(NamedTuple):
-    """What became of records handed to `Taking.add`; both add up to all of them."""
+class Imported(NamedTuple):
+    """What became of records handed to `Importer.add`; both add up to all of them."""
 
     entered: int
     already_known: int
 
 
-class Taking:
+class Importer:
     """Takes records over into an index, which may hold some of them already, or others."""
 
-    def __init__(self, index: Index | Loading) -> None:
-        """A `Loading` where there are many; it is to be finished behind the last record."""
+    def __init__(self, index: Index | BulkLoader) -> None:
+        """A `BulkLoader` where there are many; it is to be finished behind the last record."""
         self._index = index
         self._there, self._here = array("Q"), array("Q")
         """The numbers that documents have in the records, ascending, and in this index; NO_NUMBER: not an entry here."""
@@ -221,7 +221,7 @@ class Taking:
 
         self._index.change(operation)
 
-    def add(self, taken: Sequence[Record]) -> Taken:
+    def add(self, taken: Sequence[Record]) -> Imported:
         """Enter records in one write transaction; a position that is known is left alone.
 
         Entries come in as they are: nothing is compared but whether they are equal. Offsets must ascend within a source,
@@ -238,8 +238,8 @@ class Taking:
 
     def _added(
         self, transaction: Transaction, taken: Sequence[Record], entries: Entries
-    ) -> tuple[Taken, npt.NDArray[np.uint64]]:
-        parameters, search = self._index.parameters, self._index.search
+    ) -> tuple[Imported, npt.NDArray[np.uint64]]:
+        parameters, tree = self._index.parameters, self._index.tree
         places = batch.places_of(transaction, entries)
         past = batch.journaled(transaction, entries, places)
         streams = {
@@ -262,7 +262,7 @@ class Taking:
         leaving = entering & np.array([record.forgotten for record in taken], np.bool_)
         counters = restore.enter(
             transaction,
-            search,
+            tree,
             batch.take(entries, new),
             places,
             outcome,
@@ -275,13 +275,13 @@ class Taking:
             ],
             leaving=leaving[new],
         )
-        living = Living(transaction, parameters.words)
-        counters = forget.remove(transaction, search, living, here[leaving], parameters.words, counters)
+        visibility = Visibility(transaction, parameters.words)
+        counters = forget.remove(transaction, tree, visibility, here[leaving], parameters.words, counters)
         put_counters(transaction, counters)
         self._index.note_times(transaction, entries, ~past.known)
         ends = {record.source: record.offset + 1 for record in taken if record.settled}
         sources.advance(transaction, ends, {})
-        return Taken(len(new), len(taken) - len(new)), here
+        return Imported(len(new), len(taken) - len(new)), here
 
     def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
         """What records name that name the documents of known positions, DECISION [n]."""
@@ -355,7 +355,7 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
     stream = sources.number_of(transaction, position.source.stream)
     below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, position.source.partition, position.offset))
     assert below is not None, "a position that is known stands in a run"
-    run = unpack_run(bytes(below[1]))
+    run = unpack_journal_run(bytes(below[1]))
     found = log.read(transaction, run.batch, words)
     own = (found.rows["source"] == run.source) & (found.rows["offset"] == np.uint64(position.offset))
     return found.first_number + int(np.count_nonzero(found.rows["filing"][: int(np.flatnonzero(own)[0])]))

@@ -3,8 +3,8 @@
 counters  what is counted is what the tables hold
 log       batches whole, without gaps but where some have expired, their rows in the journal; every original exists, is its
           own original and is not later, or has left the log, or is a duplicate whose own original is retired
-blocks    every entry stands once in each table where the log, the merge state and the amendments say that it does, and
-          nothing else does: in the chunks, in `exact`, in `repeats`; chunks are in order
+blocks    every entry stands once in each table where the log, the merge state and the tombstones say that it does, and
+          nothing else does: in the segments, in `exact`, in `repeats`; segments are in order
 journal   the runs of a source do not overlap, and name rows that exist
 applied   every source's applied offset lies behind its journal
 
@@ -31,7 +31,7 @@ from index.storage.store import Transaction
 from index.tools import verify_log
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
-from index.tools.verify_tables import PARTS, Documents, Filed, Lot, Note, standing_aside, standing_in_chunks
+from index.tools.verify_tables import PARTS, Documents, Filed, Lot, Note, standing_aside, standing_in_segments
 
 PARTS_MAX = 64
 """Parts of tables that are looked at entry by entry."""
@@ -45,7 +45,7 @@ def verify(
 ) -> list[Finding]:
     """Hold the tables against each other, one Finding a check.
 
-    `progress` is told how much is done: every document counts once in the log, and once in the chunks, where most stand.
+    `progress` is told how much is done: every document counts once in the log, and once in the segments, where most stand.
     """
     words, of_log, blocks = parameters.words, Finding("log"), Finding("blocks")
     batches = Batches(transaction, words, of_log)
@@ -85,24 +85,24 @@ def _told(batches: Iterable[Batch], progress: Callable[[int], None]) -> Iterator
 
 
 def _counters(transaction: Transaction, filed: Filed, counters: Counters, near_entries: int) -> Finding:
-    amendments, merge = filed.amendments, filed.merge
+    tombstones, merge = filed.tombstones, filed.merge
     held = {
         "NEAR entries": (counters.near_entries, near_entries),
         "streams by name": (transaction.count(Table.STREAM_NUMBERS), transaction.count(Table.STREAMS)),
-        "amendments since the run was frozen": (
-            counters.next_amendment - merge.frozen_amendments,
-            sum(number >= merge.frozen_amendments for number in amendments),
+        "tombstones since the run was frozen": (
+            counters.next_tombstone - merge.frozen_tombstones,
+            sum(number >= merge.frozen_tombstones for number in tombstones),
         ),
-        "amendments": (len(amendments), counters.next_amendment - amendments[0] if amendments else 0),
+        "tombstones": (len(tombstones), counters.next_tombstone - tombstones[0] if tombstones else 0),
     }
     finding = Finding("counters", len(held) + 1)
     finding.note(f"{name}: counted {told}, there are {is_}" for name, (told, is_) in held.items() if told != is_)
     in_order = merge.merged_to <= merge.frozen_to <= counters.next_number
-    stays = merge.frozen_amendments <= (
-        amendments[0] if amendments and not merge.is_moving else counters.next_amendment
+    stays = merge.frozen_tombstones <= (
+        tombstones[0] if tombstones and not merge.is_moving else counters.next_tombstone
     )
     if not (in_order and stays and (merge.is_moving or merge.merged_to == merge.frozen_to)):
-        finding.note([f"the merge state {merge[:3]} does not fit {counters.next_number}, {counters.next_amendment}"])
+        finding.note([f"the merge state {merge[:3]} does not fit {counters.next_number}, {counters.next_tombstone}"])
     return finding
 
 
@@ -124,10 +124,10 @@ class _Tally:
 
 
 def _standing(transaction: Transaction, filed: Filed, words: int, note: Note) -> Iterator[Lot]:
-    """What stands in `exact` and in the chunks, without what may stand there or not."""
+    """What stands in `exact` and in the segments, without what may stand there or not."""
     yield from standing_aside(transaction, Table.EXACT, filed.exact, words, note)
     uncertain = filed.uncertain()
-    for lot in standing_in_chunks(transaction, filed.shape, note):
+    for lot in standing_in_segments(transaction, filed.shape, note):
         yield lot.take(~np.isin(lot.hashes(), uncertain[lot.table])) if lot.table in uncertain else lot
 
 
@@ -187,7 +187,7 @@ def _differences(filed: Filed, ought: list[Lot], stand: list[Lot], table: int) -
             kind = "exact" if table == filed.exact else "repeated"
             yield f"{document} stands among the {kind} ones wrongly"
         else:
-            yield f"the chunks of {_named(filed, table)} hold {document} under {parts[place]:#06x}, which does not belong"
+            yield f"the segments of {_named(filed, table)} hold {document} under {parts[place]:#06x}, which does not belong"
 
 
 def _columns(

@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Kind, Verdict
 from index.storage import log, scan
-from index.storage.layout import JOURNAL_KEY, LOG_KEY, SOURCE_KEY, Filing, Run, Table, unpack_run
+from index.storage.layout import JOURNAL_KEY, LOG_KEY, SOURCE_KEY, Filing, JournalRun, Table, unpack_journal_run
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 from index.tools.finding import Finding
 from index.tools.verify_tables import Documents
 
@@ -79,7 +79,7 @@ class LogCheck:
         self._parameters = parameters
         self._documents = documents
         self._finding = finding
-        self._living = Living(transaction, parameters.words)
+        self._living = Visibility(transaction, parameters.words)
         sources = self._living.horizon.sources["number"]
         self._expired_below = max(self._living.horizon.number, int(sources.max()) if len(sources) else 0)
         self._is_root = np.zeros(documents.count, np.bool_)
@@ -193,7 +193,9 @@ def _where(batch: log.Batch, row: int) -> str:
     return f"stream {source['stream']}, partition {source['partition']}, offset {batch.rows['offset'][row]}"
 
 
-def _runs(transaction: Transaction, stream: int, partition: int, first: int, last: int) -> Iterator[tuple[int, Run]]:
+def _runs(
+    transaction: Transaction, stream: int, partition: int, first: int, last: int
+) -> Iterator[tuple[int, JournalRun]]:
     """The runs of a source that may hold offsets from `first` to `last`, with their own first offsets."""
     begin = JOURNAL_KEY.pack(stream, partition, first)
     below = transaction.floor(Table.JOURNAL, begin)
@@ -203,7 +205,7 @@ def _runs(transaction: Transaction, stream: int, partition: int, first: int, las
     for key, value in transaction.walk(Table.JOURNAL, begin):
         if not key.startswith(source) or key > JOURNAL_KEY.pack(stream, partition, last):
             return
-        yield JOURNAL_KEY.unpack(key)[2], unpack_run(bytes(value))
+        yield JOURNAL_KEY.unpack(key)[2], unpack_journal_run(bytes(value))
 
 
 def journal(transaction: Transaction, words: int, batches: Batches) -> Finding:

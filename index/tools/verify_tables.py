@@ -16,14 +16,14 @@ from index.lsm import compaction
 from index.lsm.compaction import are_below, words_of
 from index.lsm.shape import Shape
 from index.storage import log, scan
-from index.storage.codec import Amendment, unpack_amendment, unpack_chunk
-from index.storage.layout import AMENDMENT_KEY, Change, Filing, Merge, Table
+from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
+from index.storage.layout import TOMBSTONE_KEY, Change, CompactionState, Filing, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 
 PARTS = 2**16
-"""Parts of a table: by the first column of an entry in a chunk, by the low bits of the number elsewhere."""
+"""Parts of a table: by the first column of an entry in a segment, by the low bits of the number elsewhere."""
 
 _LOT_DOCUMENTS = 2**15
 
@@ -36,7 +36,7 @@ Note = Callable[[Iterable[str]], None]
 class Lot:
     """Some entries of one table.
 
-    table       of the chunks; behind them all, one for `exact` and one for `repeats`
+    table       of the segments; behind them all, one for `exact` and one for `repeats`
     parts       int64 [n], 0 to PARTS - 1
     identities  uint64 [n, w]: all that tells them apart from others of the table
     numbers     uint64 [n], NO_NUMBER where the table does not tell
@@ -92,46 +92,46 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The amendments that have not moved into the chunks: before those frozen, or from them on.
+    """The tombstones that have not moved into the segments: before those frozen, or from them on.
 
     raised   numbers uint64 [r], ascending
     removed  those that left, with the changes that say why
     """
 
     raised: Numbers
-    removed: Amendment
+    removed: Tombstones
 
     @classmethod
-    def of(cls, amendments: list[Amendment], words: int) -> "_Pending":
-        nothing = Amendment(np.empty(0, np.uint64), np.empty((0, words), np.uint64), np.empty(0, np.uint8))
-        columns = [np.concatenate(column) for column in zip(nothing, *amendments, strict=True)]
+    def of(cls, tombstones: list[Tombstones], words: int) -> "_Pending":
+        nothing = Tombstones(np.empty(0, np.uint64), np.empty((0, words), np.uint64), np.empty(0, np.uint8))
+        columns = [np.concatenate(column) for column in zip(nothing, *tombstones, strict=True)]
         gone = columns[2] != Change.RAISED
-        return cls(np.sort(columns[0][~gone]), Amendment(*(column[gone] for column in columns)))
+        return cls(np.sort(columns[0][~gone]), Tombstones(*(column[gone] for column in columns)))
 
 
 class Filed:
     """What ought to stand in the tables at one moment."""
 
     def __init__(self, transaction: Transaction, parameters: Parameters, documents: Documents, note: Note) -> None:
-        """`note` is told of amendments that cannot be read."""
+        """`note` is told of tombstones that cannot be read."""
         self.shape = Shape.of(parameters)
         self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
-        self.merge: Merge = compaction.state(transaction)
+        self.merge: CompactionState = compaction.state(transaction)
         self._documents = documents
-        self._living = Living(transaction, parameters.words)
+        self._living = Visibility(transaction, parameters.words)
         self._is_repeat = np.zeros(documents.count, np.bool_)
-        frozen: list[Amendment] = []
-        active: list[Amendment] = []
-        self.amendments: list[int] = []
-        """The numbers of the amendments."""
-        for key, value in transaction.walk(Table.AMENDMENTS):
+        frozen: list[Tombstones] = []
+        active: list[Tombstones] = []
+        self.tombstones: list[int] = []
+        """The numbers of the tombstones."""
+        for key, value in transaction.walk(Table.TOMBSTONES):
             try:
-                number, amendment = AMENDMENT_KEY.unpack(key)[0], unpack_amendment(value, parameters.words)
+                number, tombstone = TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, parameters.words)
             except (ValueError, struct.error) as problem:
-                note([f"the amendment {key.hex()} cannot be read: {problem}"])
+                note([f"the tombstone {key.hex()} cannot be read: {problem}"])
                 continue
-            self.amendments.append(number)
-            (frozen if number < self.merge.frozen_amendments else active).append(amendment)
+            self.tombstones.append(number)
+            (frozen if number < self.merge.frozen_tombstones else active).append(tombstone)
         self._frozen, self._active = (_Pending.of(some, parameters.words) for some in (frozen, active))
         self.nowhere: list[int] = []
         """Numbers of NEAR documents that were filed aside and are neither there nor raised."""
@@ -189,7 +189,7 @@ class Filed:
         return {table: np.sort(np.concatenate(hashes)) for table, hashes in found.items()}
 
     def _removed(self, *, in_log: bool) -> Iterator[Lot]:
-        """What left and stands in the chunks all the same, until its amendment has moved; of that what is in the log."""
+        """What left and stands in the segments all the same, until its tombstone has moved; of that what is in the log."""
         for pending in (self._frozen, self._active):
             numbers, fingerprints, _ = pending.removed
             by_number = (numbers >= np.uint64(self.merge.merged_to)) & (numbers < np.uint64(self.merge.frozen_to))
@@ -210,13 +210,13 @@ class Filed:
         moved: npt.NDArray[np.bool_] | None = None,
         left: bool = False,
     ) -> Iterator[Lot]:
-        """Entries in all tables of the chunks; those that `moved` before the cursor alone, with `left` all behind it."""
+        """Entries in all tables of the segments; those that `moved` before the cursor alone, with `left` all behind it."""
         if not len(numbers):
             return
         keys = self.shape.page_keys(fingerprints)
         for table in range(self.shape.tables):
             columns = self.shape.entry_columns(table, keys[:, table], fingerprints, numbers)
-            lot = chunk_lot(self.shape, table, columns, numbers)
+            lot = segment_lot(self.shape, table, columns, numbers)
             before = self._before_cursor(lot)
             if left:
                 yield lot.take(~before)
@@ -230,8 +230,8 @@ class Filed:
         return are_below(lot.identities, self.merge.bound)
 
 
-def chunk_lot(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> Lot:
-    """Entries uint16 [n, columns] of a table of the chunks, with numbers where they are known."""
+def segment_lot(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> Lot:
+    """Entries uint16 [n, columns] of a table of the segments, with numbers where they are known."""
     identities = words_of(columns)
     if shape.numbered and table == 0:
         identities = np.column_stack([identities, numbers])
@@ -254,18 +254,18 @@ def standing_aside(transaction: Transaction, table: Table, place: int, words: in
     note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
 
 
-def standing_in_chunks(transaction: Transaction, shape: Shape, note: Note) -> Iterator[Lot]:
-    """What stands in the chunks; `note` is told of those that are none."""
+def standing_in_segments(transaction: Transaction, shape: Shape, note: Note) -> Iterator[Lot]:
+    """What stands in the segments; `note` is told of those that are none."""
     last = b""
-    for key, value in transaction.walk(Table.CHUNKS):
+    for key, value in transaction.walk(Table.SEGMENTS):
         table, bound = key[0], key[1:]
-        where = f"the chunk {key.hex()}"
+        where = f"the segment {key.hex()}"
         if table >= shape.tables or len(bound) != shape.bound_bytes:
             note([f"{where} is of no table"])
             continue
         numbered = shape.numbered and table == 0
         try:
-            columns, numbers = unpack_chunk(value, shape.columns, numbered=numbered)
+            columns, numbers = unpack_segment(value, shape.columns, numbered=numbered)
         except (ValueError, struct.error) as problem:
             note([f"{where} cannot be read: {problem}"])
             continue
@@ -274,7 +274,7 @@ def standing_in_chunks(transaction: Transaction, shape: Shape, note: Note) -> It
             continue
         if not numbered:
             numbers = np.full(columns.shape[1], NO_NUMBER, np.uint64)
-        lot = chunk_lot(shape, table, np.ascontiguousarray(columns.T), numbers)
+        lot = segment_lot(shape, table, np.ascontiguousarray(columns.T), numbers)
         words = lot.identities[:, : -(-shape.columns // 4)]
         if not _ascend(words):
             note([f"{where} is not in order"])

@@ -33,8 +33,8 @@ from index.storage import sources
 from index.storage.documents import Document
 from index.storage.parameters import Parameters, parameter_fields, parameters_of
 from index.storage.store import Transaction
-from index.tools.bulk_load import Loading
-from index.tools.import_export import Original, Record, Taking, count, portions, records
+from index.tools.bulk_load import BulkLoader
+from index.tools.import_export import Importer, Original, Record, count, portions, records
 from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
 from streamer.transports.files.line_reader import STANDARD_INPUT
@@ -97,8 +97,8 @@ def take_in(
     Returns how many were entered and how many were known. Every few thousand are one transaction; after each the index
     is as an older one was. Raises InputUnreadable for a file that is damaged or not whole, IndexProblem.
     """
-    loading = Loading(index)
-    taking = Taking(loading)
+    loading = BulkLoader(index)
+    taking = Importer(loading)
     taking.begin(streams)
     reading = _Reading(found, streams, index.parameters.bits, name)
     entered = known = 0

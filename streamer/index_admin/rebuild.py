@@ -15,7 +15,7 @@ import numpy as np
 from index.decide.batch import take
 from index.entry import Applied, Entries, Kind, Position, Source, Verdict
 from index.index import Index
-from index.tools.bulk_load import Loading
+from index.tools.bulk_load import BulkLoader
 from streamer.errors import InputChanged, SettingsError
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import Decoder
@@ -136,7 +136,7 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
             index.begin(source, settings.topics.input, 0)
         ranges = {source: range(reached.get(source, 0), end) for source, end in ends.items()}
         ranges = {source: offsets for source, offsets in ranges.items() if offsets}
-        loading = Loading(index)
+        loading = BulkLoader(index)
         for destination, verdict in outputs:
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
                 # Only behind the last topic is everything below an offset there.
@@ -149,7 +149,7 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
     return Rebuilt(read, known)
 
 
-def _entered(loading: Loading, parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advance: bool) -> int:
+def _entered(loading: BulkLoader, parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advance: bool) -> int:
     """Enter delivered records; how many were known."""
     if not found:
         return 0

@@ -56,13 +56,15 @@ def _sizes(found: Mapping[str, Any]) -> Table:
         matched = f"matched within a distance of {parameters['distance_max']}"
     rows.add_row("entries", f"{found['entries']:,}", f"{parameters['scheme']}, {parameters['bits']:,} bits, {matched}")
     rows.add_row("exact entries", f"{found['exact_entries']:,}", "short texts, matched by equality")
-    merging = found["merging"]
-    rows.add_row("in memory", f"{merging['overlay_entries']:,}", "the newest entries, in no chunk yet")
-    if merging["frozen_entries"] or merging["progress"] < 1:
-        rows.add_row("on their way", f"{merging['frozen_entries']:,}", f"{merging['progress']:.0%} of it is in chunks")
-    if merging["removals"]:
-        rows.add_row("leaving", f"{merging['removals']:,}", "no longer matched, still in chunks")
-    rows.add_row("chunks", f"{merging['chunks']:,}", "")
+    compaction = found["compaction"]
+    rows.add_row("in memory", f"{compaction['memtable_entries']:,}", "the newest entries, in no segment yet")
+    if compaction["frozen_entries"] or compaction["progress"] < 1:
+        rows.add_row(
+            "on their way", f"{compaction['frozen_entries']:,}", f"{compaction['progress']:.0%} of it is in segments"
+        )
+    if compaction["removals"]:
+        rows.add_row("leaving", f"{compaction['removals']:,}", "no longer matched, still in segments")
+    rows.add_row("segments", f"{compaction['segments']:,}", "")
     if found["expired_below"]:
         rows.add_row("expired", f"{found['expired_below']:,}", "documents with lower numbers, no longer matched")
     rows.add_row("forgotten", f"{found['forgotten']:,}", "no longer matched")

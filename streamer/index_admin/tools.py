@@ -22,10 +22,10 @@ from index.storage.documents import Document
 from index.storage.layout import Table
 from index.storage.parameters import Parameters, require_equal, with_thresholds
 from index.storage.store import Transaction
-from index.storage.visibility import Living
+from index.storage.visibility import Visibility
 from index.tools import buckets as fullness
 from index.tools.backup import structure_problems
-from index.tools.buckets import Fullness
+from index.tools.buckets import BucketSizes
 from index.tools.finding import Finding
 from index.tools.verify import verify
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
@@ -75,7 +75,7 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
         "map_bytes_max": settings.index.map_bytes_max,
         "table_bytes": dict(found.table_bytes),
         "bytes_per_entry": {name: size / entries for name, size in found.table_bytes.items() if entries},
-        "merging": standing._asdict(),
+        "compaction": standing._asdict(),
         "buckets": _histogram(buckets),
         "sources": _sources(index, committed),
         "readers": [
@@ -105,7 +105,7 @@ def _sources(index: Index, committed: Mapping[Source, int] | None) -> list[dict[
     ]
 
 
-def _histogram(found: Fullness) -> dict[str, Any]:
+def _histogram(found: BucketSizes) -> dict[str, Any]:
     """How many of the buckets looked at hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
     levels = np.where(found.sizes > 0, np.frexp(found.sizes)[1], 0)
     counts = np.bincount(levels)
@@ -172,8 +172,8 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
     words = index.parameters.words
 
     def earliest(transaction: Transaction) -> npt.NDArray[np.uint64]:
-        living = Living(transaction, words)
-        return documents.earliest_equals(transaction, living, Table.EXACT, sought.fingerprint)
+        visibility = Visibility(transaction, words)
+        return documents.earliest_equals(transaction, visibility, Table.EXACT, sought.fingerprint)
 
     numbers = index.inspect(earliest)
     found = index.documents([int(number) for number in numbers if number != NO_NUMBER])

@@ -9,14 +9,14 @@ from click.testing import CliRunner
 
 from bench import index_peers
 from bench.index import CENTRES, Stream, chosen, device_written_bytes, freeze, main, opened, written_bytes
-from index.lsm.compaction import Merging, state
+from index.lsm.compaction import TreeSizes, state
 from index.matching.minhash import Banding
 
-SMALL = ["--entries", "2000", "--batch", "50", "--batches", "3", "--run-entries", "3000", "--peer-entries", "0"]
+SMALL = ["--entries", "2000", "--batch", "50", "--batches", "3", "--memtable-entries", "3000", "--peer-entries", "0"]
 FIGURES = {
     "load_documents_per_second", "load_documents_per_processor_second", "entries", "bytes_per_document",
     "bytes_per_document_blocks", "table_bytes", "open_seconds", "decisions_per_second_idle",
-    "decisions_per_processor_second_idle", "decisions_per_second_merging", "decisions_per_processor_second_merging",
+    "decisions_per_processor_second_idle", "decisions_per_second_compacting", "decisions_per_processor_second_compacting",
     "batch_ms_p50", "batch_ms_p99", "batch_ms_max", "batch_processor_ms_p50", "bare_put_ms_p50", "written_mib_per_1000",
     "anonymous_mib", "entries_in_the_end", "verify_seconds",
 }  # fmt: skip
@@ -43,7 +43,7 @@ def test_every_scheme_is_measured_and_its_index_is_sound(scheme: list[str], fing
 
 def test_without_json_there_is_a_table() -> None:
     result = CliRunner().invoke(main, SMALL, catch_exceptions=False)
-    assert "decisions_per_second_merging" in result.stdout
+    assert "decisions_per_second_compacting" in result.stdout
     assert "command" in result.stdout
 
 
@@ -79,7 +79,7 @@ def test_clustered_fingerprints_lie_about_their_centres() -> None:
 
 def test_freezing_makes_a_run_move(tmp_path: Path) -> None:
     parameters = chosen("simhash64", None, None, None)
-    with opened(tmp_path, parameters, Merging(15_000)) as index:
+    with opened(tmp_path, parameters, TreeSizes(15_000)) as index:
         stream = Stream(parameters)
         freeze(index, stream)
         assert index.inspect(state).is_moving

@@ -14,7 +14,7 @@ from index.storage.documents import Document
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ends_of, entries_of
-from tests.support.index_process import BATCH_ROWS, DOCUMENTS, MAP_BYTES_MAX, MERGING, PARAMETERS, rows_of, source_of
+from tests.support.index_process import BATCH_ROWS, DOCUMENTS, MAP_BYTES_MAX, PARAMETERS, SIZES, rows_of, source_of
 from tests.support.packed import number_of, packed, require_packed
 from tests.support.paths import ROOT
 
@@ -55,7 +55,7 @@ def ended(process: "subprocess.Popen[str]") -> list[int]:
 
 
 def opened(directory: Path) -> Index:
-    return Index.open(directory, PARAMETERS, map_bytes_max=MAP_BYTES_MAX, merging=MERGING)
+    return Index.open(directory, PARAMETERS, map_bytes_max=MAP_BYTES_MAX, sizes=SIZES)
 
 
 def require_consistent(directory: Path, decided: int) -> None:
@@ -157,7 +157,7 @@ def documents_of(index: Index) -> list[Document]:
 def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path) -> None:
     rows = [row._replace(source=source_of(7)) for row in rows_of(0)]
     oracle = BruteForceIndex(PARAMETERS.distance_max, PARAMETERS.insert)
-    options = {"map_bytes_max": MAP_BYTES_MAX, "map_bytes_initial": 2**20, "merging": MERGING}
+    options = {"map_bytes_max": MAP_BYTES_MAX, "map_bytes_initial": 2**20, "sizes": SIZES}
     with Index.open(tmp_path, PARAMETERS, **options) as index:  # type: ignore[arg-type]
         for begin in range(0, 1_000, 250):
             # The other one goes on by some batches, few at first and whole merges later.
@@ -170,7 +170,7 @@ def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path)
             assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
             require_packed(index, oracle.known)
         assert packed(index).merge.merged_to > 400
-        # The map has grown under what is kept of the chunks.
+        # The map has grown under what is kept of the segments.
         assert index.statistics().map_bytes > 2**20
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from index.lsm.tree import Search
-from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Amendment, pack_batch
-from index.storage.layout import AMENDMENT_KEY, COUNTERS_KEY, Change, Filing, Table, pack_counters, unpack_counters
+from index.lsm.tree import Tree
+from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Tombstones, pack_batch
+from index.storage.layout import COUNTERS_KEY, TOMBSTONE_KEY, Change, Filing, Table, pack_counters, unpack_counters
 from index.storage.log import key_of
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
@@ -17,24 +17,24 @@ Words = tuple[int, ...]
 
 @dataclass
 class Filed:
-    """What was done to an index, in order, and what its chunks must hold therefore.
+    """What was done to an index, in order, and what its segments must hold therefore.
 
-    added    number and fingerprint of what was filed by blocks, with the amendment that raised it, -1: none did
-    removed  number and amendment
+    added    number and fingerprint of what was filed by blocks, with the tombstone that raised it, -1: none did
+    removed  number and tombstone
     aside    number and fingerprint of those with an equal one before them, in order
     """
 
     parameters: Parameters
     next_number: int = 0
-    next_amendment: int = 0
+    next_tombstone: int = 0
     batches: int = 0
     words: dict[int, Words] = field(default_factory=dict)
     added: list[tuple[int, int]] = field(default_factory=list)
     removed: dict[int, int] = field(default_factory=dict)
     aside: list[int] = field(default_factory=list)
     log_keys: dict[bytes, list[int]] = field(default_factory=dict)
-    chunked: set[int] = field(default_factory=set)
-    """The numbers that stood in chunks when the run that is moving, or the next, began."""
+    segmented: set[int] = field(default_factory=set)
+    """The numbers that stood in segments when the run that is moving, or the next, began."""
     frozen_to: tuple[int, int] = (0, 0)
     was_moving: bool = False
 
@@ -42,7 +42,7 @@ class Filed:
         """What is filed by blocks and did not leave."""
         return {number: self.words[number] for number, _ in self.added if number not in self.removed}
 
-    def enter(self, transaction: Transaction, search: Search, fingerprints: np.ndarray) -> None:
+    def enter(self, transaction: Transaction, tree: Tree, fingerprints: np.ndarray) -> None:
         """Enter a batch, uint64 [n, words]: equal ones are filed aside. Writes the log."""
         rows = np.zeros(len(fingerprints), LOG_ROW)
         alive = set(self.alive().values())
@@ -61,29 +61,29 @@ class Filed:
         sources = np.zeros(1, LOG_SOURCE)
         transaction.put(Table.LOG, key, pack_batch(sources, rows, fingerprints, [""] * len(rows), nothing, []))
         filed = rows["filing"] == Filing.BLOCKS
-        search.add(fingerprints[filed], numbers[filed])
+        tree.add(fingerprints[filed], numbers[filed])
         self.log_keys[key] = numbers.tolist()
         self.next_number += len(rows)
         self.batches += 1
 
-    def remove(self, transaction: Transaction, search: Search, numbers: list[int]) -> None:
-        """Let entries leave, in one amendment; the earliest equal one of each that is filed aside comes in its place."""
+    def remove(self, transaction: Transaction, tree: Tree, numbers: list[int]) -> None:
+        """Let entries leave, in one tombstone; the earliest equal one of each that is filed aside comes in its place."""
         columns: list[tuple[int, Words, Change]] = []
         for number in numbers:
             columns.append((number, self.words[number], Change.EXPIRED if number % 2 else Change.FORGOTTEN))
-            self.removed[number] = self.next_amendment
+            self.removed[number] = self.next_tombstone
             instead = next((one for one in self.aside if self.words[one] == self.words[number]), None)
             if instead is not None:
                 self.aside.remove(instead)
-                self.added.append((instead, self.next_amendment))
+                self.added.append((instead, self.next_tombstone))
                 columns.append((instead, self.words[instead], Change.RAISED))
-        amendment = Amendment(
+        tombstone = Tombstones(
             np.array([number for number, _, _ in columns], np.uint64),
             np.array([words for _, words, _ in columns], np.uint64).reshape(-1, self.parameters.words),
             np.array([change for _, _, change in columns], np.uint8),
         )
-        search.amend(transaction, self.next_amendment, amendment)
-        self.next_amendment += 1
+        tree.amend(transaction, self.next_tombstone, tombstone)
+        self.next_tombstone += 1
 
     def drop_logs(self, transaction: Transaction) -> None:
         """Delete the batches of which nothing is left, as what expires does."""
@@ -92,31 +92,31 @@ class Filed:
                 transaction.delete(Table.LOG, key)
                 del self.log_keys[key]
 
-    def end(self, transaction: Transaction, search: Search) -> None:
+    def end(self, transaction: Transaction, tree: Tree) -> None:
         """The end of a batch."""
-        counters = unpack_counters(None)._replace(next_number=self.next_number, next_amendment=self.next_amendment)
+        counters = unpack_counters(None)._replace(next_number=self.next_number, next_tombstone=self.next_tombstone)
         transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
-        search.advance(transaction, self.next_number, self.next_amendment)
+        tree.advance(transaction, self.next_number, self.next_tombstone)
 
     def require(self, transaction: Transaction) -> None:
-        """The chunks hold exactly what belongs into them; to be called behind every batch."""
+        """The segments hold exactly what belongs into them; to be called behind every batch."""
         state = read(transaction, self.parameters)
         merge = state.merge
-        if (merge.frozen_to, merge.frozen_amendments) != self.frozen_to:
+        if (merge.frozen_to, merge.frozen_tombstones) != self.frozen_to:
             assert not self.was_moving, "a run begins before the one before it has ended"
             begun = self.frozen_to
-            self.frozen_to = (merge.frozen_to, merge.frozen_amendments)
-            assert self.frozen_to == (self.next_number, self.next_amendment)
+            self.frozen_to = (merge.frozen_to, merge.frozen_tombstones)
+            assert self.frozen_to == (self.next_number, self.next_tombstone)
             self.was_moving, self.begun = True, begun
-        after = self._after() if self.was_moving else self.chunked
+        after = self._after() if self.was_moving else self.segmented
         if self.was_moving and not merge.is_moving:
-            self.was_moving, self.chunked = False, after
-            kept = [AMENDMENT_KEY.unpack(key)[0] for key in transaction.keys(Table.AMENDMENTS)]
-            assert kept == list(range(merge.frozen_amendments, self.next_amendment))
+            self.was_moving, self.segmented = False, after
+            kept = [TOMBSTONE_KEY.unpack(key)[0] for key in transaction.keys(Table.TOMBSTONES)]
+            assert kept == list(range(merge.frozen_tombstones, self.next_tombstone))
         bound = tuple(np.frombuffer(merge.bound, ">u2").tolist())
         cursor: tuple[int, Columns] = (merge.table, bound)
         for table, entries in enumerate(state.tables):
-            old, new = self._columns(table, self.chunked), self._columns(table, after)
+            old, new = self._columns(table, self.segmented), self._columns(table, after)
             expected = [entry for entry in new if (table, entry) < cursor]
             expected += [entry for entry in old if (table, entry) >= cursor]
             assert entries == sorted(expected)
@@ -125,14 +125,14 @@ class Filed:
                 assert state.numbers == [both[entry] for entry in entries]
 
     def _after(self) -> set[int]:
-        numbers_end, amendments_end = self.frozen_to
-        gone = {number for number, amendment in self.removed.items() if amendment < amendments_end}
+        numbers_end, tombstones_end = self.frozen_to
+        gone = {number for number, tombstone in self.removed.items() if tombstone < tombstones_end}
         moving = {
             number
             for number, raised in self.added
-            if (self.begun[0] <= number < numbers_end if raised < 0 else self.begun[1] <= raised < amendments_end)
+            if (self.begun[0] <= number < numbers_end if raised < 0 else self.begun[1] <= raised < tombstones_end)
         }
-        return (self.chunked | moving) - gone
+        return (self.segmented | moving) - gone
 
     def _columns(self, table: int, numbers: set[int]) -> dict[Columns, int]:
         return {columns_of(self.parameters, table, number, self.words[number]): number for number in numbers}

@@ -15,7 +15,7 @@ def one_bucket(generator: np.random.Generator, count: int, bits: int) -> list[in
 
 
 def edges_of_buckets(generator: np.random.Generator, count: int, bits: int) -> list[int]:
-    """Blocks of all zeros, all ones and few bits: the first and the last buckets, and bounds of chunks that are equal."""
+    """Blocks of all zeros, all ones and few bits: the first and the last buckets, and bounds of segments that are equal."""
     pool = np.array([0, 0, 0xFFFF, 0xFFFF, 1, 0x8000, 0xFFFE])
     blocks = generator.choice(pool, (count, bits // 16)).astype(">u2")
     return [int.from_bytes(row.tobytes(), "big") for row in blocks]

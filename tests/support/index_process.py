@@ -17,7 +17,7 @@ import numpy as np
 
 from index.entry import Source
 from index.index import Index
-from index.lsm.compaction import Merging
+from index.lsm.compaction import TreeSizes
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
@@ -26,7 +26,7 @@ PARAMETERS = Parameters(64, 3, "unique", {})
 MAP_BYTES_MAX = 2**30
 MAP_BYTES_INITIAL = 2**20
 BATCH_ROWS = 50
-MERGING = Merging(run_entries=120, chunk_bytes=256)
+SIZES = TreeSizes(memtable_entries=120, segment_bytes=256)
 """So small that almost every batch moves entries, and runs freeze and end again and again."""
 DOCUMENTS = 2_000
 
@@ -66,7 +66,7 @@ def main(directory: str, partition: str, batches: str, moment: str = "", commit:
         "map_bytes_max": MAP_BYTES_MAX,
         "map_bytes_initial": MAP_BYTES_INITIAL,
         "hooks": hooks,
-        "merging": MERGING,
+        "sizes": SIZES,
     }
     with Index.open(Path(directory), PARAMETERS, **options) as index:  # type: ignore[arg-type]
         print("open", flush=True)

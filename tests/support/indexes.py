@@ -7,14 +7,14 @@ import numpy as np
 
 from index.entry import Kind
 from index.index import Index
-from index.lsm.compaction import Merging
+from index.lsm.compaction import TreeSizes
 from index.storage.parameters import Parameters
 from index.tools.finding import Finding
 from index.tools.verify import verify
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 
 MAP_BYTES_MAX = 2**30
-SMALL = Merging(run_entries=8, chunk_bytes=64)
+SMALL = TreeSizes(memtable_entries=8, segment_bytes=64)
 """Entries move on all the time."""
 
 

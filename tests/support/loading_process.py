@@ -14,15 +14,15 @@ import numpy as np
 from index.decide.batch import take
 from index.entry import Entries, Position, Verdict
 from index.index import Index
-from index.lsm.compaction import Merging
+from index.lsm.compaction import TreeSizes
 from index.storage.parameters import Parameters
 from index.tools import bulk_load
-from index.tools.bulk_load import Loading
+from index.tools.bulk_load import BulkLoader
 from tests.support.entries import ONE, Row, entries_of
 from tests.support.index_process import suicide
 
 PARAMETERS = Parameters(64, 3, "unique", {})
-MERGING = Merging(run_entries=10**6, chunk_bytes=256)
+SIZES = TreeSizes(memtable_entries=10**6, segment_bytes=256)
 BATCH_ROWS = 40
 PORTION_ENTRIES = 150
 DOCUMENTS = 500
@@ -51,9 +51,9 @@ def main(directory: str, moment: str = "", commit: str = "0") -> None:
     # Every slice that moves on is a commit of its own.
     bulk_load.MOVING_SECONDS = 0.0
     hooks = suicide(moment, int(commit))
-    with Index.open(Path(directory), PARAMETERS, map_bytes_max=2**30, merging=MERGING, hooks=hooks) as index:
+    with Index.open(Path(directory), PARAMETERS, map_bytes_max=2**30, sizes=SIZES, hooks=hooks) as index:
         print("open", flush=True)
-        load = Loading(index, PORTION_ENTRIES)
+        load = BulkLoader(index, PORTION_ENTRIES)
         for entries in loaded_batches():
             load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
         load.finish()

@@ -1,4 +1,4 @@
-"""What stands in the chunks of an index, read plainly; and that they are sound."""
+"""What stands in the segments of an index, read plainly; and that they are sound."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -8,9 +8,9 @@ import numpy as np
 
 from index.index import Index
 from index.matching.minhash import band_keys
-from index.storage.codec import unpack_chunk
+from index.storage.codec import unpack_segment
 from index.storage.documents import Document
-from index.storage.layout import MERGE_KEY, Merge, Table, unpack_merge
+from index.storage.layout import COMPACTION_KEY, CompactionState, Table, unpack_compaction
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from tests.support.brute_force_index import Known
@@ -21,25 +21,25 @@ Columns = tuple[int, ...]
 class Packed(NamedTuple):
     """For every table its entries in order, and the numbers that stand beside those of table 0."""
 
-    merge: Merge
+    merge: CompactionState
     tables: list[list[Columns]]
     numbers: list[int]
-    chunk_sizes: list[int]
+    segment_sizes: list[int]
 
 
 def read(transaction: Transaction, parameters: Parameters) -> Packed:
-    """Read all chunks. Fails unless every table is ascending without equals, every entry within its chunk's bounds."""
+    """Read all segments. Fails unless every table is ascending without equals, every entry within its segment's bounds."""
     minhash = parameters.banding is not None
     column_count = 5 if minhash else parameters.blocks
     tables: list[list[Columns]] = [[] for _ in range(parameters.blocks)]
     numbers: list[int] = []
     sizes = []
-    for key, value in transaction.walk(Table.CHUNKS):
+    for key, value in transaction.walk(Table.SEGMENTS):
         table, bound = key[0], tuple(np.frombuffer(key[1:], ">u2").tolist())
-        columns, own_numbers = unpack_chunk(value, column_count, numbered=table == 0 and not minhash)
+        columns, own_numbers = unpack_segment(value, column_count, numbered=table == 0 and not minhash)
         entries = [tuple(entry) for entry in columns.T.tolist()]
         assert len(bound) == column_count
-        assert entries, "a chunk that is left empty goes"
+        assert entries, "a segment that is left empty goes"
         assert bound <= entries[0]
         assert not tables[table] or tables[table][-1] < bound
         assert all(one < other for one, other in pairwise(entries))
@@ -47,7 +47,7 @@ def read(transaction: Transaction, parameters: Parameters) -> Packed:
         numbers += own_numbers.tolist()
         sizes.append(len(entries))
     assert len(numbers) == (0 if minhash else len(tables[0]))
-    return Packed(unpack_merge(transaction.get(Table.META, MERGE_KEY)), tables, numbers, sizes)
+    return Packed(unpack_compaction(transaction.get(Table.META, COMPACTION_KEY)), tables, numbers, sizes)
 
 
 def columns_of(parameters: Parameters, table: int, number: int, words: Sequence[int]) -> Columns:
@@ -65,7 +65,7 @@ def packed(index: Index) -> Packed:
 
 
 def require_packed(index: Index, known: Iterable[Known | Document]) -> None:
-    """The chunks hold exactly what the state of the merge says, each fingerprint once, with its lowest number.
+    """The segments hold exactly what the state of the merge says, each fingerprint once, with its lowest number.
 
     known  all NEAR entries, of which none ever left
     """

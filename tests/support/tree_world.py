@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.lsm.compaction import Merging
-from index.lsm.tree import Search, wanted
+from index.lsm.compaction import TreeSizes
+from index.lsm.tree import Tree, wanted
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -48,18 +48,18 @@ class Abort(Exception):
 
 
 def require_answers(
-    transaction: Transaction, search: Search, filed: Filed, asked: np.ndarray, distance_max: int, oracle: Oracle
+    transaction: Transaction, tree: Tree, filed: Filed, asked: np.ndarray, distance_max: int, oracle: Oracle
 ) -> None:
     """All that is there is found; what is found besides has left. `nearest` is the first of what could be found."""
     look_up = wanted(asked, filed.parameters, distance_max)
     alive, ever = filed.alive(), {number: filed.words[number] for number, _ in filed.added}
     found: set[tuple[int, int, int]] = set()
-    for matches, compared in search.matches(transaction, look_up):
+    for matches, compared in tree.matches(transaction, look_up):
         portion = list(zip(matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist(), strict=True))
         assert len(portion) == len(set(portion))
         assert compared.sum() >= len(portion)
         found.update(portion)
-    best, _ = search.nearest(transaction, look_up)
+    best, _ = tree.nearest(transaction, look_up)
     nearest = dict(
         zip(best.rows.tolist(), zip(best.distances.tolist(), best.numbers.tolist(), strict=True), strict=True)
     )
@@ -81,12 +81,15 @@ class World:
         self.pool = pool_of(parameters, seed, 120)
         self.distance_limit = 7 if parameters.banding is None else 10_000
         self.filed = Filed(parameters)
-        self.searches = [self.opened(), self.opened()]
+        self.trees = [self.opened(), self.opened()]
 
-    def opened(self) -> Search:
-        """Each with its own idea of how large a run and a chunk are."""
-        run_entries, chunk_bytes = int(self.generator.integers(1, 25)), int(self.generator.choice([64, 200, 1000]))
-        return Search(self.filed.parameters, Merging(run_entries, chunk_bytes))
+    def opened(self) -> Tree:
+        """Each with its own idea of how large a run and a segment are."""
+        memtable_entries, segment_bytes = (
+            int(self.generator.integers(1, 25)),
+            int(self.generator.choice([64, 200, 1000])),
+        )
+        return Tree(self.filed.parameters, TreeSizes(memtable_entries, segment_bytes))
 
     def some(self, count_max: int) -> np.ndarray:
         return self.pool[self.generator.integers(len(self.pool), size=self.generator.integers(count_max + 1))]
@@ -95,29 +98,27 @@ class World:
         """A batch, which may fail, and a look at what is there."""
         which = int(self.generator.integers(2))
         if self.generator.random() < 0.15:
-            self.searches[which] = self.opened()
-        search, before = self.searches[which], copy.deepcopy(self.filed)
+            self.trees[which] = self.opened()
+        tree, before = self.trees[which], copy.deepcopy(self.filed)
         try:
-            self.store.write(lambda transaction: self.batch(transaction, search), search.committed)
+            self.store.write(lambda transaction: self.batch(transaction, tree), tree.committed)
         except Abort:
             self.filed = before
         self.store.read(self.look)
 
-    def batch(self, transaction: Transaction, search: Search) -> None:
-        search.follow(transaction)
+    def batch(self, transaction: Transaction, tree: Tree) -> None:
+        tree.follow(transaction)
         for step in self.generator.permutation([0, 0, 1, 2])[: int(self.generator.integers(1, 5))].tolist():
             alive = list(self.filed.alive())
             if step == 0:
-                self.filed.enter(transaction, search, self.some(5))
+                self.filed.enter(transaction, tree, self.some(5))
             elif step == 1 and alive:
                 # Often the newest, often the oldest: both sides of what is moving.
                 newest = self.generator.random() < 0.4
-                self.filed.remove(
-                    transaction, search, alive[-4:] if newest else alive[: self.generator.integers(1, 12)]
-                )
+                self.filed.remove(transaction, tree, alive[-4:] if newest else alive[: self.generator.integers(1, 12)])
             elif step == 2 and self.drops_logs:
                 self.filed.drop_logs(transaction)
-        self.filed.end(transaction, search)
+        self.filed.end(transaction, tree)
         if self.generator.random() < 0.2:
             raise Abort
 
@@ -125,10 +126,10 @@ class World:
         if not self.drops_logs:
             self.filed.require(transaction)
         # Who does not look has more to take over the next time.
-        for search in [one for one in (*self.searches, self.opened()) if self.generator.random() < 0.4]:
-            search.follow(transaction)
+        for tree in [one for one in (*self.trees, self.opened()) if self.generator.random() < 0.4]:
+            tree.follow(transaction)
             distance_max = int(self.generator.integers(self.distance_limit + 1))
-            require_answers(transaction, search, self.filed, self.some(6), distance_max, self.oracle)
+            require_answers(transaction, tree, self.filed, self.some(6), distance_max, self.oracle)
 
 
 def of_schemes(test: Any) -> Any:

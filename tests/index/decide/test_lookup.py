@@ -18,7 +18,7 @@ from index.storage.codec import pack_batch
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.tools.import_export import Record, Taking, portions, records
+from index.tools.import_export import Importer, Record, portions, records
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
@@ -54,7 +54,7 @@ def test_a_second_look_decides_as_brute_force_does_with_forgotten_and_expired_do
     with tempfile.TemporaryDirectory() as name:
         begin = 0
         while begin < len(rows):
-            with opened(Path(name), parameters, merging=SMALL, retention=Retention(entries_max)) as index:
+            with opened(Path(name), parameters, sizes=SMALL, retention=Retention(entries_max)) as index:
                 for _ in range(int(generator.integers(1, 6))):
                     part = rows[begin : begin + int(generator.integers(1, 50))]
                     if not part:
@@ -150,13 +150,13 @@ def test_an_index_with_a_second_look_is_taken_over_and_restored_as_it_was(
     following = [row._replace(offset=row.offset + 1_000) for row in looked_at_rows(seed, 90, look)]
     with tempfile.TemporaryDirectory() as name:
         first, second, third = (Path(name) / each for each in ("first", "second", "third"))
-        filled(first, rows, parameters, merging=SMALL)
-        with opened(first, parameters, merging=SMALL) as index:
+        filled(first, rows, parameters, sizes=SMALL)
+        with opened(first, parameters, sizes=SMALL) as index:
             decisions = index.admit(entries_of(rows), {})
             expected, found, names = everything(index), all_records(index), index.stream_names()
             applied = index.applied()
-        with opened(second, parameters, merging=SMALL) as index:
-            taking = Taking(index)
+        with opened(second, parameters, sizes=SMALL) as index:
+            taking = Importer(index)
             taking.begin(list(names.items()))
             for portion in portions(iter(found), rows_max):
                 taking.add(portion)
@@ -164,7 +164,7 @@ def test_an_index_with_a_second_look_is_taken_over_and_restored_as_it_was(
             assert everything(index) == expected
         unique = decisions.verdicts != Verdict.DUPLICATE
         verdicts = np.where(unique, Verdict.UNIQUE, Verdict.DUPLICATE).astype(np.uint8)
-        with opened(third, parameters, merging=SMALL) as index:
+        with opened(third, parameters, sizes=SMALL) as index:
             for start in range(0, len(rows), rows_max):
                 part = slice(start, start + rows_max)
                 index.restore(entries_of(rows[part]), verdicts[part], decisions.original_positions[part])
@@ -174,7 +174,7 @@ def test_an_index_with_a_second_look_is_taken_over_and_restored_as_it_was(
                 assert answers_of(again) == answers_of(decisions)
         answers = []
         for directory in (first, second, third):
-            with opened(directory, parameters, merging=SMALL) as index:
+            with opened(directory, parameters, sizes=SMALL) as index:
                 answers.append(admitted(index, following))
             assert wrong(directory) == {}
     assert answers[0] == answers[1]

@@ -10,28 +10,26 @@ from hypothesis import strategies as st
 from index.decide.retention import LATEST_RECORDS, LATEST_RECORDS_MIN, Retention, watermark_ms
 from index.entry import Kind, Verdict
 from index.index import Index
-from index.lsm.compaction import Merging
+from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
 from index.storage import scan
 from index.storage.layout import Times
 from index.storage.parameters import Parameters
-from index.tools.bulk_load import Loading
-from index.tools.import_export import Taking, records
+from index.tools.bulk_load import BulkLoader
+from index.tools.import_export import Importer, records
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 from tests.support.indexes import wrong
 
-SMALL = Merging(8, 64)
+SMALL = TreeSizes(8, 64)
 DAY_MS = 86_400_000
 BEGIN_MS = 1_700_000_000_000
 IN_2099_MS = 4_070_908_800_000
 
 
 def opened(directory: Path, parameters: Parameters, retention: Retention, **options: Any) -> Index:
-    return Index.open(
-        directory, parameters, retention=retention, **{"map_bytes_max": 2**30, "merging": SMALL, **options}
-    )
+    return Index.open(directory, parameters, retention=retention, **{"map_bytes_max": 2**30, "sizes": SMALL, **options})
 
 
 def admitted(index: Index, rows: list[Row]) -> list[Verdict]:
@@ -137,18 +135,18 @@ def test_a_watermark_is_the_median_of_the_latest_times_and_never_goes_back(times
         seen.append(times.watermark_ms)
 
 
-@pytest.mark.parametrize("banded", [False, True])
+@pytest.mark.parametrize("minhash_lookup_of", [False, True])
 @pytest.mark.parametrize("insert", ["unique", "all"])
 def test_ten_times_the_retention_runs_through_a_small_map_and_the_file_does_not_grow(
-    banded: bool, insert: Any, tmp_path: Path
+    minhash_lookup_of: bool, insert: Any, tmp_path: Path
 ) -> None:
-    banding = banding_for(64, 8, 0.7) if banded else None
-    parameters = Parameters(512 if banded else 64, 300 if banded else 3, insert, {}, banding)
+    banding = banding_for(64, 8, 0.7) if minhash_lookup_of else None
+    parameters = Parameters(512 if minhash_lookup_of else 64, 300 if minhash_lookup_of else 3, insert, {}, banding)
     keep, rows = 4_000, 200
     generator = np.random.default_rng(3)
-    sizes: list[int] = []
-    merging = Merging(1_000, 4096)
-    with opened(tmp_path, parameters, Retention(entries_max=keep), map_bytes_max=2**26, merging=merging) as index:
+    used: list[int] = []
+    sizes = TreeSizes(1_000, 4096)
+    with opened(tmp_path, parameters, Retention(entries_max=keep), map_bytes_max=2**26, sizes=sizes) as index:
         for begin in range(0, 10 * keep, rows):
             some = generator.integers(1, 256, (rows, parameters.bits // 8), dtype=np.uint8)
             # Some equal to each other, some too short for a distance to mean anything.
@@ -158,9 +156,9 @@ def test_ten_times_the_retention_runs_through_a_small_map_and_the_file_does_not_
                 for at, each in enumerate(some)
             ]
             index.admit(entries_of(batch, parameters.bits), ends_of(batch))
-            sizes.append(index.statistics().used_bytes)
+            used.append(index.statistics().used_bytes)
             assert index.statistics().entries + index.statistics().exact_entries <= keep + 10 * rows
-    of_each_tenth = [max(sizes[at : at + keep // rows]) for at in range(0, len(sizes), keep // rows)]
+    of_each_tenth = [max(used[at : at + keep // rows]) for at in range(0, len(used), keep // rows)]
     assert of_each_tenth[-1] <= 1.1 * of_each_tenth[3]
     assert (tmp_path / "data.mdb").stat().st_size <= 2**26
     assert wrong(tmp_path) == {}
@@ -180,8 +178,8 @@ def test_what_enters_undecided_has_an_age_without_any_batch_behind_it(how: str, 
         admitted(other, rows)
         found = other.inspect(lambda transaction: list(records(transaction, other.parameters)))
     with opened(tmp_path / "own", Parameters(), Retention(age_max_ms=DAY_MS)) as index:
-        loading = Loading(index)
-        taking = Taking(loading)
+        loading = BulkLoader(index)
+        taking = Importer(loading)
         restore = index.restore if how == "restored" else loading.add
         for begin in range(0, 120, 20):
             part = rows[begin : begin + 20]

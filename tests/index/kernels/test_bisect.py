@@ -1,4 +1,4 @@
-"""Looking for keys in chunks against the same thing said in numpy or plain Python."""
+"""Looking for keys in segments against the same thing said in numpy or plain Python."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from index.kernels import bisect
 from index.kernels.scan import Spans
 from index.storage.parameters import Parameters
-from tests.support.chunks import chunk_of, keys_in, spans_of
 from tests.support.entries import clustered_fingerprints, fingerprints_of
 from tests.support.packed import columns_of
+from tests.support.segments import keys_in, segment_of, spans_of
 
 EVERYTHING = 2**30
 LAST = 2**32 - 1
@@ -19,7 +19,7 @@ KEYS = st.one_of(st.integers(0, LAST), st.integers(0, 9), st.integers(7 << 16, (
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(KEYS, max_size=9), min_size=1, max_size=4), st.lists(KEYS, min_size=1, max_size=9), st.data())
-def test_a_span_holds_every_chunk_that_may_hold_what_lies_between_the_bounds(
+def test_a_span_holds_every_segment_that_may_hold_what_lies_between_the_bounds(
     bounds_of_tables: list[list[int]], asked: list[int], data: st.DataObject
 ) -> None:
     tables = [np.array(sorted(of_table), np.uint64) for of_table in bounds_of_tables]
@@ -46,21 +46,21 @@ def test_a_span_holds_every_chunk_that_may_hold_what_lies_between_the_bounds(
     st.lists(KEYS, max_size=70),
     st.sampled_from([1, 2**16]),
 )
-def test_a_key_is_found_however_keys_are_spread_and_wherever_chunks_end(
-    held: list[int], repeats: int, chunk_entries: int, more: list[int], breadth: int
+def test_a_key_is_found_however_keys_are_spread_and_wherever_segments_end(
+    held: list[int], repeats: int, segment_entries: int, more: list[int], breadth: int
 ) -> None:
     held = sorted(held * repeats)
-    chunks = [
-        chunk_of([(key >> 16, key & 0xFFFF) for key in held[begin : begin + chunk_entries]])
-        for begin in range(0, len(held), chunk_entries)
+    segments = [
+        segment_of([(key >> 16, key & 0xFFFF) for key in held[begin : begin + segment_entries]])
+        for begin in range(0, len(held), segment_entries)
     ]
     asked = np.array(sorted([*more, *held[::7]]), np.uint32)[:, None] // np.uint32(breadth) * np.uint32(breadth)
-    expected = spans_of([chunks], np.zeros(asked.shape, np.int64), asked.astype(np.int64), breadth)
-    bounds = np.array([0, *(keys_in(chunk)[0] for chunk in chunks[1:])], np.int64)
+    expected = spans_of([segments], np.zeros(asked.shape, np.int64), asked.astype(np.int64), breadth)
+    bounds = np.array([0, *(keys_in(segment)[0] for segment in segments[1:])], np.int64)
     lowest, order = asked.astype(np.uint64) << np.uint64(32), np.arange(len(asked))
     highest = lowest + np.uint64((breadth << 32) - 1)
     found = Spans(*(np.zeros(asked.shape, np.int64) for _ in range(3)), expected.addresses)
-    edges, of_bounds = np.array([0, len(chunks)]), bounds.astype(np.uint64) << np.uint64(32)
+    edges, of_bounds = np.array([0, len(segments)]), bounds.astype(np.uint64) << np.uint64(32)
     bisect.fill_spans(np.zeros(1, np.int64), lowest, highest, order, edges, of_bounds, found.begins, found.ends)
     widths = np.maximum(np.append(bounds[1:], 2**32) - bounds, 1)
     bisect.fill_places(asked, breadth, order, bounds, widths, found)
@@ -72,24 +72,24 @@ def test_a_key_is_found_however_keys_are_spread_and_wherever_chunks_end(
 
 
 @pytest.mark.parametrize("bits", [64, 128])
-def test_places_in_chunks_are_those_of_the_equal_entries(bits: int) -> None:
+def test_places_in_segments_are_those_of_the_equal_entries(bits: int) -> None:
     some = clustered_fingerprints(np.random.default_rng(4), 90, bits, centres=1)
     words = {*map(tuple, fingerprints_of(some, bits).tolist())}
     entries = sorted(columns_of(Parameters(bits), 0, 0, each) for each in words)
     asked = np.array([*entries, *((*entry[:-1], entry[-1] ^ 0x100) for entry in entries[:5])], np.uint16)
-    chunks = [chunk_of(entries[:30]), chunk_of(entries[30:])]
+    segments = [segment_of(entries[:30]), segment_of(entries[30:])]
     keys = (asked[:, 0].astype(np.int64) << 16 | asked[:, 1])[:, None]
-    spans = spans_of([chunks], np.zeros(keys.shape, np.int64), keys, 1)
-    of_chunks, places = bisect.places_in_chunks(asked, spans)
+    spans = spans_of([segments], np.zeros(keys.shape, np.int64), keys, 1)
+    of_segments, places = bisect.places_in_segments(asked, spans)
     expected = [entries.index(tuple(one)) if tuple(one) in entries else -1 for one in asked.tolist()]
-    assert np.where(of_chunks < 0, -1, places + 30 * of_chunks).tolist() == expected
+    assert np.where(of_segments < 0, -1, places + 30 * of_segments).tolist() == expected
     assert -1 in expected
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([1, 3, EVERYTHING]), st.integers(1, 20))
-def test_candidates_of_chunks_are_all_that_share_a_key(
-    seed: int, count: int, hits_max: int, chunk_entries: int
+def test_candidates_of_segments_are_all_that_share_a_key(
+    seed: int, count: int, hits_max: int, segment_entries: int
 ) -> None:
     generator = np.random.default_rng(seed)
     # Few values in every half, so that halves agree without the whole.
@@ -100,13 +100,15 @@ def test_candidates_of_chunks_are_all_that_share_a_key(
     for table in range(6):
         of_table = zip(known[:, table].tolist(), numbers.tolist(), strict=True)
         entries = sorted((key >> 16, key & 0xFFFF, n >> 32, n >> 16 & 0xFFFF, n & 0xFFFF) for key, n in of_table)
-        tables.append([chunk_of(entries[begin : begin + chunk_entries]) for begin in range(0, count, chunk_entries)])
+        tables.append(
+            [segment_of(entries[begin : begin + segment_entries]) for begin in range(0, count, segment_entries)]
+        )
     spans = spans_of(tables, np.tile(np.arange(6), (7, 1)), asked.astype(np.int64), 1)
     found: list[tuple[int, int]] = []
     turn, passed, calls = 0, 0, 0
     order = np.random.default_rng(0).permutation(asked.size)
     while turn < asked.size:
-        rows, of_rows, turn, passed = bisect.chunk_candidates(asked, spans, order, turn, passed, hits_max)
+        rows, of_rows, turn, passed = bisect.segment_candidates(asked, spans, order, turn, passed, hits_max)
         assert len(rows) <= hits_max
         found += zip(rows.tolist(), of_rows.tolist(), strict=True)
         calls += 1

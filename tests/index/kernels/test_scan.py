@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from index.kernels import memtable, scan
 from index.kernels.scan import Pages
-from index.lsm.memtable import Overlay
+from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.matching.distance import hamming
 from index.matching.simhash import block_keys, next_bits, probe_keys
-from index.storage.codec import pack_chunk
+from index.storage.codec import pack_segment
 from index.storage.parameters import Parameters
-from tests.support.chunks import chunk_of, spans_of
 from tests.support.entries import clustered_fingerprints, fingerprints_of
 from tests.support.packed import columns_of
 from tests.support.paths import ROOT
+from tests.support.segments import segment_of, spans_of
 
 EVERYTHING = 2**30
 NO_NUMBERS = np.empty(0, np.uint64)
@@ -60,16 +60,16 @@ def compared_by_numpy(
     return found
 
 
-def chunks_of(known: np.ndarray) -> list[bytes]:
-    """A chunk for every table."""
+def segments_of(known: np.ndarray) -> list[bytes]:
+    """A segment for every table."""
     tables = range(known.shape[1] * 4)
     parameters = Parameters(known.shape[1] * 64)
-    return [chunk_of([columns_of(parameters, table, 0, words) for words in known.tolist()]) for table in tables]
+    return [segment_of([columns_of(parameters, table, 0, words) for words in known.tolist()]) for table in tables]
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([64, 128]), st.integers(0, 7), st.booleans())
-def test_pages_and_chunks_are_scanned_as_numpy_does_it(seed: int, bits: int, distance_max: int, loose: bool) -> None:
+def test_pages_and_segments_are_scanned_as_numpy_does_it(seed: int, bits: int, distance_max: int, loose: bool) -> None:
     known = np.unique(some(seed, 60, bits), axis=0)
     asked = np.concatenate([some(seed + 1, 6, bits), known[:6]])
     keys = probe_keys(asked, distance_max)
@@ -77,9 +77,9 @@ def test_pages_and_chunks_are_scanned_as_numpy_does_it(seed: int, bits: int, dis
     expected = compared_by_numpy(asked, keys, known, allowed)
     compared_by_row = np.bincount([row for row, _, _ in expected], minlength=len(asked)).tolist()
     hits = sorted((row, distance, entry) for row, entry, distance in expected if distance <= distance_max)
-    pages, chunks = pages_of(shape_of(bits).page_keys(known))[0], chunks_of(known)
+    pages, segments = pages_of(shape_of(bits).page_keys(known))[0], segments_of(known)
     tables = (keys >> 16).astype(np.int64)
-    spans = spans_of([[chunk] for chunk in chunks], tables, keys.astype(np.int64) << 16, 2**16)
+    spans = spans_of([[segment] for segment in segments], tables, keys.astype(np.int64) << 16, 2**16)
     order = np.random.default_rng(seed).permutation(keys.size)
     entry_of = {tuple(one): entry for entry, one in enumerate(known.tolist())}
     for nearest_only in (False, True):
@@ -92,7 +92,7 @@ def test_pages_and_chunks_are_scanned_as_numpy_does_it(seed: int, bits: int, dis
         require_hits(rows, distances, places[:, 0].tolist(), hits, best, nearest_only)
 
         best, compared = np.full(len(asked), distance_max, np.int16), np.zeros(len(asked), np.int64)
-        rows, distances, found, turn = scan.scan_chunks(
+        rows, distances, found, turn = scan.scan_segments(
             asked, keys, allowed, spans, order, nearest_only, best, compared, 0, EVERYTHING
         )
         assert (turn, compared.tolist()) == (keys.size, compared_by_row)
@@ -153,15 +153,17 @@ def test_in_a_hot_bucket_nothing_is_missed_and_nothing_more_compared(distance_ma
     known = np.unique(known, axis=0)
     blocks = (block_keys(known) & 0xFFFF).astype(np.uint16)
     order = [np.lexsort(np.roll(blocks, -table, axis=1).T[::-1]) for table in range(4)]
-    chunks = [pack_chunk(np.roll(blocks[places], -table, axis=1).T, NO_NUMBERS) for table, places in enumerate(order)]
+    segments = [
+        pack_segment(np.roll(blocks[places], -table, axis=1).T, NO_NUMBERS) for table, places in enumerate(order)
+    ]
     keys, allowed = probe_keys(asked, distance_max), next_bits(4, distance_max)
     tables = (keys >> 16).astype(np.int64)
     spans, turns = (
-        spans_of([[chunk] for chunk in chunks], tables, keys.astype(np.int64) << 16, 2**16),
+        spans_of([[segment] for segment in segments], tables, keys.astype(np.int64) << 16, 2**16),
         np.arange(keys.size),
     )
     best, compared = np.full(40, distance_max, np.int16), np.zeros(40, np.int64)
-    rows, distances, found, _ = scan.scan_chunks(
+    rows, distances, found, _ = scan.scan_segments(
         asked, keys, allowed, spans, turns, False, best, compared, 0, EVERYTHING
     )
     expected = compared_by_numpy(asked, keys, known, allowed)
@@ -251,13 +253,13 @@ def test_candidates_of_pages_are_all_that_share_a_key_each_once(seed: int, count
     assert sorted(found) == list(zip(*(axis.tolist() for axis in np.nonzero(shared)), strict=True))
 
 
-def test_an_overlay_that_grows_keeps_what_it_had() -> None:
+def test_a_memtable_that_grows_keeps_what_it_had() -> None:
     known = some(3, 5_000, 64, centres=400)
-    overlay = Overlay(shape_of(64))
+    memtable = Memtable(shape_of(64))
     for begin in range(0, 5_000, 700):
-        overlay.add(known[begin : begin + 700], np.arange(begin, min(begin + 700, 5_000), dtype=np.uint64))
-    assert len(overlay) == 5_000
-    entries, numbers, stopped = overlay.of_table(3, 0, 65_536, 2**30)
+        memtable.add(known[begin : begin + 700], np.arange(begin, min(begin + 700, 5_000), dtype=np.uint64))
+    assert len(memtable) == 5_000
+    entries, numbers, stopped = memtable.of_table(3, 0, 65_536, 2**30)
     assert stopped == 65_536
     assert sorted(numbers.tolist()) == list(range(5_000))
     words = known[numbers.astype(np.int64)].tolist()

@@ -1,4 +1,4 @@
-"""Merging as the whole index has it: no state of a merge shows in what it answers."""
+"""TreeSizes as the whole index has it: no state of a merge shows in what it answers."""
 
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from index.entry import Verdict
 from index.index import Index
 from index.lsm import compaction, memtable
-from index.lsm.compaction import Merging
+from index.lsm.compaction import TreeSizes
 from index.lsm.shape import Shape
 from index.matching.minhash import Banding
 from index.storage.parameters import Parameters
@@ -26,11 +26,11 @@ from tests.support.entries import Row, ends_of, entries_of, fingerprints_of
 from tests.support.fingerprints import mixed, one_bucket, random_ones
 from tests.support.packed import packed, require_packed
 
-TINY = Merging(run_entries=12, chunk_bytes=64)
+TINY = TreeSizes(memtable_entries=12, segment_bytes=64)
 
 
 def opened(directory: Path, parameters: Parameters | None = None, **options: Any) -> Index:
-    return Index.open(directory, parameters or Parameters(), **{"map_bytes_max": 2**30, "merging": TINY, **options})
+    return Index.open(directory, parameters or Parameters(), **{"map_bytes_max": 2**30, "sizes": TINY, **options})
 
 
 @contextmanager
@@ -47,11 +47,11 @@ def test_no_state_of_a_merge_changes_a_verdict_or_a_query(insert: Any, bits: int
     distance_max = data.draw(st.integers(0, 7))
     seed = data.draw(st.integers(0, 2**32))
     batch_rows = data.draw(st.integers(1, 9))
-    tiny = Merging(data.draw(st.integers(1, 30)), data.draw(st.sampled_from([64, 200, 1000])))
+    tiny = TreeSizes(data.draw(st.integers(1, 30)), data.draw(st.sampled_from([64, 200, 1000])))
     rows = [Row(offset, fingerprint) for offset, fingerprint in enumerate(mixed(seed, 90, bits))]
     asked = [row.fingerprint for row in rows[:5]] + mixed(seed + 1, 3, bits)
     oracle = BruteForceIndex(distance_max, insert)
-    with fresh(Parameters(bits, distance_max, insert), merging=tiny) as index:
+    with fresh(Parameters(bits, distance_max, insert), sizes=tiny) as index:
         for begin in range(0, len(rows), batch_rows):
             part = rows[begin : begin + batch_rows]
             assert answers_of(index.admit(entries_of(part, bits), {})) == oracle.admit(entries_of(part, bits), {})
@@ -77,26 +77,26 @@ def test_the_merges_of_these_tests_come_to_an_end_and_begin_again(tmp_path: Path
     assert sum(state.bound.strip(b"\0") != b"" for state in states) > 10
     # No batch waits for a whole run.
     assert max(after.version - before.version for before, after in pairwise(states)) <= 32
-    assert max(final.chunk_sizes) <= 64 // 8
-    assert len(final.chunk_sizes) > 100
+    assert max(final.segment_sizes) <= 64 // 8
+    assert len(final.segment_sizes) > 100
 
 
-def test_a_bucket_that_holds_everything_is_cut_into_chunks_and_changes_no_verdict(tmp_path: Path) -> None:
+def test_a_bucket_that_holds_everything_is_cut_into_segments_and_changes_no_verdict(tmp_path: Path) -> None:
     generator = np.random.default_rng(5)
     fingerprints = one_bucket(generator, 400, 64)
     rows = [Row(offset, one) for offset, one in enumerate(fingerprints + [one ^ 0b11 for one in fingerprints[:200]])]
     oracle = BruteForceIndex(3, "unique")
-    with opened(tmp_path, merging=Merging(50, 256)) as index:
+    with opened(tmp_path, sizes=TreeSizes(50, 256)) as index:
         for begin in range(0, 600, 20):
             part = rows[begin : begin + 20]
             assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
         state = packed(index)
         require_packed(index, oracle.known)
-    assert max(state.chunk_sizes) <= 256 // 8
+    assert max(state.segment_sizes) <= 256 // 8
     assert len(state.tables[0]) >= 300
 
 
-def test_a_fingerprint_that_comes_again_and_again_stands_in_the_chunks_once(tmp_path: Path) -> None:
+def test_a_fingerprint_that_comes_again_and_again_stands_in_the_segments_once(tmp_path: Path) -> None:
     rows = [Row(offset, 7 if offset % 3 else offset << 20) for offset in range(300)]
     with opened(tmp_path, Parameters(insert="all")) as index:
         oracle = BruteForceIndex(3, "all")
@@ -115,8 +115,8 @@ def test_reopening_in_any_state_of_a_merge_changes_nothing(tmp_path: Path) -> No
     oracle = BruteForceIndex(3, "unique")
     seen = set()
     for begin in range(0, 150, 5):
-        # Each time with other ideas of how large a run and a chunk are.
-        with opened(tmp_path, merging=Merging(5 + begin % 13, 64 + begin)) as index:
+        # Each time with other ideas of how large a run and a segment are.
+        with opened(tmp_path, sizes=TreeSizes(5 + begin % 13, 64 + begin)) as index:
             part = rows[begin : begin + 5]
             assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
             merge = packed(index).merge
@@ -201,14 +201,14 @@ def test_an_index_grows_its_runs_with_what_it_holds(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("parameters", [Parameters(), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))])
 def test_a_run_takes_a_share_of_the_index_but_never_all_memory(parameters: Parameters) -> None:
     shape = Shape.of(parameters)
-    entries = [compaction._run_entries(Merging(), shape, 10**power * shape.tables) for power in range(12)]
+    entries = [compaction._memtable_entries(TreeSizes(), shape, 10**power * shape.tables) for power in range(12)]
     assert entries == sorted(entries)
-    assert entries[0] == compaction.RUN_BYTES // shape.overlay_bytes
-    assert entries[-1] == compaction.RUN_BYTES_MAX // shape.overlay_bytes
-    assert compaction._run_entries(Merging(10), shape, 64_000 * shape.tables) == 64_000 // compaction.GROWTH
+    assert entries[0] == compaction.MEMTABLE_BYTES // shape.memtable_bytes
+    assert entries[-1] == compaction.MEMTABLE_BYTES_MAX // shape.memtable_bytes
+    assert compaction._memtable_entries(TreeSizes(10), shape, 64_000 * shape.tables) == 64_000 // compaction.GROWTH
 
 
-@pytest.mark.parametrize(("run_entries", "chunk_bytes"), [(0, 64), (1, 63)])
-def test_sizes_that_make_no_sense_are_refused(run_entries: int, chunk_bytes: int) -> None:
+@pytest.mark.parametrize(("memtable_entries", "segment_bytes"), [(0, 64), (1, 63)])
+def test_sizes_that_make_no_sense_are_refused(memtable_entries: int, segment_bytes: int) -> None:
     with pytest.raises(ValueError, match="must be"):
-        Merging(run_entries, chunk_bytes)
+        TreeSizes(memtable_entries, segment_bytes)

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.lsm.compaction import RUN_BYTES
-from index.lsm.memtable import Overlay
+from index.lsm.compaction import MEMTABLE_BYTES
+from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.parameters import Parameters
@@ -31,19 +31,19 @@ def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
     known = fingerprints_for(parameters, seed, 200)
     # Large numbers, as MinHash has them in its columns.
     numbers = np.random.default_rng(seed).choice(2**40, 200, replace=False).astype(np.uint64)
-    overlay, kept = Overlay(Shape.of(parameters)), 0
+    memtable, kept = Memtable(Shape.of(parameters)), 0
     for added, back in steps:
-        overlay.add(known[kept : kept + added], numbers[kept : kept + added])
+        memtable.add(known[kept : kept + added], numbers[kept : kept + added])
         # Whoever looks makes it be filed.
-        overlay.of_table(0, 0, 1, 1)
+        memtable.of_table(0, 0, 1, 1)
         kept = max(0, kept + added - back)
-        overlay.cut(kept)
-        overlay.cut(kept + 5)
-        assert len(overlay) == kept
-        assert overlay.numbers.tolist() == numbers[:kept].tolist()
-        assert overlay.fingerprints.tolist() == known[:kept].tolist()
+        memtable.cut(kept)
+        memtable.cut(kept + 5)
+        assert len(memtable) == kept
+        assert memtable.numbers.tolist() == numbers[:kept].tolist()
+        assert memtable.fingerprints.tolist() == known[:kept].tolist()
         for table in range(parameters.blocks):
-            entries, found, stopped = overlay.of_table(table, 0, 65_536, 2**30)
+            entries, found, stopped = memtable.of_table(table, 0, 65_536, 2**30)
             assert stopped == 65_536
             expected = {
                 number: columns_of(parameters, table, number, words)
@@ -56,12 +56,12 @@ def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
 def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters) -> None:
     known = fingerprints_for(parameters, 4, 120)
     numbers = np.arange(120, dtype=np.uint64)
-    overlay = Overlay(Shape.of(parameters))
-    overlay.add(known, numbers)
+    memtable = Memtable(Shape.of(parameters))
+    memtable.add(known, numbers)
     first = [columns_of(parameters, 1, number, words)[0] for number, words in enumerate(known.tolist())]
     at, seen = 0, 0
     while at < 65_536:
-        _, found, stopped = overlay.of_table(1, at, 65_536, 7)
+        _, found, stopped = memtable.of_table(1, at, 65_536, 7)
         assert sorted(found.tolist()) == [number for number, value in enumerate(first) if at <= value < stopped]
         assert len(found) >= 7 or stopped == 65_536
         at, seen = stopped, seen + 1
@@ -71,12 +71,14 @@ def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters
 @pytest.mark.parametrize(
     "parameters", [Parameters(64), Parameters(128), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))]
 )
-def test_a_full_overlay_takes_about_the_memory_that_its_shape_says(parameters: Parameters) -> None:
+def test_a_full_memtable_takes_about_the_memory_that_its_shape_says(parameters: Parameters) -> None:
     """What of its pages is in use; the arrays are up to twice as long."""
     shape, generator = Shape.of(parameters), np.random.default_rng(1)
-    overlay, count = Overlay(shape), RUN_BYTES // shape.overlay_bytes
-    overlay.add(generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64))
-    overlay.of_table(0, 0, 1, 1)
-    page_bytes = overlay._page_count * (8 + 6 * shape.page_entries)
-    used = overlay._pages.heads.nbytes + page_bytes + overlay.fingerprints.nbytes + overlay.numbers.nbytes
-    assert 0.8 < used / RUN_BYTES < 1.2
+    memtable, count = Memtable(shape), MEMTABLE_BYTES // shape.memtable_bytes
+    memtable.add(
+        generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64)
+    )
+    memtable.of_table(0, 0, 1, 1)
+    page_bytes = memtable._page_count * (8 + 6 * shape.page_entries)
+    used = memtable._pages.heads.nbytes + page_bytes + memtable.fingerprints.nbytes + memtable.numbers.nbytes
+    assert 0.8 < used / MEMTABLE_BYTES < 1.2

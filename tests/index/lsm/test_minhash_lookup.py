@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from index.decide import batch
 from index.entry import Kind, Verdict
 from index.errors import ParametersDiffer
-from index.index import MERGING, Index
+from index.index import SIZES, Index
 from index.lsm import memtable, minhash_lookup
-from index.lsm.compaction import Merging
+from index.lsm.compaction import TreeSizes
 from index.matching.minhash import Banding, banding_for, distance_of, pack_bins
 from index.storage.parameters import Parameters, read_stamp, stamp_of
 from tests.support.answers import answers_of
@@ -34,10 +34,10 @@ def parameters_of(banding: Banding, insert: Any = "unique", similarity_min: floa
 
 
 @contextmanager
-def fresh(parameters: Parameters, merging: Merging = MERGING) -> Iterator[Index]:
+def fresh(parameters: Parameters, sizes: TreeSizes = SIZES) -> Iterator[Index]:
     with (
         tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=MAP_BYTES_MAX, merging=merging) as index,
+        Index.open(Path(directory), parameters, map_bytes_max=MAP_BYTES_MAX, sizes=sizes) as index,
     ):
         yield index
 
@@ -73,8 +73,8 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
     rows = rows_of(data.draw(st.integers(0, 2**32)), data.draw(st.integers(1, 40)), banding)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
     oracle = BruteForceSignatures(distance_of(similarity_min), insert, banding=banding)
-    merging = Merging(data.draw(st.integers(1, 30)), data.draw(st.sampled_from([64, 200, 1000])))
-    with fresh(parameters_of(banding, insert, similarity_min), merging) as index:
+    sizes = TreeSizes(data.draw(st.integers(1, 30)), data.draw(st.sampled_from([64, 200, 1000])))
+    with fresh(parameters_of(banding, insert, similarity_min), sizes) as index:
         for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
             part = rows[begin:end]
             assert admitted(index, part) == oracle.admit(entries_of(part, banding.bits), ends_of(part))
@@ -105,14 +105,14 @@ def test_small_slices_and_pieces_change_no_verdict(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(batch, "PIECE_ROWS_MAX", 17)
     for insert in ("unique", "all"):
         oracle = BruteForceSignatures(distance_of(0.6), insert, banding=banding)
-        with fresh(parameters_of(banding, insert, 0.6), Merging(20, 200)) as index:
+        with fresh(parameters_of(banding, insert, 0.6), TreeSizes(20, 200)) as index:
             for part in (rows[:40], rows[40:60], rows[60:]):
                 assert admitted(index, part) == oracle.admit(entries_of(part, banding.bits), ends_of(part))
 
 
-@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize("in_segments", [False, True])
 def test_a_bucket_that_holds_everybody_is_read_whole_and_compared_in_bounded_slices(
-    tmp_path: Path, in_chunks: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, in_segments: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One band agrees in all documents and nothing else does: the worst that a template can do."""
     banding = Banding(64, 8, 16, 4)
@@ -122,10 +122,10 @@ def test_a_bucket_that_holds_everybody_is_read_whole_and_compared_in_bounded_sli
     values[-1] = values[11]
     rows = [Row(offset, as_number(row, 8)) for offset, row in enumerate(values)]
     monkeypatch.setattr(memtable, "HITS_MAX", 100)
-    merging = Merging(200, 2**14) if in_chunks else MERGING
-    with Index.open(tmp_path, parameters_of(banding), map_bytes_max=MAP_BYTES_MAX, merging=merging) as index:
+    sizes = TreeSizes(200, 2**14) if in_segments else SIZES
+    with Index.open(tmp_path, parameters_of(banding), map_bytes_max=MAP_BYTES_MAX, sizes=sizes) as index:
         first = index.admit(entries_of(rows[:600], banding.bits), {})
-        if in_chunks:
+        if in_segments:
             # What comes next moves the first ones on.
             strangers = generator.integers(1, 256, (200, 64)).astype(np.uint8)
             nobody = [Row(2_000 + offset, as_number(row, 8)) for offset, row in enumerate(strangers)]

@@ -1,4 +1,4 @@
-"""What is kept of the chunks from one transaction to the next against what the file says."""
+"""What is kept of the segments from one transaction to the next against what the file says."""
 
 import ctypes
 import tempfile
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from index.decide.retention import Retention
 from index.index import Index
 from index.lsm import compaction, segment_directory
-from index.lsm.compaction import Merging
-from index.lsm.segment_directory import Directory, written_between
+from index.lsm.compaction import TreeSizes
+from index.lsm.segment_directory import SegmentDirectory, written_between
 from index.lsm.shape import Shape
 from index.storage import store
-from index.storage.layout import Merge, Table
+from index.storage.layout import CompactionState, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from tests.support.answers import answers_of
@@ -31,30 +31,30 @@ SHAPE = Shape.of(PARAMETERS)
 KEPT = Retention(entries_max=250)
 
 
-def opened(path: Path, run_entries: int = 20, chunk_bytes: int = 100, **options: int) -> Index:
-    """Chunks of a few bytes: LMDB puts many on a page, which moves whenever one of them is written."""
-    tiny = Merging(run_entries, chunk_bytes)
-    return Index.open(path, PARAMETERS, **{"map_bytes_max": 2**30, **options}, merging=tiny, retention=KEPT)  # type: ignore[arg-type]
+def opened(path: Path, memtable_entries: int = 20, segment_bytes: int = 100, **options: int) -> Index:
+    """Segments of a few bytes: LMDB puts many on a page, which moves whenever one of them is written."""
+    tiny = TreeSizes(memtable_entries, segment_bytes)
+    return Index.open(path, PARAMETERS, **{"map_bytes_max": 2**30, **options}, sizes=tiny, retention=KEPT)  # type: ignore[arg-type]
 
 
-def chunks_of(transaction: Transaction) -> tuple[Merge, dict[bytes, bytes]]:
-    return compaction.state(transaction), {key: bytes(value) for key, value in transaction.walk(Table.CHUNKS)}
+def segments_of(transaction: Transaction) -> tuple[CompactionState, dict[bytes, bytes]]:
+    return compaction.state(transaction), {key: bytes(value) for key, value in transaction.walk(Table.SEGMENTS)}
 
 
-def states_of(seed: int, run: int, size: int, batch_rows: int) -> list[tuple[Merge, dict[bytes, bytes]]]:
-    """The chunks behind each batch of a stream."""
+def states_of(seed: int, run: int, size: int, batch_rows: int) -> list[tuple[CompactionState, dict[bytes, bytes]]]:
+    """The segments behind each batch of a stream."""
     states = []
     rows = [Row(offset, one) for offset, one in enumerate(mixed(seed, 300, 64))]
     with tempfile.TemporaryDirectory() as path, opened(Path(path), run, size) as index:
         for begin in range(0, len(rows), batch_rows):
             index.admit(entries_of(rows[begin : begin + batch_rows]), {})
-            states.append(index.inspect(chunks_of))
+            states.append(index.inspect(segments_of))
     return states
 
 
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([64, 200, 1000]), st.integers(1, 60))
-def test_chunks_that_were_written_lie_between_the_cursors(seed: int, run: int, size: int, batch_rows: int) -> None:
+def test_segments_that_were_written_lie_between_the_cursors(seed: int, run: int, size: int, batch_rows: int) -> None:
     """Whatever comes in between: entries, removals, whole runs, nothing."""
     states = states_of(seed, run, size, batch_rows)
     for steps in (1, 2, 5, 40):
@@ -67,7 +67,7 @@ def test_chunks_that_were_written_lie_between_the_cursors(seed: int, run: int, s
                 assert all(between[0] <= key and (between[1] is None or key <= between[1]) for key in written)
 
 
-def test_between_the_cursors_of_one_batch_lie_few_chunks() -> None:
+def test_between_the_cursors_of_one_batch_lie_few_segments() -> None:
     states, between, all_of_them = states_of(1, 60, 64, 2), 0, 0
     for (before, _), (now, new) in pairwise(states):
         written = written_between(before, now)
@@ -83,11 +83,11 @@ def read_at(address: int, size: int) -> bytes:
     return ctypes.string_at(address, size)
 
 
-def require_kept(transaction: Transaction, kept: Directory, wanted: np.ndarray) -> int:
+def require_kept(transaction: Transaction, kept: SegmentDirectory, wanted: np.ndarray) -> int:
     """What is kept is what the file says, and where it says; how many of the addresses were not asked for anew."""
-    merge, values = chunks_of(transaction)
+    merge, values = segments_of(transaction)
     kept.follow(transaction, merge)
-    fresh = Directory(SHAPE)
+    fresh = SegmentDirectory(SHAPE)
     fresh.follow(transaction, merge)
     assert kept.keys == list(values)
     for name in ("edges", "bounds", "firsts", "widths"):
@@ -114,12 +114,12 @@ def require_kept(transaction: Transaction, kept: Directory, wanted: np.ndarray) 
 def test_what_is_kept_is_what_every_transaction_finds(
     seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However seldom it follows, in transactions that write and that do not, as chunks are written all the while."""
+    """However seldom it follows, in transactions that write and that do not, as segments are written all the while."""
     # Tables as small as these would be let go with every batch.
     monkeypatch.setattr(segment_directory, "WRITTEN_PART", 1)
     generator = np.random.default_rng(seed)
     rows = [Row(offset, one) for offset, one in enumerate(random_ones(generator, 600, 64))]
-    kept, spared = Directory(SHAPE), 0
+    kept, spared = SegmentDirectory(SHAPE), 0
     with opened(tmp_path, 60, map_bytes_initial=2**20) as index:
         for begin in range(0, len(rows), 3):
             index.admit(entries_of(rows[begin : begin + 3]), {})
@@ -135,7 +135,7 @@ def test_what_is_kept_is_what_every_transaction_finds(
 def test_one_that_misses_what_was_written_is_found_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The test of the test above."""
     rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(1), 300, 64))]
-    kept = Directory(SHAPE)
+    kept = SegmentDirectory(SHAPE)
     with opened(tmp_path) as index:
         index.admit(entries_of(rows[:200]), {})
         index.change(lambda transaction: require_kept(transaction, kept, np.ones(1, np.bool_)))
@@ -149,7 +149,7 @@ def test_verdicts_are_those_of_brute_force_while_the_map_grows_under_what_is_kep
     rows = [Row(offset, one, id=f"{offset} " * 100) for offset, one in enumerate(mixed(5, 1_500, 64))]
     oracle, sizes = BruteForceIndex(PARAMETERS.distance_max, "all"), set()
     with Index.open(
-        tmp_path, PARAMETERS, map_bytes_max=2**30, map_bytes_initial=2**20, merging=Merging(40, 300)
+        tmp_path, PARAMETERS, map_bytes_max=2**30, map_bytes_initial=2**20, sizes=TreeSizes(40, 300)
     ) as index:
         for begin in range(0, len(rows), 30):
             batch = entries_of(rows[begin : begin + 30])
@@ -160,14 +160,14 @@ def test_verdicts_are_those_of_brute_force_while_the_map_grows_under_what_is_kep
 
 def admitted(path: Path, rows: list[Row]) -> int:
     """The size of the file in the end."""
-    with Index.open(path, PARAMETERS, map_bytes_max=2**30, merging=Merging(2_000, 2**14)) as index:
+    with Index.open(path, PARAMETERS, map_bytes_max=2**30, sizes=TreeSizes(2_000, 2**14)) as index:
         for begin in range(0, len(rows), 20):
             index.admit(entries_of(rows[begin : begin + 20]), {})
         return index.statistics().used_bytes
 
 
 def test_what_is_held_on_to_makes_the_file_little_larger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In the midst of merges, where whole chunks are written again and again: by a part of them, and of some batches."""
+    """In the midst of merges, where whole segments are written again and again: by a part of them, and of some batches."""
     rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(2), 8_000, 64))]
     held = admitted(tmp_path / "held", rows)
     monkeypatch.setattr(store, "HELD_WRITES", 0)

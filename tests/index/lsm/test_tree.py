@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.lsm import compaction, memtable, minhash_lookup
-from index.lsm.compaction import Merging
-from index.lsm.tree import Search, wanted
+from index.lsm.compaction import TreeSizes
+from index.lsm.tree import Tree, wanted
 from index.matching.minhash import pack_bins
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -45,14 +45,14 @@ def test_hits_that_come_a_few_at_a_time_are_the_same(parameters: Parameters, mon
             world.turn()
 
 
-def in_batch(store: Store, filed: Filed, search: Search, *steps: Callable[[Transaction], None]) -> None:
+def in_batch(store: Store, filed: Filed, tree: Tree, *steps: Callable[[Transaction], None]) -> None:
     def batch(transaction: Transaction) -> None:
-        search.follow(transaction)
+        tree.follow(transaction)
         for step in steps:
             step(transaction)
-        filed.end(transaction, search)
+        filed.end(transaction, tree)
 
-    store.write(batch, search.committed)
+    store.write(batch, tree.committed)
     store.read(filed.require)
 
 
@@ -65,16 +65,16 @@ def test_what_is_on_its_way_out_hides_nothing(monkeypatch: pytest.MonkeyPatch) -
     found = []
 
     def look(transaction: Transaction) -> None:
-        search.follow(transaction)
-        require_answers(transaction, search, filed, near, 3, oracle)
-        found.append(search.nearest(transaction, wanted(near[:1], parameters, 3))[0].numbers.tolist())
+        tree.follow(transaction)
+        require_answers(transaction, tree, filed, near, 3, oracle)
+        found.append(tree.nearest(transaction, wanted(near[:1], parameters, 3))[0].numbers.tolist())
 
     with stores() as store:
-        filed, search = Filed(parameters), Search(parameters, Merging(1, 64))
+        filed, tree = Filed(parameters), Tree(parameters, TreeSizes(1, 64))
         for number, entering in enumerate([near, *others[:, None]]):
             if number == 30:
-                in_batch(store, filed, search, lambda transaction: filed.remove(transaction, search, [0]))
-            in_batch(store, filed, search, lambda transaction, new=entering: filed.enter(transaction, search, new))
+                in_batch(store, filed, tree, lambda transaction: filed.remove(transaction, tree, [0]))
+            in_batch(store, filed, tree, lambda transaction, new=entering: filed.enter(transaction, tree, new))
             store.read(look)
     assert found == sorted(found)
     assert [0] in found[30:]
@@ -82,18 +82,18 @@ def test_what_is_on_its_way_out_hides_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_process_that_missed_a_run_of_removals_begins_anew() -> None:
-    """What was raised in it stands in chunks by then: to add it once more would make it stand there twice."""
+    """What was raised in it stands in segments by then: to add it once more would make it stand there twice."""
     parameters = Parameters(64)
     fingerprints = np.random.default_rng(3).integers(0, 2**63, (12, 1)).astype(np.uint64)
     fingerprints[11] = fingerprints[0]
     with stores() as store:
         filed = Filed(parameters)
-        writing, late = Search(parameters, Merging(2, 1000)), Search(parameters, Merging(1, 1000))
+        writing, late = Tree(parameters, TreeSizes(2, 1000)), Tree(parameters, TreeSizes(1, 1000))
 
         def remove(number: int) -> tuple[int, int, bool]:
             in_batch(store, filed, writing, lambda transaction: filed.remove(transaction, writing, [number]))
             merge = store.read(compaction.state)
-            return merge.merged_to, merge.frozen_amendments, merge.is_moving
+            return merge.merged_to, merge.frozen_tombstones, merge.is_moving
 
         in_batch(store, filed, writing, lambda transaction: filed.enter(transaction, writing, fingerprints))
         assert [remove(number) for number in (1, 2, 3)] == [(0, 0, True), (12, 0, False), (12, 3, True)]
@@ -119,18 +119,18 @@ def test_a_candidate_whose_signature_is_gone_is_none() -> None:
     found = []
 
     def look(transaction: Transaction) -> None:
-        search.follow(transaction)
+        tree.follow(transaction)
         look_up = wanted(known[:1], parameters, 10_000)
-        found.append({number for each, _ in search.matches(transaction, look_up) for number in each.numbers.tolist()})
+        found.append({number for each, _ in tree.matches(transaction, look_up) for number in each.numbers.tolist()})
 
     with stores() as store:
-        filed, search = Filed(parameters), Search(parameters, Merging(1, 1000))
+        filed, tree = Filed(parameters), Tree(parameters, TreeSizes(1, 1000))
         for part in (known[:1], known[1:6], known[6:9], known[9:]):
-            in_batch(store, filed, search, lambda transaction, new=part: filed.enter(transaction, search, new))
+            in_batch(store, filed, tree, lambda transaction, new=part: filed.enter(transaction, tree, new))
         store.read(look)
-        remove = partial(filed.remove, search=search, numbers=[0])
-        in_batch(store, filed, search, remove, filed.drop_logs)
+        remove = partial(filed.remove, tree=tree, numbers=[0])
+        in_batch(store, filed, tree, remove, filed.drop_logs)
         store.read(look)
-        in_chunks = store.read(lambda transaction: read(transaction, parameters)).tables[0]
-    assert 0 in {entry[-1] for entry in in_chunks}
+        in_segments = store.read(lambda transaction: read(transaction, parameters)).tables[0]
+    assert 0 in {entry[-1] for entry in in_segments}
     assert found == [set(range(12)), set(range(1, 12))]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from index.entry import Verdict
 from index.storage import journal, log
-from index.storage.layout import JOURNAL_KEY, LOG_KEY, Table, unpack_run
+from index.storage.layout import JOURNAL_KEY, LOG_KEY, Table, unpack_journal_run
 from index.storage.log import Origin
 from index.storage.store import CommitHooks, Store, Transaction
 from tests.support.entries import Row, entries_of
@@ -82,7 +82,7 @@ def rows_by_run(transaction: Transaction) -> set[tuple[tuple[int, int], int]]:
     found = set()
     for key, value in transaction.walk(Table.JOURNAL):
         stream, partition, first = JOURNAL_KEY.unpack(key)
-        run = unpack_run(bytes(value))
+        run = unpack_journal_run(bytes(value))
         rows = log.read(transaction, run.batch, 1).rows
         own = (rows["source"] == run.source) & (rows["offset"] >= first) & (rows["offset"] <= run.last)
         found |= {((stream, partition), offset) for offset in rows["offset"][own].tolist()}
@@ -113,7 +113,7 @@ def runs_never_overlap(transaction: Transaction) -> None:
     last: dict[tuple[int, int], int] = {}
     for key, value in transaction.walk(Table.JOURNAL):
         stream, partition, first = JOURNAL_KEY.unpack(key)
-        run = unpack_run(bytes(value))
+        run = unpack_journal_run(bytes(value))
         held = log.read(transaction, run.batch, 1).rows["offset"]
         assert {first, run.last} <= set(held.tolist())
         assert last.get((stream, partition), -1) < first <= run.last

@@ -19,12 +19,12 @@ from index.storage.layout import Filing
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools import buckets
-from index.tools.buckets import Fullness
+from index.tools.buckets import BucketSizes
 from tests.support.entries import Row, entries_of
 from tests.support.indexes import SMALL, mixed_rows, opened
 
 
-def looked(index: Index) -> tuple[Standing, Fullness]:
+def looked(index: Index) -> tuple[Standing, BucketSizes]:
     entries = index.statistics().entries
     return index.inspect(lambda transaction: buckets.look(transaction, index.parameters, entries))
 
@@ -45,7 +45,7 @@ def page_keys(index: Index) -> np.ndarray:
 @given(st.integers(0, 2**32), st.integers(20, 150), st.sampled_from([64, 128]))
 def test_every_bucket_is_counted_wherever_its_entries_stand(seed: int, count: int, bits: int) -> None:
     rows = mixed_rows(seed, count, bits)
-    with tempfile.TemporaryDirectory() as name, opened(Path(name), Parameters(bits), merging=SMALL) as index:
+    with tempfile.TemporaryDirectory() as name, opened(Path(name), Parameters(bits), sizes=SMALL) as index:
         for begin in range(0, count, 7):
             index.admit(entries_of(rows[begin : begin + 7], bits), {})
             _, found = looked(index)
@@ -58,7 +58,7 @@ def test_every_bucket_is_counted_wherever_its_entries_stand(seed: int, count: in
 def test_of_signatures_the_buckets_that_there_are_are_counted(tmp_path: Path) -> None:
     parameters = Parameters(512, 3, banding=banding_for(64, 8, 0.7))
     rows = mixed_rows(1, 90, 512)
-    with opened(tmp_path, parameters, merging=SMALL) as index:
+    with opened(tmp_path, parameters, sizes=SMALL) as index:
         for begin in range(0, len(rows), 7):
             index.admit(entries_of(rows[begin : begin + 7], 512), {})
             _, found = looked(index)
@@ -75,14 +75,14 @@ def test_of_a_large_index_an_even_part_is_looked_at_and_the_hottest_bucket_found
     numbers = [int(number) for number in generator.integers(0, 2**63, 150)]
     rows = [Row(at, number & ~(0xFFFF << 32) | (5 << 32)) for at, number in enumerate(numbers)]
     rows += [Row(150 + at, number) for at, number in enumerate(generator.integers(0, 2**63, 150).tolist())]
-    with opened(tmp_path, merging=SMALL) as index:
+    with opened(tmp_path, sizes=SMALL) as index:
         for begin in range(0, len(rows), 20):
             index.admit(entries_of(rows[begin : begin + 20]), {})
         whole = looked(index)[1]
         monkeypatch.setattr(buckets, "ENTRIES_MAX", 4)
         standing, part = looked(index)
         high = page_keys(index)[:, 1] >> 16
-    assert standing.chunks > 20
+    assert standing.segments > 20
     assert part.sizes.tolist() == whole.sizes.reshape(4, 64, 1024)[:, :, : 4 * 1024 // (4 * 300)].reshape(-1).tolist()
     assert part.sizes.max() < part.largest == whole.largest == np.count_nonzero(high == 5)
 
@@ -91,16 +91,16 @@ def test_of_a_large_index_an_even_part_is_looked_at_and_the_hottest_bucket_found
 def test_where_entries_stand_is_what_the_search_says(insert: Any, tmp_path: Path) -> None:
     rows = mixed_rows(3, 300, repeated=0.3)
     seen = set()
-    with opened(tmp_path, Parameters(insert=insert), merging=SMALL, retention=Retention(60)) as index:
+    with opened(tmp_path, Parameters(insert=insert), sizes=SMALL, retention=Retention(60)) as index:
         for begin in range(0, len(rows), 6):
             index.admit(entries_of(rows[begin : begin + 6]), {})
             standing, _ = looked(index)
 
             def told(transaction: Transaction) -> Standing:
                 # A search of its own, as a process has that comes now.
-                search = type(index.search)(index.parameters, SMALL)
-                search.follow(transaction)
-                return search.standing()
+                tree = type(index.tree)(index.parameters, SMALL)
+                tree.follow(transaction)
+                return tree.standing()
 
             assert standing == index.inspect(told)
             seen.add((index.inspect(compaction.state).is_moving, standing.frozen_entries > 0, standing.removals > 0))

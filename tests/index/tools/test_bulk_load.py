@@ -1,4 +1,4 @@
-"""Loading beside restoring, row by row; alone, interleaved with a service's own batches, and killed in the midst of it."""
+"""BulkLoader beside restoring, row by row; alone, interleaved with a service's own batches, and killed in the midst of it."""
 
 import signal
 import subprocess
@@ -16,19 +16,19 @@ from hypothesis import strategies as st
 from index.entry import Entries, Kind, Verdict
 from index.index import Index
 from index.kernels import sort
-from index.lsm.compaction import Merging, state
-from index.lsm.exact_lookup import equals_of
-from index.lsm.tree import Search, Standing
+from index.lsm.compaction import TreeSizes, state
+from index.lsm.exact_lookup import exact_lookup_of
+from index.lsm.tree import Standing, Tree
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools import bulk_load
-from index.tools.bulk_load import Loading, SortedRun
+from index.tools.bulk_load import BulkLoader, SortedPair
 from tests.support.brute_force_signatures import clustered_bins
 from tests.support.entries import ONE, Row, entries_of, fingerprints_of
 from tests.support.fingerprints import mixed
 from tests.support.indexes import wrong
-from tests.support.loading_process import MERGING, PARAMETERS, loaded_batches, loaded_entries, verdicts_of
+from tests.support.loading_process import PARAMETERS, SIZES, loaded_batches, loaded_entries, verdicts_of
 from tests.support.packed import packed
 from tests.support.paths import ROOT
 from tests.support.stores import stores
@@ -44,25 +44,25 @@ def opened(directory: Path, parameters: Parameters, **options: Any) -> Index:
 class LoadedWorld(World):
     """In which some processes keep what is new sorted."""
 
-    def opened(self) -> Search:
-        search = super().opened()
+    def opened(self) -> Tree:
+        tree = super().opened()
         if self.generator.random() < 0.7:
-            return Search(self.filed.parameters, search.merging, SortedRun)
-        return search
+            return Tree(self.filed.parameters, tree.sizes, SortedPair)
+        return tree
 
     def look(self, transaction: Transaction) -> None:
         super().look(transaction)
         ever = {number: self.filed.words[number] for number, _ in self.filed.added}
         asked = self.some(6)
-        for search in self.searches:
-            search.follow(transaction)
-            portions = [found for found, _ in search.matches(transaction, equals_of(asked, self.filed.parameters))]
+        for tree in self.trees:
+            tree.follow(transaction)
+            portions = [found for found, _ in tree.matches(transaction, exact_lookup_of(asked, self.filed.parameters))]
             found = {pair for portion in portions for pair in zip(*(portion.rows, portion.numbers), strict=True)}
             for row, words in enumerate(map(tuple, asked.tolist())):
                 of_row = {int(number) for at, number in found if at == row}
                 equal = {number for number, other in ever.items() if other == words}
                 assert equal & set(self.filed.alive()) <= of_row <= equal
-                best = search.nearest(transaction, equals_of(asked[row : row + 1], self.filed.parameters))[0]
+                best = tree.nearest(transaction, exact_lookup_of(asked[row : row + 1], self.filed.parameters))[0]
                 assert best.numbers.tolist() == sorted(of_row)[:1]
 
 
@@ -85,7 +85,7 @@ def test_equals_are_found_among_themselves(parameters: Parameters) -> None:
     generator = np.random.default_rng(1)
     distinct = generator.integers(1, 2**63, (20, parameters.words)).astype(np.uint64)
     rows = generator.integers(20, size=50)
-    found, compared = equals_of(distinct[rows], parameters).pairs(nearest_only=False)
+    found, compared = exact_lookup_of(distinct[rows], parameters).pairs(nearest_only=False)
     firsts = [(row, rows.tolist().index(which)) for row, which in enumerate(rows.tolist())]
     expected = [(row, first) for row, first in firsts if first < row]
     assert list(zip(found.rows.tolist(), found.numbers.tolist(), strict=True)) == expected
@@ -185,16 +185,16 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
     """With a service that decides, restores and forgets in between, and runs that freeze on either side."""
     parameters = Parameters(parameters.bits, parameters.distance_max, insert, banding=parameters.banding)
     fingerprints = fingerprints_for(parameters, seed, 200)
-    merging = Merging(run_entries=30, chunk_bytes=300)
+    sizes = TreeSizes(memtable_entries=30, segment_bytes=300)
     with (
         tempfile.TemporaryDirectory() as directory,
         pytest.MonkeyPatch.context() as patch,
-        opened(Path(directory) / "one", parameters, merging=merging) as one,
-        opened(Path(directory) / "other", parameters, merging=merging) as other,
+        opened(Path(directory) / "one", parameters, sizes=sizes) as one,
+        opened(Path(directory) / "other", parameters, sizes=sizes) as other,
     ):
         patch.setattr(bulk_load, "MOVING_SECONDS", 0.0)
         patch.setattr(bulk_load, "STRIPE_ENTRIES", 16)
-        generator, load = np.random.default_rng(seed), Loading(one, 70)
+        generator, load = np.random.default_rng(seed), BulkLoader(one, 70)
         for entries in batches_of(fingerprints, seed):
             ends = {ONE: int(entries.offsets[-1]) + 1}
             verdicts, choice = np.full(len(entries), Verdict.UNIQUE, np.uint8), generator.random()
@@ -209,7 +209,7 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
                 ids = {f"id {number}" for number in generator.integers(0, 200, 10)}
                 assert one.forget(ids) == other.forget(ids)
             if choice > 0.9:
-                load = Loading(one, int(generator.integers(1, 100)))
+                load = BulkLoader(one, int(generator.integers(1, 100)))
         load.finish()
         assert not one.inspect(state).is_moving
         assert one.inspect(lambda transaction: standing(transaction, parameters))[:4] == (0, 0, 0, 1.0)
@@ -220,14 +220,14 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
 
 def standing(transaction: Transaction, parameters: Parameters) -> Standing:
     """What a process finds that opens the index now."""
-    search = Search(parameters, Merging())
-    search.follow(transaction)
-    return search.standing()
+    tree = Tree(parameters, TreeSizes())
+    tree.follow(transaction)
+    return tree.standing()
 
 
-def test_what_was_loaded_stands_in_chunks_and_nowhere_else(tmp_path: Path) -> None:
-    with opened(tmp_path, PARAMETERS, merging=MERGING) as index:
-        load = Loading(index, 150)
+def test_what_was_loaded_stands_in_segments_and_nowhere_else(tmp_path: Path) -> None:
+    with opened(tmp_path, PARAMETERS, sizes=SIZES) as index:
+        load = BulkLoader(index, 150)
         for entries in loaded_batches():
             load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1})
         load.finish()
@@ -241,8 +241,8 @@ def test_what_was_loaded_stands_in_chunks_and_nowhere_else(tmp_path: Path) -> No
 
 def test_a_portion_moves_on_when_it_is_full(tmp_path: Path) -> None:
     merged = []
-    with opened(tmp_path, PARAMETERS, merging=MERGING) as index:
-        load = Loading(index, 100)
+    with opened(tmp_path, PARAMETERS, sizes=SIZES) as index:
+        load = BulkLoader(index, 100)
         for entries in loaded_batches():
             load.add(entries, *verdicts_of(entries))
             merged.append(index.inspect(state).merged_to)
@@ -263,16 +263,16 @@ def test_a_load_that_was_killed_is_begun_again(moment: str, commit: int, tmp_pat
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert wrong(tmp_path) == {}
-    with opened(tmp_path, PARAMETERS, merging=MERGING) as index:
+    with opened(tmp_path, PARAMETERS, sizes=SIZES) as index:
         known = index.statistics().journal_rows
-        load, left_alone = Loading(index, 150), 0
+        load, left_alone = BulkLoader(index, 150), 0
         for entries in loaded_batches():
             left_alone += load.add(entries, *verdicts_of(entries), {ONE: int(entries.offsets[-1]) + 1}).already_known
         assert left_alone == known
         load.finish()
         found = everything(index, loaded_entries().fingerprints[::9])
     assert wrong(tmp_path) == {}
-    with tempfile.TemporaryDirectory() as whole, opened(Path(whole), PARAMETERS, merging=MERGING) as index:
+    with tempfile.TemporaryDirectory() as whole, opened(Path(whole), PARAMETERS, sizes=SIZES) as index:
         entries = loaded_entries()
         index.restore(entries, *verdicts_of(entries), {ONE: len(entries)})
         assert everything(index, entries.fingerprints[::9]) == found

@@ -13,7 +13,7 @@ from index.entry import NO_NUMBER, Position, Source, Verdict
 from index.index import Index
 from index.matching.minhash import banding_for
 from index.storage.parameters import Parameters
-from index.tools.import_export import Original, Record, Taking, portions, records
+from index.tools.import_export import Importer, Original, Record, portions, records
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
 from tests.support.indexes import SMALL, everything, filled, mixed_rows, opened, wrong
@@ -25,7 +25,7 @@ def all_records(index: Index) -> list[Record]:
 
 def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max: int, stop: int = 10**9) -> int:
     """Returns how many records were known already."""
-    taking = Taking(index)
+    taking = Importer(index)
     taking.begin(list(names.items()))
     known = 0
     for portion in list(portions(iter(found), rows_max))[:stop]:
@@ -61,7 +61,7 @@ def test_an_index_taken_over_equals_the_one_it_came_from_however_often_it_was_br
             assert wrong(second) == {}
         with opened(second, parameters) as index:
             take_over(index, found, names, rows_max)
-            Taking(index).finish(applied)
+            Importer(index).finish(applied)
             assert everything(index) == expected
             assert take_over(index, found, names, rows_max) == len(found)
             assert everything(index) == expected
@@ -92,19 +92,19 @@ def test_what_has_expired_was_forgotten_or_was_raised_comes_over_as_what_it_is(
     later = [row._replace(offset=10**6 + place) for place, row in enumerate(probes)]
     with tempfile.TemporaryDirectory() as name:
         first, second = Path(name) / "first", Path(name) / "second"
-        filled(first, rows, parameters, batch_rows=11, merging=SMALL, retention=Retention(entries_max))
-        with opened(first, parameters, merging=SMALL) as index:
+        filled(first, rows, parameters, batch_rows=11, sizes=SMALL, retention=Retention(entries_max))
+        with opened(first, parameters, sizes=SMALL) as index:
             index.forget({row.id for row in rows[::7]})
             found, names, applied = all_records(index), index.stream_names(), index.applied()
-        with opened(second, parameters, merging=SMALL) as index:
+        with opened(second, parameters, sizes=SMALL) as index:
             take_over(index, found, names, 17, stop)
         assert wrong(second) == {}
-        with opened(second, parameters, merging=SMALL) as index:
+        with opened(second, parameters, sizes=SMALL) as index:
             take_over(index, found, names, 17)
-            Taking(index).finish(applied)
+            Importer(index).finish(applied)
             assert index.applied() == applied
             assert renumbered(all_records(index)) == renumbered(found)
-            with opened(first, parameters, merging=SMALL) as origin:
+            with opened(first, parameters, sizes=SMALL) as origin:
                 expected = origin.admit(entries_of([*rows, *later], bits), ends_of(later))
                 again = index.admit(entries_of([*rows, *later], bits), ends_of(later))
             assert again.verdicts.tolist() == expected.verdicts.tolist()
@@ -179,7 +179,7 @@ def test_what_was_restored_out_of_order_is_taken_over_whole(tmp_path: Path) -> N
     assert not all(record.settled for record in found)
     with opened(tmp_path / "second", parameters) as index:
         for portion in portions(iter(found), 1):
-            taking = Taking(index)
+            taking = Importer(index)
             taking.begin(list(names.items()))
             for earlier in portions(iter(found[: found.index(portion[0]) + 1]), 1):
                 taking.add(earlier)
@@ -220,7 +220,7 @@ def test_a_duplicate_that_was_restored_before_its_original_comes_behind_it(
     with opened(tmp_path / "second", parameters) as index:
         take_over(index, found, names, rows_max)
         assert index.applied()[ONE].offset == 3
-        Taking(index).finish(applied)
+        Importer(index).finish(applied)
         again = all_records(index)
         assert {(record.source, record.offset, record.origin) for record in again} == {
             (record.source, record.offset, record.origin) for record in found

@@ -18,22 +18,22 @@ from index.index import Index
 from index.lsm import compaction
 from index.matching.minhash import banding_for
 from index.storage import log, scan
-from index.storage.codec import Lines, pack_chunk, unpack_batch, unpack_chunk
+from index.storage.codec import Lines, pack_segment, unpack_batch, unpack_segment
 from index.storage.counters import counters_of
 from index.storage.layout import (
-    AMENDMENT_KEY,
+    COMPACTION_KEY,
     COUNTERS_KEY,
     JOURNAL_KEY,
-    MERGE_KEY,
     SOURCE_KEY,
+    TOMBSTONE_KEY,
     Filing,
     Table,
     pack_applied,
+    pack_compaction,
     pack_counters,
     pack_fingerprints,
-    pack_merge,
+    pack_journal_run,
     pack_numbers,
-    pack_run,
 )
 from index.storage.parameters import Parameters
 from index.storage.store import DATA_FILE, Transaction
@@ -71,7 +71,7 @@ def test_a_sound_index_verifies_in_every_merge_state(
         directory, begin = Path(name) / "index", 0
         opened(directory, parameters).close()
         while begin < count:
-            with opened(directory, parameters, merging=SMALL, retention=Retention(entries_max)) as index:
+            with opened(directory, parameters, sizes=SMALL, retention=Retention(entries_max)) as index:
                 for _ in range(int(generator.integers(1, 5))):
                     part = rows[begin : begin + int(generator.integers(1, 25))]
                     begin += len(part)
@@ -87,15 +87,15 @@ def test_the_merge_states_that_are_verified_are_all_there_are(tmp_path: Path) ->
     """What the test above goes through by chance is met in one small index: moving, amended before and since, raised."""
     rows = mixed_rows(3, 400, repeated=0.3)
     seen = set()
-    with opened(tmp_path, ALL, merging=SMALL, retention=Retention(60)) as index:
+    with opened(tmp_path, ALL, sizes=SMALL, retention=Retention(60)) as index:
         for begin in range(0, len(rows), 5):
             index.admit(entries_of(rows[begin : begin + 5]), {})
-            merge, amendments = index.inspect(lambda t: (compaction.state(t), [*scan.amendments(t, 1)]))
+            merge, tombstones = index.inspect(lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
             if merge.is_moving:
                 seen.add(("table", merge.table))
-            for number, amendment in amendments:
-                since = number >= merge.frozen_amendments
-                seen.update((merge.is_moving, since, int(change)) for change in amendment.changes)
+            for number, tombstone in tombstones:
+                since = number >= merge.frozen_tombstones
+                seen.update((merge.is_moving, since, int(change)) for change in tombstone.changes)
     assert {("table", table) for table in range(4)} <= seen
     assert {(True, since, change) for since in (False, True) for change in (0, 2)} <= seen
 
@@ -127,13 +127,13 @@ def opened_for_reading(directory: Path) -> Index:
 
 
 def filled_small(directory: Path) -> None:
-    """An index with chunks of all tables, repeats and exact ones, in the middle of a run, with amendments."""
-    filled(directory, ROWS[:150], ALL, batch_rows=20, merging=SMALL)
-    with opened(directory, ALL, merging=SMALL) as index:
+    """An index with segments of all tables, repeats and exact ones, in the middle of a run, with tombstones."""
+    filled(directory, ROWS[:150], ALL, batch_rows=20, sizes=SMALL)
+    with opened(directory, ALL, sizes=SMALL) as index:
         index.forget({row.id for row in ROWS[100:110]})
         for row in ROWS[150:]:
-            merge, amendments = index.inspect(lambda t: (compaction.state(t), [*scan.amendments(t, 1)]))
-            if merge.is_moving and merge.table == 1 and amendments:
+            merge, tombstones = index.inspect(lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
+            if merge.is_moving and merge.table == 1 and tombstones:
                 return
             index.admit(entries_of([row]), ends_of([row]))
     raise AssertionError("it never came to such a state")
@@ -252,96 +252,98 @@ def lose_a_run(transaction: Transaction) -> None:
 
 def overlap_runs(transaction: Transaction) -> None:
     *key, run = run_at(transaction, 4)
-    transaction.put(Table.JOURNAL, JOURNAL_KEY.pack(*key), pack_run(run._replace(last=run.last + 30)))
+    transaction.put(Table.JOURNAL, JOURNAL_KEY.pack(*key), pack_journal_run(run._replace(last=run.last + 30)))
 
 
 def name_no_batch(transaction: Transaction) -> None:
     *key, run = run_at(transaction, 4)
-    transaction.put(Table.JOURNAL, JOURNAL_KEY.pack(*key), pack_run(run._replace(batch=b"\xff" * 16)))
+    transaction.put(Table.JOURNAL, JOURNAL_KEY.pack(*key), pack_journal_run(run._replace(batch=b"\xff" * 16)))
 
 
 def name_no_source(transaction: Transaction) -> None:
     *key, run = run_at(transaction, 4)
-    transaction.put(Table.JOURNAL, JOURNAL_KEY.pack(*key), pack_run(run._replace(source=9)))
+    transaction.put(Table.JOURNAL, JOURNAL_KEY.pack(*key), pack_journal_run(run._replace(source=9)))
 
 
-def chunk_of(transaction: Transaction, table: int) -> tuple[bytes, np.ndarray, np.ndarray]:
-    """The fullest chunk of a table."""
-    found = [(key, bytes(value)) for key, value in transaction.walk(Table.CHUNKS) if key[0] == table]
-    unpacked = [(key, *unpack_chunk(value, 4, numbered=table == 0)) for key, value in found]
+def segment_of(transaction: Transaction, table: int) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """The fullest segment of a table."""
+    found = [(key, bytes(value)) for key, value in transaction.walk(Table.SEGMENTS) if key[0] == table]
+    unpacked = [(key, *unpack_segment(value, 4, numbered=table == 0)) for key, value in found]
     return max(unpacked, key=lambda each: each[1].shape[1])
 
 
-def put_chunk(transaction: Transaction, key: bytes, columns: np.ndarray, numbers: np.ndarray) -> None:
-    transaction.put(Table.CHUNKS, key, pack_chunk(columns, numbers))
+def put_segment(transaction: Transaction, key: bytes, columns: np.ndarray, numbers: np.ndarray) -> None:
+    transaction.put(Table.SEGMENTS, key, pack_segment(columns, numbers))
 
 
 def lose_an_entry(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 2)
-    put_chunk(transaction, key, columns[:, 1:], numbers)
+    key, columns, numbers = segment_of(transaction, 2)
+    put_segment(transaction, key, columns[:, 1:], numbers)
 
 
-def lose_a_chunk(transaction: Transaction) -> None:
-    transaction.delete(Table.CHUNKS, chunk_of(transaction, 1)[0])
+def lose_a_segment(transaction: Transaction) -> None:
+    transaction.delete(Table.SEGMENTS, segment_of(transaction, 1)[0])
 
 
-def empty_a_chunk(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 2)
-    put_chunk(transaction, key, columns[:, :0], numbers)
+def empty_a_segment(transaction: Transaction) -> None:
+    key, columns, numbers = segment_of(transaction, 2)
+    put_segment(transaction, key, columns[:, :0], numbers)
 
 
 def change_an_entry(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 3)
+    key, columns, numbers = segment_of(transaction, 3)
     columns[3, 0] ^= 1
-    put_chunk(transaction, key, columns, numbers)
+    put_segment(transaction, key, columns, numbers)
 
 
 def repeat_an_entry(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 3)
-    put_chunk(transaction, key, columns[:, [0, *range(columns.shape[1])]], numbers)
+    key, columns, numbers = segment_of(transaction, 3)
+    put_segment(transaction, key, columns[:, [0, *range(columns.shape[1])]], numbers)
 
 
-def turn_a_chunk_round(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 2)
-    put_chunk(transaction, key, np.ascontiguousarray(columns[:, ::-1]), numbers)
+def turn_a_segment_round(transaction: Transaction) -> None:
+    key, columns, numbers = segment_of(transaction, 2)
+    put_segment(transaction, key, np.ascontiguousarray(columns[:, ::-1]), numbers)
 
 
 def move_a_bound(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 2)
-    transaction.delete(Table.CHUNKS, key)
-    put_chunk(transaction, key[:1] + columns[:, 1].astype(">u2").tobytes(), columns, numbers)
+    key, columns, numbers = segment_of(transaction, 2)
+    transaction.delete(Table.SEGMENTS, key)
+    put_segment(transaction, key[:1] + columns[:, 1].astype(">u2").tobytes(), columns, numbers)
 
 
 def change_a_number(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 0)
-    put_chunk(transaction, key, columns, numbers + np.uint64(1))
+    key, columns, numbers = segment_of(transaction, 0)
+    put_segment(transaction, key, columns, numbers + np.uint64(1))
 
 
-def cut_a_chunk(transaction: Transaction) -> None:
-    key, columns, numbers = chunk_of(transaction, 2)
-    transaction.put(Table.CHUNKS, key, pack_chunk(columns, numbers)[:14])
+def cut_a_segment(transaction: Transaction) -> None:
+    key, columns, numbers = segment_of(transaction, 2)
+    transaction.put(Table.SEGMENTS, key, pack_segment(columns, numbers)[:14])
 
 
 def make_a_table(transaction: Transaction) -> None:
-    _, columns, numbers = chunk_of(transaction, 2)
-    put_chunk(transaction, b"\x09" + bytes(8), columns, numbers)
+    _, columns, numbers = segment_of(transaction, 2)
+    put_segment(transaction, b"\x09" + bytes(8), columns, numbers)
 
 
 def go_on_without_moving(transaction: Transaction) -> None:
     now = compaction.state(transaction)
     assert now.is_moving
     moved = now._replace(table=now.table + 1, bound=bytes(8))
-    transaction.put(Table.META, MERGE_KEY, pack_merge(moved))
+    transaction.put(Table.META, COMPACTION_KEY, pack_compaction(moved))
 
 
 def end_a_run_too_early(transaction: Transaction) -> None:
     now = compaction.state(transaction)
-    transaction.put(Table.META, MERGE_KEY, pack_merge(now._replace(merged_to=now.frozen_to, table=0, bound=b"")))
+    transaction.put(
+        Table.META, COMPACTION_KEY, pack_compaction(now._replace(merged_to=now.frozen_to, table=0, bound=b""))
+    )
 
 
-def lose_an_amendment(transaction: Transaction) -> None:
-    numbers = [number for number, _ in scan.amendments(transaction, 1)]
-    transaction.delete(Table.AMENDMENTS, AMENDMENT_KEY.pack(numbers[-1]))
+def lose_a_tombstone(transaction: Transaction) -> None:
+    numbers = [number for number, _ in scan.tombstones(transaction, 1)]
+    transaction.delete(Table.TOMBSTONES, TOMBSTONE_KEY.pack(numbers[-1]))
 
 
 def aside_of(transaction: Transaction, table: Table) -> tuple[bytes, bytes]:
@@ -363,9 +365,9 @@ def file_under_half_a_fingerprint(transaction: Transaction) -> None:
     transaction.put(Table.EXACT, b"half", pack_numbers(np.array([3], np.uint64))[0])
 
 
-def cut_an_amendment(transaction: Transaction) -> None:
-    key, value = next(iter(transaction.walk(Table.AMENDMENTS)))
-    transaction.put(Table.AMENDMENTS, key, bytes(value)[:-1])
+def cut_a_tombstone(transaction: Transaction) -> None:
+    key, value = next(iter(transaction.walk(Table.TOMBSTONES)))
+    transaction.put(Table.TOMBSTONES, key, bytes(value)[:-1])
 
 
 def repeat_nobody(transaction: Transaction) -> None:
@@ -415,8 +417,8 @@ def count_entries_wrongly(transaction: Transaction) -> None:
     count_wrongly(transaction, near_entries=1)
 
 
-def give_an_amendment_twice(transaction: Transaction) -> None:
-    count_wrongly(transaction, next_amendment=-1)
+def give_a_tombstone_twice(transaction: Transaction) -> None:
+    count_wrongly(transaction, next_tombstone=-1)
 
 
 def lose_a_stream(transaction: Transaction) -> None:
@@ -453,19 +455,19 @@ def lose_the_applied_offset(transaction: Transaction) -> None:
         (name_no_batch, {"log": "is not in the journal", "journal": "which does not exist"}),
         (name_no_source, {"log": "is not in the journal", "journal": "that its batch does not have"}),
         (lose_an_entry, {"blocks": "is not found through its block 2"}),
-        (lose_a_chunk, {"blocks": "is not found through its block 1"}),
-        (empty_a_chunk, {"blocks": "is empty"}),
-        (change_an_entry, {"blocks": "the chunks of block 3 hold an entry under"}),
+        (lose_a_segment, {"blocks": "is not found through its block 1"}),
+        (empty_a_segment, {"blocks": "is empty"}),
+        (change_an_entry, {"blocks": "the segments of block 3 hold an entry under"}),
         (repeat_an_entry, {"blocks": "is not in order"}),
-        (turn_a_chunk_round, {"blocks": "is not in order"}),
+        (turn_a_segment_round, {"blocks": "is not in order"}),
         (move_a_bound, {"blocks": "begins before its bound"}),
         (change_a_number, {"blocks": "is not found through its block 0"}),
-        (cut_a_chunk, {"blocks": "cannot be read"}),
+        (cut_a_segment, {"blocks": "cannot be read"}),
         (make_a_table, {"blocks": "is of no table"}),
         (go_on_without_moving, {"blocks": "is not found through its block"}),
         (end_a_run_too_early, {"blocks": "is not found through its block"}),
-        (lose_an_amendment, {"counters": "amendments since the run", "blocks": "does not belong"}),
-        (cut_an_amendment, {"blocks": "cannot be read"}),
+        (lose_a_tombstone, {"counters": "tombstones since the run", "blocks": "does not belong"}),
+        (cut_a_tombstone, {"blocks": "cannot be read"}),
         (file_under_half_a_fingerprint, {"blocks": "1 keys of `exact` are none"}),
         (lose_an_exact_entry, {"blocks": "is not among the exact ones"}),
         (move_an_exact_entry, {"blocks": "stands among the exact ones wrongly"}),
@@ -476,7 +478,7 @@ def lose_the_applied_offset(transaction: Transaction) -> None:
         (count_rows_wrongly, {"log": "overlap what comes before"}),
         (give_a_number_twice, {"log": "overlap what comes before"}),
         (count_entries_wrongly, {"counters": "NEAR entries"}),
-        (give_an_amendment_twice, {"counters": "amendments since the run"}),
+        (give_a_tombstone_twice, {"counters": "tombstones since the run"}),
         (lose_a_stream, {"counters": "streams by name"}),
         (fall_behind, {"applied": "is applied up to 3"}),
         (lose_the_applied_offset, {"applied": "is applied up to 0"}),
@@ -485,7 +487,7 @@ def lose_the_applied_offset(transaction: Transaction) -> None:
 def test_damage_is_found(damage: Callable[[Transaction], None], expected: dict[str, str], tmp_path: Path) -> None:
     filled_small(tmp_path)
     assert wrong(tmp_path) == {}
-    with opened(tmp_path, ALL, merging=SMALL) as index:
+    with opened(tmp_path, ALL, sizes=SMALL) as index:
         index._store.write(damage)
     found = wrong(tmp_path)
     assert expected.keys() <= found.keys(), found
@@ -493,7 +495,7 @@ def test_damage_is_found(damage: Callable[[Transaction], None], expected: dict[s
 
 
 def test_a_repeated_entry_that_stands_nowhere_is_found(tmp_path: Path) -> None:
-    """It is not in `repeats`, so it would have to be raised; but it is newer than all that moved into chunks."""
+    """It is not in `repeats`, so it would have to be raised; but it is newer than all that moved into segments."""
     rows = mixed_rows(1, 30, repeated=0.5)
     filled(tmp_path, rows, ALL)
     with opened(tmp_path, ALL) as index:
@@ -502,28 +504,28 @@ def test_a_repeated_entry_that_stands_nowhere_is_found(tmp_path: Path) -> None:
 
 
 def test_an_entry_under_a_wrong_band_is_found(tmp_path: Path) -> None:
-    filled(tmp_path, mixed_rows(2, 120, 512), BANDED, batch_rows=10, merging=SMALL)
+    filled(tmp_path, mixed_rows(2, 120, 512), BANDED, batch_rows=10, sizes=SMALL)
 
     def damage(transaction: Transaction) -> None:
-        key, value = next((key, bytes(value)) for key, value in transaction.walk(Table.CHUNKS) if key[0] == 3)
-        columns, numbers = unpack_chunk(value, 5, numbered=False)
+        key, value = next((key, bytes(value)) for key, value in transaction.walk(Table.SEGMENTS) if key[0] == 3)
+        columns, numbers = unpack_segment(value, 5, numbered=False)
         columns[1, -1] ^= 1
-        put_chunk(transaction, key, columns, numbers)
+        put_segment(transaction, key, columns, numbers)
 
     assert wrong(tmp_path) == {}
     with opened(tmp_path, BANDED) as index:
         index._store.write(damage)
     (missing, stray) = wrong(tmp_path)["blocks"]
     assert "is not found through its band 3" in missing
-    assert "the chunks of band 3 hold an entry" in stray
+    assert "the segments of band 3 hold an entry" in stray
 
 
 def test_no_fingerprint_of_many_is_held_to_find_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where more parts differ than are looked at, it says so; one part is enough to tell an unsound index."""
     filled_small(tmp_path)
     monkeypatch.setattr(verify_module, "PARTS_MAX", 1)
-    with opened(tmp_path, ALL, merging=SMALL) as index:
-        index._store.write(lose_a_chunk)
+    with opened(tmp_path, ALL, sizes=SMALL) as index:
+        index._store.write(lose_a_segment)
     assert any("parts of tables are not what they ought to be" in each for each in wrong(tmp_path)["blocks"])
     monkeypatch.setattr(verify_module, "ENTRIES_MAX", 0)
     assert any("parts of tables are not what they ought to be" in each for each in wrong(tmp_path)["blocks"])

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from index.decide.retention import Retention
 from index.errors import IndexProblem
 from index.matching.second_look import CosineLook
-from index.storage.codec import pack_chunk
+from index.storage.codec import pack_segment
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.tools import buckets
@@ -107,8 +107,8 @@ def test_stats_say_how_large_the_index_is_and_how_far_it_came(index: Path, corpu
     assert "distance_max" not in found["parameters"]
     assert 0 < sum(found["table_bytes"].values()) <= found["used_bytes"]
     assert found["bytes_per_entry"]["log"] == found["table_bytes"]["log"] / 3
-    assert found["merging"] == {
-        "overlay_entries": 2, "frozen_entries": 0, "removals": 0, "progress": 1.0, "chunks": 0,
+    assert found["compaction"] == {
+        "memtable_entries": 2, "frozen_entries": 0, "removals": 0, "progress": 1.0, "segments": 0,
     }  # fmt: skip
     assert found["expired_below"] == 0
     assert found["buckets"]["histogram"][1:] == [{"from": 1, "to": 1, "buckets": 2 * 17}]
@@ -139,21 +139,21 @@ def test_stats_of_simhash_tell_its_distance_and_how_many_buckets_are_empty(simha
 
 def test_stats_say_where_entries_stand_and_what_has_expired(tmp_path: Path) -> None:
     retention = Retention(entries_max=40, age_max_ms=60)
-    filled(tmp_path, mixed_rows(1, 300), batch_rows=10, merging=SMALL, retention=retention)
+    filled(tmp_path, mixed_rows(1, 300), batch_rows=10, sizes=SMALL, retention=retention)
     with looked_at(tmp_path) as looked:
         standing, _ = looked.inspect(lambda transaction: buckets.look(transaction, looked.parameters, 1))
         expired_below = looked.statistics().expired_below
     found = told("index", "--directory", tmp_path, "stats")
-    assert found["merging"] == standing._asdict()
-    assert found["merging"]["chunks"] > 10
-    assert found["merging"]["removals"] > 0
+    assert found["compaction"] == standing._asdict()
+    assert found["compaction"]["segments"] > 10
+    assert found["compaction"]["removals"] > 0
     assert found["expired_below"] == expired_below > 20
     times = {source["name"]: source["time"] for source in found["sources"]}
     assert all(time.startswith("1970-01-01T00:00:00.2") for time in times.values())
     assert all(source["expired_below"] > 20 for source in found["sources"])
     shown = run("index", "--directory", tmp_path, "stats").out
     assert f"{expired_below:,}  documents with lower numbers" in shown
-    assert "no longer matched, still in chunks" in shown
+    assert "no longer matched, still in segments" in shown
 
 
 def test_stats_name_the_processes_that_read_the_index(index: Path) -> None:
@@ -492,8 +492,8 @@ def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: P
     assert again["answers"][0]["matches"] == []
     assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
     with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
-        stray = pack_chunk(np.full((5, 1), 7, np.uint16), np.empty(0, np.uint64))
-        damaged.change(lambda transaction: transaction.put(Table.CHUNKS, b"\x10" + bytes(10), stray))
+        stray = pack_segment(np.full((5, 1), 7, np.uint16), np.empty(0, np.uint64))
+        damaged.change(lambda transaction: transaction.put(Table.SEGMENTS, b"\x10" + bytes(10), stray))
     broken = run(*chosen, "index", "verify")
     assert broken.returncode == 1
-    assert "the chunks of band 16 hold an entry under 0x0007" in " ".join(broken.stdout.split())
+    assert "the segments of band 16 hold an entry under 0x0007" in " ".join(broken.stdout.split())

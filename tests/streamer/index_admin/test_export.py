@@ -100,14 +100,14 @@ def test_a_line_whose_look_is_not_as_long_as_the_others_is_refused(tmp_path: Pat
         imported(tmp_path / "export.jsonl", tmp_path / "second")
 
 
-@pytest.mark.parametrize("banded", [False, True])
+@pytest.mark.parametrize("minhash_lookup_of", [False, True])
 def test_an_index_with_entries_that_left_or_were_raised_comes_back_with_what_counts(
-    tmp_path: Path, banded: bool
+    tmp_path: Path, minhash_lookup_of: bool
 ) -> None:
-    banding = banding_for(64, 8, 0.7) if banded else None
-    parameters = Parameters(512 if banded else 64, 3, "all", {}, banding)
+    banding = banding_for(64, 8, 0.7) if minhash_lookup_of else None
+    parameters = Parameters(512 if minhash_lookup_of else 64, 3, "all", {}, banding)
     rows = mixed_rows(4, 300, parameters.bits, repeated=0.4)
-    options = {"merging": SMALL, "retention": Retention(90)}
+    options = {"sizes": SMALL, "retention": Retention(90)}
     filled(tmp_path / "first", rows, parameters, batch_rows=13, **options)
     with opened(tmp_path / "first", parameters, **options) as index:
         index.forget([row.id for row in rows[250:270]])
