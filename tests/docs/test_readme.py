@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -136,19 +137,11 @@ class Newcomer:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-    done = subprocess.run(["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout
-
-
-def copy_tracked_files(target: Path) -> None:
-    for name in git(ROOT, "ls-files", "-z").split("\0"):
-        if name and (ROOT / name).exists():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
-    git(target, "init", "--quiet")
-    git(target, "add", "--all")
-    git(target, "commit", "--quiet", "--no-verify", "--message", "a fresh copy")
+    settings = ("user.name=test", "user.email=test@localhost", "core.hooksPath=/dev/null", "commit.gpgSign=false")
+    command = ["git", *(word for setting in settings for word in ("-c", setting)), *arguments]
+    # A hook of git names the project's own repository in these variables.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def link_environment(folder: Path) -> None:
@@ -161,11 +154,12 @@ def link_environment(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
+def newcomer(tmp_path_factory: pytest.TempPathFactory, copy_tracked_files: Callable[[Path], None]) -> Newcomer:
     """Who has typed every command of the README, in order."""
     folder = tmp_path_factory.mktemp("readme") / "clone"
-    folder.mkdir()
     copy_tracked_files(folder)
+    for arguments in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "a fresh copy")):
+        git(folder, *arguments)
     link_environment(folder)
     person = Newcomer(folder, free_port(), free_port())
     try:
