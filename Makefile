@@ -8,7 +8,7 @@ CHAOS_KILLS ?= 100
 SOAK_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check kafka dashboard-check chaos soak clean
+.PHONY: help setup setup-dev demo test check docs kafka dashboard-check chaos soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ check: $(INSTALLED_DEV) ## style, types, and the house's own rules
 	@$(BIN)/mypy
 	@$(BIN)/pytest --quiet tests/test_tidy.py
 
+docs: $(INSTALLED_DEV) ## the pages as a site, in site/; broken links and anchors fail
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir site/.doctrees . site
+	@echo "open site/index.html"
+
 kafka: $(INSTALLED_DEV) ## a real Apache Kafka broker to try things with; Ctrl-C stops it
 	@$(BIN)/python -m deploy.local_kafka --directory .kafka --port $(KAFKA_PORT)
 
@@ -60,4 +64,4 @@ soak: $(INSTALLED_DEV) ## run the service for SOAK_MINUTES with retention on, an
 	@$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)
 
 clean: ## remove the environment and everything the other targets made
-	rm -rf .venv demo-output .kafka build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv demo-output .kafka site build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

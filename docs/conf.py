@@ -1,0 +1,63 @@
+"""How `make docs` builds the site: the pages as they stand in the repository, README first."""
+
+from sphinx.application import Sphinx
+
+project = "Streaming near-duplicate filter"
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+root_doc = "README"
+include_patterns = ["*.md", "docs/**.md"]
+exclude_patterns = [".*", "build", "demo-output", "filtered*", "site"]
+
+# Anchors are those that code hosts give to headings of the first four levels.
+myst_heading_anchors = 4
+nitpicky = True
+
+html_theme = "alabaster"
+html_theme_options = {
+    "description": "Kafka or files in, unique and duplicate documents out, exactly once.",
+    "fixed_sidebar": True,
+    "page_width": "1280px",
+}
+html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
+html_extra_path = ["index.html"]
+html_copy_source = False
+html_show_sphinx = False
+
+CONTENTS = """
+```{toctree}
+:hidden:
+:maxdepth: 1
+docs/design
+docs/minhash
+docs/simhash
+docs/methods
+docs/accuracy
+docs/benchmarks
+docs/limits
+docs/operations
+docs/settings
+docs/headers
+docs/metrics
+docs/decisions/README
+CONTRIBUTING
+CHANGELOG
+```
+"""
+DECISIONS = """
+```{toctree}
+:glob:
+:maxdepth: 1
+0*
+```
+"""
+
+
+def add_contents(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Tell which page follows which, in a form that code hosts would show as text: so only here."""
+    source[0] += {"README": CONTENTS, "docs/decisions/README": DECISIONS}.get(page, "")
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", add_contents)

@@ -1,0 +1,33 @@
+"""The map and the glossary of docs/design.md: complete, and short enough for one screen."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DESIGN = (ROOT / "docs" / "design.md").read_text()
+
+ROWS_MAX = 25
+
+
+def rows(heading: str) -> list[str]:
+    """The first cells of the table under a heading."""
+    section = DESIGN.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| (.*?) \|", section, re.MULTILINE)[1:]
+
+
+def test_the_map_names_every_folder_with_modules_once() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "streamer", "index"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    folders = {f"`{Path(name).parent}/`" for name in listed.stdout.splitlines() if name.endswith(".py")}
+    mapped = rows("The house")
+    assert len(set(mapped)) == len(mapped) <= ROWS_MAX
+    assert {"`streamer/`", "`index/`"} <= folders
+    assert folders - set(mapped) == set()
+
+
+def test_the_glossary_has_every_word_once_and_fits_on_a_screen() -> None:
+    words = [word for row in rows("Glossary") for word in row.split(", ")]
+    assert len(set(words)) == len(words) > ROWS_MAX
+    assert len(rows("Glossary")) <= ROWS_MAX
