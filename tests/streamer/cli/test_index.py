@@ -153,7 +153,7 @@ def test_stats_say_where_entries_stand_and_what_has_expired(tmp_path: Path) -> N
     assert all(source["expired_below"] > 20 for source in found["sources"])
     shown = run("index", "--directory", tmp_path, "stats").out
     assert f"{expired_below:,}  documents with lower numbers" in shown
-    assert "no longer matched, still in chunks" in shown
+    assert "no longer matched, still in segments" in shown
 
 
 def test_stats_name_the_processes_that_read_the_index(index: Path) -> None:
