@@ -1,4 +1,4 @@
-"""The port answers three paths truthfully, whatever the process behind it says."""
+"""The port answers three paths, and passes on exactly what the process behind it says."""
 
 import http.client
 import socket
@@ -12,7 +12,7 @@ from streamer.observe.http import HttpServer
 
 
 class Process:
-    """What the server asks, with answers that a test changes."""
+    """The process behind the server, with answers that a test changes."""
 
     def __init__(self) -> None:
         self.health = (True, "ok")

@@ -7,7 +7,7 @@ from streamer.records.reason import Reason, label, labels
 
 
 def labels_of(reason: Reason) -> list[tuple[str, str]]:
-    """The (verdict, reason) labels that a reason can have."""
+    """(verdict, reason) labels that a reason can have."""
     found = []
     for verdict in Verdict:
         with suppress(KeyError):
