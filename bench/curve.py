@@ -4,8 +4,8 @@
                           [--insert unique|all|both] [--json]
 
 A set is a folder as `bench.accuracy` reads it, and every decision passes through the product's own MinHasher and Index.
-The shapes are all signatures of 64, 128 or 256 bins of 4 or 8 bits, each with the bands that the product derives, and
-with as many of these rows as `--bands` names, where they fit.
+The shapes are all signatures of 64, 128 or 256 bins of 4 or 8 bits. Each has the bands that the product derives; it also
+has as many bands of these rows as `--bands` names, where they fit.
 Bytes are those needed to find and verify a document: the signature, and in every band a hash and the document's number.
 What the layout on disk adds is measured by `bench.index`.
 """

@@ -5,8 +5,8 @@
                 "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
                 are any.
                 A duplicate has "origin", which names its original: [id, place in `streams`, partition, offset].
-                A document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal), "look"
-                (hexadecimal) where there is a second look, and "forgotten" where it is no longer searched
+                A document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal).
+                It has "look" (hexadecimal) with a second look, and "forgotten" where it is no longer searched.
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
 A file whose name ends in .zst is compressed. The last line, and as many lines before it as the first one promises, prove

@@ -138,8 +138,8 @@ def _first_needed(
 ) -> int:
     """Offset in the output partition below which no record of the ranges lies.
 
-    An index most often lost the last records of a long topic. The records of a source ascend in the partition, so it is
-    enough to go back from the end until every source has shown a record from before its range.
+    An index most often lost the last records of a long topic. The records of a source ascend in the partition. So the
+    search goes back from the end, and stops once every source has shown a record from before its range.
     """
     if not all(wanted.start for wanted in ranges.values()):
         return whole.start

@@ -1,8 +1,8 @@
 """Transactions that the broker forgot to end: found before anything is written, and ended.
 
 A transaction ends in two steps. Its coordinator notes the decision; then every partition that it wrote to, the group's
-committed offsets among them, gets a mark. Apache Kafka (seen of 4.3.1, reported as KAFKA-20734) leaves out the mark of
-a partition that has no leader just then, as while a broker restarts, and notes the transaction as complete:
+committed offsets among them, gets a mark. Apache Kafka (seen of 4.3.1, reported as KAFKA-20734) leaves a mark out where
+a partition has no leader just then, as while a broker restarts. It notes the transaction as complete all the same:
 
     partition   a a a |                       what was written stays open: no reader of committed records gets further,
                                               and an offset that stays open cannot be fetched
