@@ -1,15 +1,20 @@
-"""Does the filter find the near-duplicates, and nothing else? Precision and recall over documents with known truth.
+"""Precision and recall of the filter over documents with known truth.
 
     python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--json]
 
-A set is a folder with `docs.jsonl.xz` (id, text, perhaps title and metadata, in stream order) and `pairs.tsv.gz` and
-`stream_truth.tsv.gz` (its documents' Jaccard similarities), or with documents labelled by edit operator (`base`,
-`op`, `label`), or with `pairs.jsonl.xz` (labelled pairs), or with `articles_N.jsonl.xz` and `articles_N.truth.tsv`.
-Documents pass through the product's own Fingerprinter and Index; `--index memory` puts brute force over all pairs in
-the index's place, which gives the same decisions and lets many settings share one fingerprinting.
+A set is a folder with one of
+
+    docs.jsonl.xz, pairs.tsv.gz, stream_truth.tsv.gz  documents in stream order (id, text, perhaps title and metadata), and
+                                                      their Jaccard similarities
+    docs.jsonl.xz                                     documents labelled by edit operator (`base`, `op`, `label`)
+    pairs.jsonl.xz                                    labelled pairs
+    articles_N.jsonl.xz, articles_N.truth.tsv         articles, and the pairs among them that are duplicates
+
+Documents pass through the product's own Fingerprinter and Index. `--index memory` replaces the index by brute force over
+all pairs, which decides the same and lets many settings share one fingerprinting. With MinHash, brute force also finds
+pairs that share no band: the difference is what bands miss.
 A setting is named as in `shingles2-log-tf-64-3-min8-unique`, `minhash-128x8-k5/12-0.7-min8-unique` or, for words,
-`minhash-128x8-w3-0.7`; `minhash` and `simhash` are the schemes as shipped, `default` the one of them that the product
-ships. Brute force finds the pairs of MinHash that share no band, too: the difference is what bands miss.
+`minhash-128x8-w3-0.7`. `minhash` and `simhash` are the schemes as shipped, `default` the one of them that is the default.
 """
 
 import gzip
@@ -60,7 +65,7 @@ PROGRESS = Console(stderr=True)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one setting did on one set. `operators` holds the recall per edit operator, where the set has them."""
+    """Result of one setting on one set. `operators` holds the recall per edit operator, where the set has them."""
 
     set_name: str
     setting: str
@@ -70,7 +75,7 @@ class Result:
     operators: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, and the figures derived from the counts."""
+        """All fields, and the figures derived from the counts."""
         counts = {name: getattr(self.score, name) for name in Score.__slots__}
         derived = {name: getattr(self.score, name) for name in ("precision", "recall", "f1", "false_per_million")}
         own = {name: getattr(self, name) for name in Result.__slots__ if name != "score"}
@@ -78,7 +83,7 @@ class Result:
 
 
 class Texts:
-    """The texts of a set, fingerprinted once per way to hash them; short ones anew for every `features_min`."""
+    """Texts of a set. Each way to hash fingerprints them once; short ones are hashed anew for every `features_min`."""
 
     def __init__(
         self,
@@ -95,9 +100,9 @@ class Texts:
         return len(self.texts)
 
     def fingerprint(self, chosen: Hashing, look: Look | None = None) -> tuple[Fingerprints, float]:
-        """Fingerprints with what a second look asks for, and the seconds that they took."""
+        """Fingerprints, with what a second look compares, and the seconds that they took."""
         plain = chosen.model_copy(update={"features_min": 1})
-        # The kind of the second look is one of the settings; its thresholds change no fingerprint.
+        # The kind of the second look changes the fingerprints; its thresholds do not.
         key = plain, 0 if look is None else look.bytes
         if key not in self._known:
             hasher = hasher_for(plain, look)
@@ -142,7 +147,7 @@ class Stream:
         self._near: dict[Hashing, Pairs] = {}
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
-        """Stream the documents through one setting; `distance_max` is the largest of all that share its hashing."""
+        """Stream the documents through one setting. `distance_max` is the largest of all settings with its hashing."""
         prints, seconds = self.texts.fingerprint(setting.hashing, setting.look)
         begin = time.perf_counter()
         if place == "disk":
@@ -157,11 +162,11 @@ class Stream:
         return Result(self.name, setting.name, len(prints), found, len(prints) / seconds, {})
 
     def judge(self, originals: npt.NDArray[np.int64], undecidable: npt.NDArray[np.bool_], insert: Insert) -> Score:
-        """Score decisions on this stream: int64 [n], per document the row of its original, -1 where it is unique."""
+        """Score decisions on this stream: int64 [n], row of each document's original, -1 where it is unique."""
         return score(originals >= 0, undecidable, self._kept[insert], self._known(originals))
 
     def _known(self, originals: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Similarities with the earlier documents; where the truth's floor hides the grey, flagged ones are computed."""
+        """Similarities with earlier documents. Where the truth's floor hides the grey, those of flagged rows are computed."""
         if self.floor <= UNIQUE_BELOW:
             return self.earlier
         known = self.earlier.copy()
@@ -190,7 +195,7 @@ class Labelled:
         self.labels, self.operators, self.no = labels, operators, no
 
     def run(self, setting: Setting, place: Literal["disk", "memory"], distance_max: int) -> Result:
-        """Compare each pair by itself; neither the index nor the policy plays a part."""
+        """Compare each pair by itself, without index and policy."""
         del place, distance_max
         (left, one), (right, other) = (
             side.fingerprint(setting.hashing, setting.look) for side in (self.lefts, self.rights)
@@ -211,7 +216,7 @@ class Labelled:
 
 
 class AllPairs:
-    """A set of articles of which some pairs are known to be duplicates, and all others are not."""
+    """A set of articles. Some pairs are known to be duplicates; no other pair is."""
 
     def __init__(self, articles: Path) -> None:
         rows = list(read_lines(articles))
@@ -238,7 +243,7 @@ class AllPairs:
 
 
 def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int64]:
-    """Pass fingerprints through an index of their own, in batches: the original's row, -1 where there is none."""
+    """Rows of the originals, -1 for none, that an index of its own decides when it gets the fingerprints in batches."""
     source = Source("accuracy", 0)
     originals = np.full(len(prints), -1, np.int64)
     with (
@@ -267,7 +272,7 @@ def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int6
 
 
 def open_sets(folder: Path) -> Iterator[Stream | Labelled | AllPairs]:
-    """The sets in a folder, by the files that it has. Raises click.BadParameter."""
+    """Sets in a folder, by the files that it has. Raises click.BadParameter."""
     if (folder / "stream_truth.tsv.gz").exists():
         yield Stream(folder)
     elif (folder / "docs.jsonl.xz").exists():
@@ -292,13 +297,13 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_table(path: Path) -> tuple[str, list[list[str]]]:
-    """The remark in the first line, and the rows under the line of column names."""
+    """Remark in the first line, and rows below the line of column names."""
     remark, _, *rows = gzip.decompress(path.read_bytes()).decode("utf-8").splitlines()
     return remark, [row.split("\t") for row in rows]
 
 
 def machine() -> dict[str, Any]:
-    """Where and how a figure was measured, for printing beside it."""
+    """Command, Python and machine behind a figure, to be printed beside it."""
     return {
         "command": " ".join(["python -m", f"bench.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
         "python": platform.python_version(),
@@ -308,7 +313,7 @@ def machine() -> dict[str, Any]:
 
 
 def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:
-    """One table a set, best F1 first, and what it was measured on."""
+    """One table a set, best F1 first, and the machine that it was measured on."""
     console = Console(width=None if sys.stdout.isatty() else 170)
     for name in dict.fromkeys(result.set_name for result in results):
         of_set = [result for result in results if result.set_name == name]
@@ -371,7 +376,7 @@ def main(
     farthest: dict[Hashing, int] = {}
     for setting in settings:
         farthest[setting.hashing] = max(setting.distance_max, farthest.get(setting.hashing, 0))
-    # Neighbours share fingerprints and pairs.
+    # Settings that follow each other share fingerprints and pairs.
     settings.sort(key=lambda setting: setting.hashing.model_dump_json())
     results: list[Result] = []
     for folder in folders:

@@ -1,17 +1,17 @@
-"""Is an article the same when it stands in another page? What taking mark-up and boilerplate off is worth.
+"""The same article in another page: the worth of taking off mark-up and boilerplate.
 
     python -m bench.boilerplate PAGES [--json]
 
-PAGES is a file of JSON Lines (also .xz) with `html`, or a folder that holds `pages.jsonl.xz`. Of every page the
-paragraphs are taken that look like running text, by a rule that knows no extraction; the rest of its lines are its
-boilerplate. Each article is then set into two templates, one of them plain blocks, one of them semantic elements, and
-each is filled with the boilerplate of another page. A pair is
+PAGES is a file of JSON Lines (also .xz) with `html`, or a folder that holds `pages.jsonl.xz`. The article of a page is
+its paragraphs that look like running text, by a rule apart from the filter's extraction; its other lines are its
+boilerplate. Each article goes into two templates, one of plain blocks and one of semantic elements. Each template is
+filled with the boilerplate of another page. A pair is
 
     same       an article in the one template and in the other: should be found
-    page       the page as it was crawled and its article in a template: should be found
-    different  two articles without a common paragraph in one template with one boilerplate: must not be found
+    page       the page as crawled, and its article in a template: should be found
+    different  two articles without a common paragraph, in one template with one boilerplate: must not be found
 
-and is judged by both schemes as shipped, with each value of fingerprint.markup.
+Both schemes as shipped judge the pairs, with each value of fingerprint.markup.
 """
 
 import html
@@ -36,7 +36,7 @@ from streamer.text.normalisation import visible_text
 MARKUPS = ("none", "html", "html-main")
 PARAGRAPHS_MIN = 3
 BOILERPLATE_LINES = 60
-"""So many lines of another page stand around an article."""
+"""Lines of another page around an article."""
 
 _SENTENCE_END = re.compile(r"[。！？.!?][”」\"')]?$")
 _PARAGRAPH_LETTERS_MIN = 40
@@ -44,7 +44,7 @@ _PARAGRAPH_LETTERS_MIN = 40
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """Paragraphs, and the lines that stood around them."""
+    """Paragraphs of a page, and the lines around them."""
 
     page: str
     paragraphs: Sequence[str]
@@ -53,9 +53,9 @@ class Article:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one scheme said of the pairs of one kind with one value of fingerprint.markup.
+    """Outcome of one scheme on the pairs of one kind, with one value of fingerprint.markup.
 
-    median  distance in bits, or similarity, of those that could be compared
+    median  distance in bits, or similarity, over the pairs that could be compared
     """
 
     scheme: str
@@ -68,7 +68,7 @@ class Outcome:
 
 
 def article_of(page: str) -> Article | None:
-    """The running text of a page: lines of some length that end as sentences do; None where there is hardly any."""
+    """Article of a page: lines of some length that end as sentences do. None with fewer than PARAGRAPHS_MIN."""
     lines = [" ".join(line.split()) for line in visible_text(page).splitlines()]
     paragraphs = [line for line in lines if len(line) >= _PARAGRAPH_LETTERS_MIN and _SENTENCE_END.tree(line)]
     around = [line for line in dict.fromkeys(lines) if line and line not in paragraphs]
@@ -101,7 +101,7 @@ def elements(paragraphs: Sequence[str], boilerplate: Sequence[str]) -> str:
 
 
 def pairs_of(articles: Sequence[Article]) -> dict[str, tuple[list[str], list[str]]]:
-    """The pairs by kind: the pages of the one side, and those of the other."""
+    """Pairs by kind: the pages of the one side, and those of the other."""
     others = [*articles[1:], *articles[:1]]
     others_still = [*others[1:], *others[:1]]
     around = [(one.boilerplate, other.boilerplate) for one, other in zip(others, others_still, strict=True)]
@@ -110,7 +110,7 @@ def pairs_of(articles: Sequence[Article]) -> dict[str, tuple[list[str], list[str
     neighbours = [
         (page, blocks(other.paragraphs, lines))
         for page, each, other, (lines, _) in zip(one, articles, others, around, strict=True)
-        # A page may stand in the set twice.
+        # The set may hold a page twice.
         if not set(each.paragraphs) & set(other.paragraphs)
     ]
     return {
@@ -121,11 +121,11 @@ def pairs_of(articles: Sequence[Article]) -> dict[str, tuple[list[str], list[str
 
 
 def measure(articles: Sequence[Article], scheme_name: str, markup: str) -> list[Outcome]:
-    """Every kind of pair, by one scheme and one value of fingerprint.markup."""
+    """Outcomes of one scheme and one value of fingerprint.markup, one per kind of pair."""
     settings = load(None, [f"fingerprint.scheme={scheme_name}", f"fingerprint.markup={markup}"], {})
     scheme = scheme_for(settings)
     parameters = parameters_for(settings, scheme.stamp())
-    # What is loaded at first use is no part of the cost.
+    # Loading at first use is no part of the cost.
     scheme.fingerprint([articles[0].page])
     outcomes = []
     for kind, (left, right) in pairs_of(articles).items():
@@ -150,7 +150,7 @@ def measure(articles: Sequence[Article], scheme_name: str, markup: str) -> list[
 
 
 def read_pages(path: Path) -> list[str]:
-    """The pages of a file or folder."""
+    """Pages of a file or folder."""
     file = path / "pages.jsonl.xz" if path.is_dir() else path
     content = file.read_bytes()
     lines = (lzma.decompress(content) if file.suffix == ".xz" else content).splitlines()

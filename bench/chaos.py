@@ -1,9 +1,9 @@
 """Kill -9 the running service again and again; its outputs must equal those of an undisturbed run.
 
 Documents are produced in order to one partition of a real broker. The service filters them twice, into different
-topics, under different groups and indexes: once undisturbed, once killed at random moments (its whole process group,
-its worker alone, or its supervisor alone) and started anew each time. Then every input position must stand in exactly
-one output topic exactly once, with the same bytes and the same verdict headers as in the undisturbed run.
+topics, under different groups and indexes. The first run is undisturbed. The second is killed at random moments (its
+whole process group, its worker alone, or its supervisor alone), and started anew each time. Then every input position
+must stand in exactly one output topic, once, with the same bytes and verdict headers as in the undisturbed run.
 
     python -m bench.chaos [--kills 100] [--documents FILE ...] [--json]
 """
@@ -35,14 +35,14 @@ RUN_TIMEOUT_SECONDS = 600
 
 @dataclass
 class Chaos:
-    """What was done to the disturbed run."""
+    """Disturbances of the second run: kills by target, and starts."""
 
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
 
 
 def undisturbed(run: Run, count: int, log: Path) -> tuple[Outputs, float]:
-    """Filter all documents in peace; returns the outputs and the seconds from ready to the last output."""
+    """Filter all documents undisturbed. Returns the outputs, and the seconds from ready to the last output."""
     outputs = Outputs(run)
     process = run.start(log)
     wait_until_ready(run, process)
@@ -63,7 +63,7 @@ def wait_until_ready(run: Run, process: subprocess.Popen[bytes], timeout_seconds
 
 
 def strike(process: subprocess.Popen[bytes], chance: random.Random) -> str:
-    """kill -9 something of the service; returns what. A killed worker is restarted by its supervisor."""
+    """kill -9 a part of the service, and return which. The supervisor restarts a killed worker."""
     target = chance.choice(("everything", "everything", "supervisor", "worker"))
     if target == "everything":
         kill_group(process)
@@ -88,7 +88,7 @@ def disturbed(
     chaos.starts += 1
     while chaos.kills.total() < kills:
         left = max(0.02, peace_seconds * (1 - len(outputs.by_position) / count))
-        # One in four strikes hits a service that is still starting: recovery must survive being interrupted, too.
+        # One strike in four hits a service that is still starting: recovery must survive an interruption too.
         if chance.random() < 0.75:
             wait_until_ready(run, process)
             time.sleep(chance.uniform(0, 2 * left / (kills - chaos.kills.total())))
@@ -108,7 +108,7 @@ def disturbed(
 
 
 def differences(peace: Outputs, war: Outputs, topic: str, count: int) -> list[str]:
-    """Every way in which the disturbed outputs are not the undisturbed ones; empty where all is well."""
+    """Differences of the disturbed outputs from the undisturbed ones; empty where all is well."""
     found = []
     for position in (f"{topic}/0/{offset}" for offset in range(count)):
         expected, got = peace.by_position.get(position, []), war.by_position.get(position, [])

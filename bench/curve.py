@@ -1,13 +1,13 @@
-"""What does a MinHash document cost, and what does it buy? Bytes a document against F1, over documents with known truth.
+"""Cost and benefit of MinHash shapes: bytes a document against F1, over documents with known truth.
 
     python -m bench.curve SET [SET ...] [--shingles characters|words] [--similarity-min 0.7] [--bands N ...]
                           [--insert unique|all|both] [--json]
 
 A set is a folder as `bench.accuracy` reads it, and every decision passes through the product's own MinHasher and Index.
-The shapes are all signatures of 64, 128 or 256 bins of 4 or 8 bits, each with the bands that the product derives, and
-with as many of these rows as `--bands` names, where they fit. Bytes are those that must be kept of a document to find and
-verify it, whatever the layout on disk adds to them (`bench.index` measures that): the signature, and in every band a
-hash and the document's number.
+The shapes are all signatures of 64, 128 or 256 bins of 4 or 8 bits. Each has the bands that the product derives; it also
+has as many bands of these rows as `--bands` names, where they fit.
+Bytes are those needed to find and verify a document: the signature, and in every band a hash and the document's number.
+What the layout on disk adds is measured by `bench.index`.
 """
 
 import sys
@@ -28,10 +28,10 @@ from index.matching.minhash import BIN_BITS, BINS, Banding, distance_of
 from streamer.settings.settings import Fingerprint, Minhash
 
 HASH_BYTES = 4
-"""Of a band's values a block key has a hash of 32 bits; which band it is, its place tells."""
+"""A block key holds a 32-bit hash of a band's values; its place tells the band."""
 
 NUMBER_BYTES = 5
-"""A document's number: 2^40 documents."""
+"""Bytes of a document's number: 2^40 documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +43,24 @@ class Point:
 
     @property
     def insert(self) -> str:
-        """The policy, which is the last word of the setting's name."""
+        """Insert policy, the last word of the setting's name."""
         return self.result.setting.rsplit("-", 1)[-1]
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape and its bytes, and all that the accuracy bench tells."""
+        """Shape, bytes, and all figures of the accuracy bench."""
         shape = {name: getattr(self.banding, name) for name in Banding.__slots__}
         return shape | {"bytes_per_document": bytes_per_document(self.banding)} | self.result.as_dict()
 
 
 def bytes_per_document(banding: Banding) -> int:
-    """What is kept of a document: its signature, and its entry in every band."""
+    """Bytes kept of a document: its signature, and its entry in every band."""
     return banding.bits // 8 + banding.bands * (HASH_BYTES + NUMBER_BYTES)
 
 
 def settings_for(
     shingles: Literal["characters", "words"], similarity_min: float, bands: Sequence[int], inserts: Sequence[Insert]
 ) -> list[tuple[Banding, Setting]]:
-    """Every shape, the one of fewest bytes first, under every policy."""
+    """Every shape under every policy, the one of fewest bytes first."""
     found: list[tuple[Banding, Setting]] = []
     for bins in BINS:
         for bin_bits in BIN_BITS:

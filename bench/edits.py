@@ -1,11 +1,11 @@
-"""Which edits does each scheme see through, and which step of the normalisation is that owed to?
+"""Edits that each scheme sees through, and the part of each normalisation step in that.
 
     python -m bench.edits SET [SET ...] [--json]
 
 A set is a folder with `docs.jsonl.xz` whose documents have `base` (which article), `op` ("base": the article itself, else
-the edit), `level` (how much of it), `label` (dup, grey, neg) and `J` (Jaccard similarity with the article). Every edited
-document is held against its article by the schemes as shipped, by pairs: found is what an index that holds the article
-alone would call a duplicate. Then with all steps of the normalisation, and with each of them left out:
+the edit), `level` (how much of it), `label` (dup, grey, neg) and `J` (Jaccard similarity with the article). The schemes
+as shipped compare every edited document with its article, pair by pair. A document is found where an index that holds the
+article alone would call it a duplicate. Then they compare with all steps of the normalisation, and with each left out:
 
     widths      compatibility forms such as full-width letters and digits (NFKC; without: NFC)
     case        case folding
@@ -13,8 +13,7 @@ alone would call a duplicate. Then with all steps of the normalisation, and with
     markup      fingerprint.markup = "html"
     simplify    fingerprint.simplify
 
-The first three are part of the normal form and cannot be switched off in the product; here a slow one without them is
-put in its place.
+The first three are part of the normal form, which the product always applies; a slow form without them replaces it here.
 """
 
 import unicodedata
@@ -45,15 +44,15 @@ from streamer.text.characters import Characters
 SCHEMES = ("simhash", "minhash")
 STEPS = ("widths", "case", "invisible", "markup", "simplify")
 SHOWN_MIN = 0.05
-"""An edit stands in the table of the steps if leaving one out changes what is found of it by so much."""
+"""Least change in the share found, from leaving one step out, that puts an edit into the table of the steps."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
-"""As `streamer.text.characters` has it."""
+"""As in `streamer.text.characters`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit at one level: rows of the set's edited documents, and what is known about them."""
+    """One edit at one level: rows of the set's edited documents, their label and mean similarity."""
 
     name: str
     level: int
@@ -63,7 +62,7 @@ class Edit:
 
 
 class EditedSet:
-    """Articles, their edited documents, and which edit made them."""
+    """Articles, their edited documents, and the edits that made them."""
 
     def __init__(self, folder: Path) -> None:
         documents = list(read_lines(folder / "docs.jsonl.xz"))
@@ -82,7 +81,7 @@ class EditedSet:
             self.edits.append(Edit(name, level, label, rows, similarity))
 
     def found(self, scheme_name: str, steps: Sequence[str] | None) -> npt.NDArray[np.bool_]:
-        """Which edited documents are found, with these steps of the normalisation; None: as shipped. bool [edited]."""
+        """Whether each edited document is found, with these steps of the normalisation (None: as shipped); bool [edited]."""
         overrides = [f"fingerprint.scheme={scheme_name}"]
         if steps is not None:
             overrides += [f"fingerprint.markup={'html' if 'markup' in steps else 'none'}"]
@@ -100,7 +99,7 @@ class EditedSet:
 
 @contextmanager
 def normal_form(steps: Sequence[str]) -> Iterator[None]:
-    """While it is open, texts get the normal form with these of its steps."""
+    """Context in which texts get the normal form with these of its steps."""
     if {"widths", "case", "invisible"} <= set(steps):
         yield
         return
@@ -109,7 +108,7 @@ def normal_form(steps: Sequence[str]) -> Iterator[None]:
 
 
 def folded(texts: Sequence[str], steps: Sequence[str]) -> Characters:
-    """`text.fold` by its definition, a text at a time, with only these of its steps."""
+    """`text.characters.fold` by its definition, a text at a time, with only these of its steps."""
     formed = [_formed(text, steps) for text in texts]
     codepoints = np.frombuffer("".join(formed).encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint32)
     return Characters(codepoints, np.concatenate([[0], np.cumsum([len(text) for text in formed], dtype=np.int64)]))
@@ -125,9 +124,11 @@ def _formed(text: str, steps: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one edit at one level: shares found, by scheme.
+    """Outcome of one edit at one level: shares found, by scheme.
 
-    without  by scheme and step: with all steps but this one
+    shipped     as shipped
+    normalised  with all steps
+    without     by scheme and step, with all steps but this one
     """
 
     set_name: str
@@ -142,14 +143,14 @@ class Row:
 
     @property
     def gained(self) -> float:
-        """The most that any step changes."""
+        """Largest change that leaving out one step makes."""
         return max(
             abs(self.normalised[scheme] - share) for scheme in SCHEMES for share in self.without[scheme].values()
         )
 
 
 def measure(edited: EditedSet) -> list[Row]:
-    """Every edit of a set at every level."""
+    """Outcomes of every edit of a set at every level."""
     variants: list[tuple[str, Sequence[str] | None]] = [("shipped", None), ("normalised", STEPS)]
     variants += [(step, [each for each in STEPS if each != step]) for step in STEPS]
     jobs = [(scheme, name, steps) for scheme in SCHEMES for name, steps in variants]
@@ -178,7 +179,7 @@ def measure(edited: EditedSet) -> list[Row]:
 
 
 def edit_table(rows: Sequence[Row]) -> Table:
-    """What is found of every edit, as shipped and with all steps."""
+    """Table of the share found of every edit, as shipped and with all steps."""
     table = Table(title=f"{rows[0].set_name}: share found", title_justify="left")
     for column in ("edit", "level", "label", "pairs", "Jaccard"):
         table.add_column(column, justify="left" if column in ("edit", "label") else "right")
@@ -193,7 +194,7 @@ def edit_table(rows: Sequence[Row]) -> Table:
 
 
 def step_table(rows: Sequence[Row]) -> Table:
-    """What is found without each step, of the edits for which one matters: SimHash / MinHash."""
+    """Table of the share found without each step, SimHash / MinHash, of the edits for which a step matters."""
     table = Table(title=f"{rows[0].set_name}: share found, simhash / minhash", title_justify="left")
     table.add_column("edit, level")
     for column in ("all steps", *(f"without {step}" for step in STEPS)):

@@ -1,10 +1,10 @@
-"""Decisions a second of the index alone, and what it takes on disk and in memory, at a size.
+"""Decisions a second of the index alone, and its bytes on disk and in memory, at a size.
 
-Loads random fingerprints into an index, all unique, which is the worst case, opens it anew, and measures batches that
-`admit` decides: as long as no entries move into segments ("idle"), and, after a run was made to freeze, while they do
-("compacting"). Every batch is synced. Beside each, in turn and in the same run, as many bytes as its entries take are put
-and synced into a bare LMDB file. Where others use the machine, too, the figures by processor time say more than those by
-the clock. Peers hold what they know in memory, and are measured at as many entries as `--peer-entries` says.
+Loads random fingerprints into an index, all unique, which is the worst case; opens it anew; and measures batches that
+`admit` decides: first while no compaction is under way ("idle"), then, with a frozen memtable, during one ("compacting").
+Every batch is synced. After each batch, as many bytes as its entries take are put and synced into a bare LMDB file.
+Where others use the machine too, the figures by processor time say more than those by the clock. Peers hold their
+indexes in memory, and are measured at `--peer-entries` entries.
 
     python -m bench.index --entries 1000000 --scheme simhash64|simhash128|minhash [--batches 150] [--json]
 """
@@ -42,7 +42,7 @@ SOURCE = Source("bench", 0)
 MAP_BYTES_MAX = 2**40
 ID_BYTES = 16
 LOADED_BYTES = 2**21
-"""Fingerprints loaded in one transaction, in bytes: 65,536 rows of up to 32 bytes each, fewer of longer ones."""
+"""Bytes of fingerprints loaded in one transaction: 65,536 rows of up to 32 bytes each, fewer of longer ones."""
 FILL_ROWS = 10_000
 WARM_UP_BATCHES = 5
 CENTRES = 1_000
@@ -55,10 +55,10 @@ CHOSEN = {
 
 
 class Stream:
-    """An endless source of fingerprints, from one seed; ids of 16 characters.
+    """Endless source of fingerprints, from one seed; ids of 16 characters.
 
-    Clustered ones are one of 1,000 centres each: SimHash with 8 to 24 bits flipped at random, MinHash with half of the
-    bins replaced. Few are near-duplicates, but the buckets of the centres are full.
+    Clustered fingerprints lie around 1,000 centres: SimHash with 8 to 24 bits flipped at random, MinHash with half of
+    the bins replaced. Few are near-duplicates, but the buckets of the centres are full.
     """
 
     def __init__(self, parameters: Parameters, *, clustered: bool = False) -> None:
@@ -83,7 +83,7 @@ class Stream:
         )
 
     def _any(self, count: int) -> npt.NDArray[np.uint64]:
-        # In a signature a 0 says that a bin is empty.
+        # In a signature, 0 stands for an empty bin.
         lowest = 0 if self._parameters.banding is None else 1
         octets = self._random.integers(lowest, 256, (count, self._parameters.bits // 8), dtype=np.uint8)
         return octets.view(np.uint64)
@@ -103,7 +103,7 @@ class Stream:
 
 
 class Bare:
-    """Bytes put and synced without anything else: the floor under every figure here."""
+    """Bytes put and synced into a bare LMDB file: the floor under every figure here."""
 
     def __init__(self, directory: Path, value_bytes: int) -> None:
         self._environment = lmdb.open(str(directory), map_size=2**34)
@@ -116,24 +116,24 @@ class Bare:
         self._count += 1
 
     def put_seconds(self) -> float:
-        """How long one put takes."""
+        """Put once. Returns the seconds that it took."""
         begin = time.perf_counter()
         self._put()
         return time.perf_counter() - begin
 
 
 def anonymous_mib(process_id: int | None = None) -> float:
-    """Memory of a process, of this one if none is named, that no file stands behind (Linux)."""
+    """Anonymous memory of a process (None: this one), which no file backs, in MiB (Linux)."""
     return _field(Path(f"/proc/{process_id or 'self'}/status"), "RssAnon:") / 1024
 
 
 def written_bytes() -> int:
-    """Bytes that this process has handed to the system to be written (Linux): pages, as often as they were."""
+    """Bytes that this process has handed to the system to write (Linux), each page as often as it was written."""
     return _field(Path("/proc/self/io"), "wchar:")
 
 
 def device_written_bytes(directory: Path) -> int | None:
-    """Bytes written to the device that holds the directory, by anybody (Linux); None where that cannot be told."""
+    """Bytes that anybody wrote to the device of the directory (Linux); None where the system does not tell."""
     number = directory.stat().st_dev
     device = [str(os.major(number)), str(os.minor(number))]
     lines = [line.split() for line in Path("/proc/diskstats").read_text().splitlines()]
@@ -145,12 +145,12 @@ def _field(file: Path, name: str) -> int:
 
 
 def opened(directory: Path, parameters: Parameters, sizes: TreeSizes) -> Index:
-    """The index in there, for writing."""
+    """Open the index in the directory for writing."""
     return Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, sizes=sizes)
 
 
 def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> dict[str, float]:
-    """Load so many, and say how fast that went; making up the fingerprints is not counted."""
+    """Load `entries` fingerprints. Returns the rates, which leave out the making of the fingerprints."""
     task, load = progress.add_task("loading", total=entries), BulkLoader(index)
     rows_max = min(2**16, LOADED_BYTES * 8 // index.parameters.bits)
     clock = processor = 0.0
@@ -170,7 +170,7 @@ def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> di
 
 
 class Batches:
-    """Batches by the clock, by processor time and by the bytes written, and the bare puts beside them by the clock."""
+    """Measured batches: clock and processor time in seconds, bytes written, and the clock of the bare puts between."""
 
     def __init__(self) -> None:
         self.clock: list[float] = []
@@ -179,7 +179,7 @@ class Batches:
         self.written_bytes = 0
 
     def admit(self, index: Index, batch: Entries, bare: Bare) -> None:
-        """Let one be decided."""
+        """Have one batch decided, and measure it."""
         written, began, began_processor = written_bytes(), time.perf_counter(), time.process_time()
         index.admit(batch, {SOURCE: int(batch.offsets[-1]) + 1})
         self.clock.append(time.perf_counter() - began)
@@ -196,20 +196,20 @@ class Batches:
 
 
 def freeze(index: Index, stream: Stream) -> None:
-    """Let new entries come in, undecided, until a run freezes."""
+    """Enter new entries, undecided, until the memtable freezes."""
     while not index.inspect(state).is_moving:
         batch = stream.batch(FILL_ROWS)
         index.restore(batch, np.full(FILL_ROWS, Verdict.UNIQUE, np.uint8), [None] * FILL_ROWS)
 
 
 def _warm_up(index: Index, stream: Stream, rows: int) -> None:
-    """Some batches that are not measured: they meet what was not in memory or not filed there yet."""
+    """Decide some batches without measuring: the first ones meet pages and tables that are not in memory yet."""
     for _ in range(WARM_UP_BATCHES):
         index.admit(stream.batch(rows), {})
 
 
 def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, directory: Path) -> dict[str, Any]:
-    """Decide `batches` batches of `rows` between merges, and as many in the midst of one."""
+    """Measure up to `batches` batches of `rows` between compactions, and as many during one."""
     idle, compacting = Batches(), Batches()
     _warm_up(index, stream, rows)
     for _ in range(batches):
@@ -244,7 +244,7 @@ def figures(
     clustered: bool,
     verify: bool,
 ) -> Iterator[dict[str, Any]]:
-    """All that is told of the index itself."""
+    """Figures of the index itself."""
     compile_kernels()
     stream = Stream(parameters, clustered=clustered)
     with Progress(console=Console(stderr=True)) as progress:
@@ -272,7 +272,7 @@ def figures(
 
 
 def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int | None) -> Parameters:
-    """The parameters that the settings of a scheme ask for, but for what is given."""
+    """Parameters by the settings of a scheme, except for the values given."""
     overrides = [*CHOSEN[scheme], *([f"index.distance_max={distance_max}"] if distance_max is not None else [])]
     parameters = parameters_for(load(None, overrides, {}), {})
     if bands is None or rows is None:

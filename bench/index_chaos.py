@@ -1,11 +1,12 @@
-"""Kill -9 processes that write an index, in the midst of everything they do to it; it must verify after every kill.
+"""Kill -9 processes that write an index, at every kind of write; the index must verify after every kill.
 
-One or two writers admit streams of fingerprints with so small a run that almost every batch freezes, merges or cleans;
-others compact the index, export and import it, or rebuild one from documents. Each dies at a moment drawn at random:
-at a write of one kind inside a transaction, before or after a commit, or at a step of replacing the file. After each kill
-the index must verify, every acknowledged document that still counts must be found exactly once and have no other within
-the distance, and every position must replay its verdict. A tool that was killed is run again to its end, and must come to
-what it would have come to in peace.
+One or two writers admit streams of fingerprints. Their memtable is so small that almost every batch freezes it, compacts
+or cleans. Other processes compact the index, export and import it, or rebuild one from documents. Each process dies at a
+random moment: at a write of one kind inside a transaction, before or after a commit, or at a step of replacing the file.
+
+After each kill the index must verify. Every acknowledged document that still counts must be found exactly once, with no
+other within the distance, and every position must replay its verdict. A tool that was killed runs again to its end, with
+the result of an undisturbed run.
 
     python -m bench.index_chaos [--kills 120] [--seed N] [--json]
 """
@@ -43,9 +44,9 @@ from index.tools.verify import verify
 from streamer.demo.demo import documents as demo_documents
 
 ROWS = 60
-"""In a batch."""
+"""Rows of a batch."""
 DOCUMENTS = 6_000
-"""In a stream."""
+"""Documents of a stream."""
 SIZES = TreeSizes(memtable_entries=150, segment_bytes=512)
 KEPT = Retention(entries_max=1_500)
 BANDING = banding_for(64, 8, 0.7)
@@ -63,7 +64,7 @@ STEPS = ("sync", "replace file")
 
 
 class Doom:
-    """Kills this process at the n-th passage of a point."""
+    """Killer of this process at the n-th passage of a point."""
 
     def __init__(self, point: str, passage: int) -> None:
         self._point, self._left = point, passage
@@ -75,7 +76,7 @@ class Doom:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def lie_in_wait(self) -> None:
-        """From now on all points are passed by."""
+        """Count the passages of all points from now on."""
         for action in ("put", "delete"):
             points = {table: name for name, (table, of_point) in WRITES.items() if of_point == action}
             self._behind(Transaction, action, lambda arguments, points=points: points.get(arguments[1], ""))
@@ -105,10 +106,10 @@ def source_of(partition: int) -> Source:
 
 
 def rows_of(partition: int, words: int, begin: int) -> Entries:
-    """The rows of a stream from offset `begin` on: some near to each other and to those of the other stream, some equal."""
+    """Rows of a stream from offset `begin` on. Some are near to each other and to the other stream's, some are equal."""
     offsets = np.arange(begin, min(begin + ROWS, DOCUMENTS), dtype=np.uint64)
     generator = np.random.default_rng([words, begin // ROWS])
-    # Few bytes differ between documents of a family, which bring them near in either scheme.
+    # Documents of a family differ in few bytes, so they are near in either scheme.
     families = np.random.default_rng(words).integers(1, 256, (400, 8 * words), dtype=np.uint8)
     octets = families[generator.integers(0, len(families), len(offsets))]
     changed = generator.integers(0, 3, len(offsets))
@@ -138,7 +139,7 @@ def applied_of(index: Index, partition: int) -> int:
 
 
 def write(directory: Path, scheme: str, partition: int) -> None:
-    """The body of a writer: go on behind the applied offset, and print what is acknowledged."""
+    """Body of a writer: go on from the applied offset, and print every acknowledged batch."""
     with opened(directory, scheme) as index:
         at = applied_of(index, partition)
         while at < DOCUMENTS:
@@ -150,13 +151,13 @@ def write(directory: Path, scheme: str, partition: int) -> None:
 
 
 class Acknowledged:
-    """What writers have acknowledged: by stream and first offset the highest number of a batch and its verdicts."""
+    """Acknowledged batches, by stream and first offset: the highest number of a unique document, and the verdicts."""
 
     def __init__(self) -> None:
         self.batches: dict[int, dict[int, tuple[int, list[int]]]] = {0: {}, 1: {}}
 
     def end(self, partition: int) -> int:
-        """The offset behind the last one of a stream."""
+        """Offset behind the last acknowledged one of a stream."""
         return max((begin + len(verdicts) for begin, (_, verdicts) in self.batches[partition].items()), default=0)
 
     def take(self, partition: int, output: str) -> None:
@@ -167,7 +168,7 @@ class Acknowledged:
 
 
 def problems_of(directory: Path, scheme: str, acknowledged: Acknowledged) -> list[str]:
-    """Everything that is not as it must be after a kill."""
+    """Everything that is wrong with an index after a kill."""
     with opened(directory, scheme) as index:
         findings = index.inspect(lambda transaction: verify(transaction, index.parameters))
         found = [f"{finding.check}: {example}" for finding in findings for example in finding.examples]
@@ -183,7 +184,7 @@ def problems_of(directory: Path, scheme: str, acknowledged: Acknowledged) -> lis
 def _not_replayed(
     transaction: Transaction, index: Index, partition: int, batches: dict[int, tuple[int, list[int]]]
 ) -> list[str]:
-    """Acknowledged batches whose positions are not known with their verdicts, though they have not expired."""
+    """Acknowledged batches that have not expired, and that the journal does not hold with their verdicts."""
     words, stream = index.parameters.words, sources.known_number(transaction, source_of(partition).stream)
     horizon = Visibility(transaction, words).horizon.number
     wrong = []
@@ -198,7 +199,7 @@ def _not_replayed(
 
 
 def _found_once(index: Index) -> list[str]:
-    """Every entry that counts is found exactly once, and with insert = unique alone within the distance."""
+    """Entries that count and are not found exactly once, or, with insert = unique, not alone within the distance."""
     parameters = index.parameters
 
     def counting(transaction: Transaction) -> list[int]:
@@ -226,7 +227,7 @@ def doomed(point: str, passage: int, arguments: list[str]) -> "subprocess.Popen[
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[str, bool]:
-    """The output, and whether it was killed. Raises ClickException where it failed otherwise."""
+    """Output of a process, and whether it was killed. Raises ClickException for any other failure."""
     output, errors = process.communicate()
     if process.returncode not in (0, -signal.SIGKILL):
         raise click.ClickException(f"a process failed with exit code {process.returncode}:\n{errors}")
@@ -234,7 +235,7 @@ def ended(process: "subprocess.Popen[str]") -> tuple[str, bool]:
 
 
 class Chaos:
-    """Rounds of kills, each in the index of its scheme; a full stream begins a new index."""
+    """Rounds of kills, each on the index of its scheme. A full stream begins a new index."""
 
     def __init__(self, directory: Path, chance: random.Random) -> None:
         self._directory, self._chance = directory, chance
@@ -251,7 +252,7 @@ class Chaos:
         return self._directory / f"{self._count}-{name}"
 
     def round(self) -> None:
-        """One deed, killed or not."""
+        """Do one deed, which may be killed."""
         scheme = self._chance.choice(sorted(SCHEMES))
         directory, acknowledged = self._current.get(scheme) or (self._new(scheme), Acknowledged())
         self._current[scheme] = directory, acknowledged
@@ -312,7 +313,7 @@ class Chaos:
         assert not killed
 
     def _same(self, exported: Path, target: Path) -> None:
-        """The index must verify and export what it was made from."""
+        """Note a problem unless the index verifies, and exports what it was made from."""
         again = self._new("again").with_suffix(".jsonl")
         at = ["streamer", "--set", f"index.directory={target}", "index"]
         self._in_peace([*at, "verify"])
@@ -328,7 +329,7 @@ class Chaos:
 
 
 def _described(line: bytes) -> bytes:
-    """A line of an export without what differs between two indexes of the same content: streams' ids, numbers."""
+    """Line of an export without the fields that differ between indexes of the same content: ids of streams, numbers."""
     fields = orjson.loads(line)
     for name in ("neardup_index_export", "streams", "number", "original", "applied", "stream"):
         fields.pop(name, None)
@@ -341,7 +342,7 @@ def _described(line: bytes) -> bytes:
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_context
 def main(context: click.Context, kills: int, seed: int | None, as_json: bool) -> None:
-    """Kill -9 processes that write an index, in the midst of everything they do to it."""
+    """Kill -9 processes that write an index, at every kind of write."""
     if context.invoked_subcommand:
         return
     seed = seed if seed is not None else random.SystemRandom().randrange(2**32)

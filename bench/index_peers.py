@@ -1,7 +1,8 @@
-"""Other programs' indexes in memory, for `bench.index`: fingerprints in, decisions out, by processor time.
+"""Indexes of other programs, in memory, for `bench.index`: fingerprints in, decisions out, by processor time.
 
-Each is filled with random fingerprints, all unique, and then asked and told of further ones, one after the other: is
-there a near-duplicate, and if not, keep it. What makes the fingerprints is not counted. rensa takes whole batches.
+Each index is filled with random fingerprints, all unique. Then it decides further ones, one after the other: it looks for
+a near-duplicate, and keeps the fingerprint if there is none. The making of the fingerprints is not counted. rensa takes
+whole batches.
 """
 
 import time
@@ -21,7 +22,7 @@ Decide = Callable[[int, int], None]
 
 
 def peers_for(parameters: Parameters, entries: int) -> dict[str, float]:
-    """Decisions per processor second of every peer that can do this scheme, with so many entries in memory."""
+    """Decisions per processor second of every peer with this scheme, at `entries` entries in memory."""
     if parameters.banding is not None:
         return {
             "datasketch_decisions_per_processor_second": _rate(_datasketch(parameters, entries), entries),
@@ -58,7 +59,7 @@ def _simhash(parameters: Parameters, entries: int) -> Decide:
 
 
 def _datasketch(parameters: Parameters, entries: int) -> Decide:
-    """`datasketch.MinHashLSH` with our bands; values of 8 bytes where ours have one."""
+    """`datasketch.MinHashLSH` with the filter's bands; values of 8 bytes where the filter's have one."""
     import datasketch
 
     assert parameters.banding is not None
@@ -76,7 +77,7 @@ def _datasketch(parameters: Parameters, entries: int) -> Decide:
 
 
 def _rensa(parameters: Parameters, entries: int) -> Decide:
-    """`rensa.RMinHashLSH`, a thousand at a time; values of 4 bytes where ours have one."""
+    """`rensa.RMinHashLSH`, a thousand at a time; values of 4 bytes where the filter's have one."""
     import rensa
 
     assert parameters.banding is not None

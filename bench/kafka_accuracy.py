@@ -1,9 +1,9 @@
-"""Precision and recall of the running service: a set is produced to a real broker, in order, and filtered from there.
+"""Precision and recall of the running service, over sets that are produced in order to a real broker.
 
     python -m bench.kafka_accuracy SET [--setting NAME ...] [--json]
 
-The same sets, settings and scores as `bench.accuracy`; but the decisions are read back from the service's output topics,
-each of which must hold every input position exactly once.
+Sets, settings and scores are those of `bench.accuracy`. The decisions are read back from the service's output topics, which
+together must hold every input position exactly once.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ RUN_TIMEOUT_SECONDS = 600
 
 
 def overrides(setting: Setting) -> tuple[str, ...]:
-    """A setting of the accuracy bench as the service's own settings; an empty text stands for one that is unset."""
+    """Setting of the accuracy bench as the service's own settings; an empty text stands for an unset one."""
     sections: dict[str, Section] = {"fingerprint": setting.fingerprint}
     if setting.minhash is not None:
         sections["minhash"] = setting.minhash
@@ -46,7 +46,7 @@ def overrides(setting: Setting) -> tuple[str, ...]:
 
 
 def filtered(stream: Stream, run: Run, setting: Setting, count: int) -> dict[str, Any]:
-    """Let the service filter the whole input; score what came out."""
+    """Let the service filter the whole input, and score the outputs."""
     outputs = Outputs(run)
     process = run.start(run.directory / f"{run.name}.log")
     wait_until_ready(run, process)

@@ -1,4 +1,4 @@
-"""What the Kafka benchmarks share: topics filled, the service started as its own process, outputs read back."""
+"""Run of the service over Kafka, for the benchmarks: topics filled, service started and killed, outputs read back."""
 
 import os
 import re
@@ -20,7 +20,7 @@ DESTINATIONS = ("unique", "duplicate", "dead-letter")
 
 @dataclass(frozen=True)
 class Run:
-    """One filter run: its own group, output topics and index over a shared input topic."""
+    """One run of the filter over a shared input topic, with its own group, output topics and index."""
 
     name: str
     bootstrap_servers: str
@@ -47,7 +47,7 @@ class Run:
         return [sys.executable, "-m", "streamer", *(part for one in chosen for part in ("--set", one)), "run"]
 
     def start(self, log: Path) -> subprocess.Popen[bytes]:
-        """Start the service in a session of its own, its log appended to `log`."""
+        """Start the service in a session of its own; its log is appended to `log`."""
         with log.open("ab") as stream:
             return subprocess.Popen(
                 self.arguments(), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, start_new_session=True
@@ -65,7 +65,7 @@ class Run:
             return str(answer.read().decode())
 
     def delivered(self) -> int:
-        """Documents that the service counted as delivered since it started; 0 while it does not answer."""
+        """Documents delivered since the start, as the service counts them; 0 while it does not answer."""
         try:
             text = self.metrics()
         except (urllib.error.URLError, OSError):
@@ -82,7 +82,7 @@ def create_topics(bootstrap_servers: str, topics: Iterable[str], partitions: int
 
 
 def fill(bootstrap_servers: str, topic: str, values: Iterable[bytes]) -> int:
-    """Produce values in order; returns how many."""
+    """Produce values in order. Returns how many."""
     producer = KafkaProducer(bootstrap_servers=bootstrap_servers, compression_type="lz4", linger_ms=20, acks="all")
     count = 0
     futures = []
@@ -98,7 +98,7 @@ def fill(bootstrap_servers: str, topic: str, values: Iterable[bytes]) -> int:
 
 @dataclass
 class Outputs:
-    """What a read-committed reader has seen of a run's output topics so far."""
+    """Outputs of a run that a read-committed reader has seen so far."""
 
     run: Run
     by_position: dict[str, list[tuple[str, bytes | None, tuple[tuple[str, bytes], ...]]]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Outputs:
         self._consumer.assign(partitions)
 
     def poll(self, timeout_ms: int = 200) -> int:
-        """Read on; returns how many records have been seen in all."""
+        """Read on. Returns how many records have been seen in all."""
         for records in self._consumer.poll(timeout_ms=timeout_ms, max_records=5_000).values():
             for record in records:
                 headers = {key: value for key, value in record.headers if key.startswith("neardup.")}
@@ -131,7 +131,7 @@ class Outputs:
         return self.records
 
     def wait_for(self, count: int, timeout_seconds: float) -> bool:
-        """Read on until `count` positions have been seen, then a little longer, so that doubles show."""
+        """Read until `count` positions have been seen, then a little longer, so that doubles show."""
         deadline = time.monotonic() + timeout_seconds
         while len(self.by_position) < count and time.monotonic() < deadline:
             self.poll()
@@ -144,7 +144,7 @@ class Outputs:
 
 
 def stop(process: subprocess.Popen[bytes], timeout_seconds: float = 60) -> int:
-    """End the service as Ctrl-C does; returns its exit code."""
+    """End the service as Ctrl-C does. Returns its exit code."""
     process.send_signal(signal.SIGINT)
     return process.wait(timeout_seconds)
 
@@ -156,7 +156,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def document_lines(paths: Iterable[Path]) -> Iterator[bytes]:
-    """The lines of document files: plain, .gz, .zst, .xz."""
+    """Lines of document files: plain, .gz, .zst, .xz."""
     import gzip
     import lzma
 

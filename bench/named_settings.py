@@ -1,4 +1,4 @@
-"""Settings of both schemes by short names, as the benches take and print them."""
+"""Short names of settings of both schemes, as the benchmarks take and print them."""
 
 import re
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ _SECOND_LOOK = SecondLook()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A way to run the filter, and its full name. `bands`: where not those that the product derives."""
+    """A way to run the filter, with a full name. `bands`: None for those that the product derives."""
 
     fingerprint: Fingerprint
     distance_max: int
@@ -58,17 +58,17 @@ class Setting:
 
     @property
     def look(self) -> Look | None:
-        """The second look that decides which pairs count."""
+        """Second look that decides which pairs count."""
         return self.second_look.look(self.fingerprint.second_look)
 
     @property
     def hashing(self) -> Hashing:
-        """The settings that make the fingerprints."""
+        """Settings that make the fingerprints."""
         return self.minhash or self.fingerprint
 
     @property
     def parameters(self) -> Parameters:
-        """What an index for it is built with."""
+        """Parameters of an index for this setting."""
         sections: dict[str, Section] = {
             "fingerprint": self.fingerprint,
             "second_look": self.second_look,
@@ -84,7 +84,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """The name that `parse` reads back."""
+        """Name that `parse` reads back."""
         if self.minhash is not None:
             of = self.minhash
             characters = f"k{of.shingle_characters_wide}/{of.shingle_characters_narrow}"
@@ -107,14 +107,16 @@ class Setting:
 
 
 def parse(name: str) -> Setting:
-    """`words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order.
+    """Setting of a name. Whatever the name leaves out stays as shipped. Raises ValueError.
 
-    Parts: the words of _SWITCHES, those of _NUMBERS with a number, `pos` with tags and factors (posn2v2), `cosine`
-    with the least cosine (cosine0.8) and `cells` with a number, `metadata` (distance_max then follows), `unique` or
-    `all`. Or `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, for shingles of words `wWORDS` in place of
-    `kWIDE/NARROW`, then any of `-minN -bBANDS -unique -all`; `minhash` alone is the scheme with its settings as shipped.
-    So is `simhash` alone; `default` is the one of the two that the product ships. What is not named stays as shipped.
-    Raises ValueError.
+    SimHash  `words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order: the
+             words of _SWITCHES; those of _NUMBERS with a number; `pos` with tags and factors (posn2v2); `cosine` with
+             the least cosine (cosine0.8), and `cells` with a number; `metadata` (distance_max then follows); `unique`
+             or `all`
+    MinHash  `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, with `wWORDS` in place of `kWIDE/NARROW` for shingles
+             of words, then any of `-minN -bBANDS -unique -all`
+
+    `simhash` and `minhash` alone are the schemes as shipped; `default` is the one of them that is the default.
     """
     shipped, shipped_index = Fingerprint(scheme="simhash"), Index()
     if name == "default":
@@ -126,7 +128,7 @@ def parse(name: str) -> Setting:
     match = _NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
-    # A setting is known by what it does: a recipe is spelt out.
+    # The setting holds what a recipe stands for, so that its name tells what it does.
     values = shipped.model_dump() | dict(RECIPES[match["recipe"] or "default"])
     if match["features"]:
         values["features"] = "words" if match["features"] == "words" else "shingles"
@@ -189,5 +191,5 @@ def _parse_minhash(name: str) -> Setting:
 
 
 def hasher_for(chosen: Hashing, look: Look | None = None) -> Scheme:
-    """What makes fingerprints by these settings, with what a second look asks for."""
+    """Hasher of these settings, which also keeps what a second look compares."""
     return MinHasher(chosen) if isinstance(chosen, Minhash) else Fingerprinter(chosen, look)

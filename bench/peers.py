@@ -1,21 +1,23 @@
-"""The filter beside other programs: accuracy, and documents a second of processor time, in turn, in one run.
+"""The filter beside other programs, in turn, in one run: accuracy, and documents a second of processor time.
 
     python -m bench.peers SET [SET ...] [--scheme minhash|simhash] [--peer NAME ...] [--rounds N] [--set SETTING] [--json]
 
-A set is a folder with `docs.jsonl.xz` (id, text, in stream order); with `pairs.tsv.gz` and `stream_truth.tsv.gz` beside it,
+A set is a folder with `docs.jsonl.xz` (id, text, in stream order). With `pairs.tsv.gz` and `stream_truth.tsv.gz` beside it,
 as `bench.accuracy` reads them, decisions are scored too. The filter goes the whole way: JSON Lines in, index on disk and
 synced, output files and verdicts out. With `--scheme simhash` it counts words, as the peer of that scheme does.
 
-A peer reads the same lines, keeps its index in memory and only unique documents in it, and takes the nearest of those
-that its index finds. rensa and datasketch: signatures of 128 values over character shingles of the filter's length,
-candidates by bands, verified by their own estimate of at least the same similarity. simhash: the words that rjieba cuts,
-each as often as it occurs, within the same distance. Nothing is normalised for a peer, which is to its advantage in time.
+A peer reads the same lines, keeps an index of unique documents in memory, and takes the nearest document that its index
+finds. Texts are not normalised for a peer, which saves it time.
 
-Bytes a document: of the filter those of its index on disk that are in use, ids included; of a peer what a process of its own
-grows by in memory.
+    rensa, datasketch  signatures of 128 values over character shingles of the filter's length; candidates by bands,
+                       verified by the peer's own estimate of at least the same similarity
+    simhash            the words that rjieba cuts, each as often as it occurs, within the same distance
 
-What a program takes to begin and to end is measured by itself, with one document, each round: the ratio is given with it
-and without, for a small set is little else. Tables and modules that a process loads once are loaded before.
+Bytes a document are, for the filter, those that its index on disk uses, ids included; for a peer, the memory by which a
+process of its own grows.
+
+Every round measures the start and the end of a program apart, with one document. The ratio is given with both and
+without, because a small set is little else. Tables and modules that a process loads once are loaded before.
 """
 
 import gc
@@ -58,7 +60,7 @@ Originals = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What programs are to look for. `shingle_characters`: for the script that most of the documents are written in."""
+    """Task of the programs. `shingle_characters`: length for the script of most documents."""
 
     shingle_characters: int
     similarity_min: float
@@ -69,7 +71,7 @@ Peer = Callable[[Iterable[str], Asked], tuple[Originals, object]]
 
 
 def by_rensa(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
-    """Per document the row of its original, -1 where it is unique; and what it keeps."""
+    """Row of each document's original, -1 where it is unique; and all that the peer keeps."""
     import rensa
 
     def signature_of(text: str) -> Any:
@@ -81,7 +83,7 @@ def by_rensa(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
 
 
 def by_datasketch(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
-    """Per document the row of its original, -1 where it is unique; and what it keeps."""
+    """Row of each document's original, -1 where it is unique; and all that the peer keeps."""
     import datasketch
 
     def signature_of(text: str) -> Any:
@@ -94,17 +96,17 @@ def by_datasketch(texts: Iterable[str], asked: Asked) -> tuple[Originals, object
 
 
 def by_simhash(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
-    """The same; a text without words is unique and not kept."""
+    """Row of each document's original, and all that the peer keeps. A text without words is unique and not kept."""
     import rjieba
     import simhash
 
-    # It warns of every look-up in a large bucket.
+    # The package warns of every look-up in a large bucket.
     logging.getLogger("simhash").setLevel(logging.ERROR)
     index = simhash.SimhashIndex([], k=asked.distance_max)
     kept: dict[str, Any] = {}
 
     def decided(row: int, text: str) -> int:
-        # As a list, for the package's road for weighted words fails where one occurs more than 255 times.
+        # A list, because the package fails on weighted words where one occurs more than 255 times.
         words = [word for word in rjieba.cut(text) if word[0].isalnum()]
         if not words:
             return -1
@@ -120,7 +122,7 @@ def by_simhash(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
 
 
 def shingles(text: str, size: int) -> list[str]:
-    """The runs of `size` characters of a text, white space left out."""
+    """Runs of `size` characters of a text without its white space."""
     solid = "".join(text.split())
     return [solid[begin : begin + size] for begin in range(max(1, len(solid) - size + 1))]
 
@@ -148,28 +150,28 @@ USUAL_PEERS = {"minhash": ("rensa",), "simhash": ("simhash", "rensa")}
 
 
 def texts_of(lines: Path) -> Iterator[str]:
-    """The text of every line, decoded as it is asked for."""
+    """Text of every line, decoded one at a time."""
     with lines.open("rb") as documents:
         for line in documents:
             yield orjson.loads(line)["text"]
 
 
 def by_filter(lines: Path, directory: Path, settings: Settings) -> float:
-    """The seconds of processor time that the filter takes for a file; what it decides lies in `directory` then."""
+    """Seconds of processor time that the filter takes for a file; its outputs go to `directory`."""
     begin = time.process_time()
     filter_files(settings, [lines], directory, Console(quiet=True))
     return time.process_time() - begin
 
 
 def originals_in(directory: Path) -> Originals:
-    """What the filter decided: per document the row of its original, -1 where it is unique."""
+    """Decisions of the filter: row of each document's original, -1 where it is unique."""
     verdicts = [orjson.loads(line) for line in (directory / "verdicts.jsonl").read_bytes().splitlines()]
     rows = {verdict["id"]: row for row, verdict in enumerate(verdicts)}
     return np.array([rows.get(verdict["original"], -1) for verdict in verdicts], np.int64)
 
 
 def bytes_kept(peer: str, first: Path, lines: Path, asked: Asked) -> float:
-    """By how much this process grows by what a peer keeps of the lines; of `first` it has kept something before."""
+    """Bytes by which this process grows when a peer keeps an index of `lines`, after one of `first` as warm-up."""
     PEERS[peer](texts_of(first), asked)
     gc.collect()
     before = anonymous_mib()
@@ -181,10 +183,12 @@ def bytes_kept(peer: str, first: Path, lines: Path, asked: Asked) -> float:
 
 
 @dataclass(slots=True)
-class Imported:
-    """Seconds of processor time of one program, a round each: for one document, and for all; and what it decided.
+class Taken:
+    """Measurements of one program.
 
-    bytes  that it kept them in, of the documents of all
+    one, all   seconds of processor time, one a round, for one document and for all
+    originals  row of each document's original, -1 where it is unique
+    bytes      size of its index of all documents
     """
 
     one: list[float]
@@ -193,11 +197,11 @@ class Imported:
     bytes: float = 0.0
 
 
-def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> dict[str, Imported]:
-    """All programs over a file of lines, the filter first."""
-    taken = {program: Imported([], [], np.zeros(0, np.int64)) for program in ("filter", *peers)}
+def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> dict[str, Taken]:
+    """Measurements of all programs over a file of lines, the filter first."""
+    taken = {program: Taken([], [], np.zeros(0, np.int64)) for program in ("filter", *peers)}
     sample = "".join(text for text, _ in zip(texts_of(lines), range(200), strict=False))
-    # A third: a Han character takes the place of several letters, and peers have one length for all (what suits them).
+    # A third, because a Han character stands for several letters. Peers take one length for all texts, which suits them.
     is_wide = 3 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample))
     directory = lines.parent
     first = directory / "first.jsonl"
@@ -228,7 +232,7 @@ def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: 
 def measure(
     folder: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """One row per program: medians of the rounds. What needs a truth that the set does not have is None."""
+    """One row per program: medians of the rounds. Scores are None where the set has no truth."""
     stream = Stream(folder) if (folder / "pairs.tsv.gz").exists() else None
     rows = stream.rows if stream is not None else list(read_lines(folder / "docs.jsonl.xz"))
     characters = sum(len(row["text"]) for row in rows)

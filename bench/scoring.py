@@ -1,4 +1,4 @@
-"""What the accuracy bench computes, without files and tables: decisions, truth and scores."""
+"""Scoring for the accuracy bench, pure: decisions, truth and scores."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs of documents by row number, the later one first: sorted by later, then value's rank, then earlier.
+    """Pairs of documents by row number, the later row first; sorted by later row, then value's rank, then earlier row.
 
-    values are distances (nearest first) or similarities (any order).
+    values  distances (nearest first) or similarities (any order)
     """
 
     later: npt.NDArray[np.int64]
@@ -36,12 +36,12 @@ class Pairs:
 
 
 def distances(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Hamming distance row by row."""
+    """Hamming distances row by row, int64 [n]."""
     return np.asarray(np.bitwise_count(left ^ right).sum(axis=-1, dtype=np.int64))
 
 
 def counting(pairs: Pairs, prints: Fingerprints, distance_max: int, look: Look | None) -> Pairs:
-    """Those pairs within the distance that a second look lets count, at the distances that it tells; EXACT as before."""
+    """Pairs within the distance that a second look lets count, at the distances that it measures. EXACT pairs stay."""
     near = pairs.values <= distance_max
     later, earlier, values = pairs.later[near], pairs.earlier[near], pairs.values[near]
     if look is not None:
@@ -57,7 +57,7 @@ def counting(pairs: Pairs, prints: Fingerprints, distance_max: int, look: Look |
 def near_pairs(prints: Fingerprints, distance_max: int, banding: Banding | None = None) -> Pairs:
     """Every pair that may match: NEAR rows within `distance_max`, EXACT rows with equal fingerprints. Brute force.
 
-    banding  the fingerprints are MinHash signatures of this shape; pairs are found whether they share a band or not
+    banding  shape of MinHash signatures, None for SimHash; pairs are found whether they share a band or not
     """
     parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
     for kind, limit in ((Kind.NEAR, distance_max), (Kind.EXACT, 0)):
@@ -80,7 +80,7 @@ def near_pairs(prints: Fingerprints, distance_max: int, banding: Banding | None 
 def _table(
     some: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], banding: Banding | None
 ) -> npt.NDArray[np.int16]:
-    """The distance of each of some fingerprints to each of others."""
+    """Distances of some fingerprints to others, int16 [some, others]."""
     apart = np.zeros((len(some), len(others)), np.int16)
     if banding is None:
         for one, other in zip(some.T, np.ascontiguousarray(others.T), strict=True):
@@ -92,9 +92,9 @@ def _table(
 
 
 def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.NDArray[np.int64]:
-    """The index's decisions by the letter: per row the number of its original, -1 where it is no duplicate.
+    """Decisions by the index's definition: row of each row's original, -1 where it is no duplicate.
 
-    A row's match is the nearest entry, the earliest of equally near ones; its original is the unique row at the root.
+    A row's match is the nearest entry, and the earliest of equally near ones. Its original is the unique row at the root.
     """
     originals = np.full(count, -1, np.int64)
     entered = np.ones(count, np.bool_)
@@ -111,9 +111,9 @@ def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.N
 
 
 def policy_similarities(pairs: Pairs, count: int, insert: Insert) -> npt.NDArray[np.float64]:
-    """Per row the largest similarity with an earlier document that this policy would have kept, by exact similarity.
+    """Largest exact similarity of each row with an earlier document that this policy would have kept.
 
-    With `all` that is every earlier document; with `unique` those that are themselves below DUPLICATE_MIN.
+    With `all` that is every earlier document; with `unique`, those that are themselves below DUPLICATE_MIN.
     """
     largest = np.zeros(count)
     for begin, end in _runs(pairs.later):
@@ -124,7 +124,7 @@ def policy_similarities(pairs: Pairs, count: int, insert: Insert) -> npt.NDArray
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well decisions agree with the truth. `flagged_grey` counts duplicates found in the grey, neither way."""
+    """Agreement of decisions with the truth. `flagged_grey` counts flagged rows in the grey, which count neither way."""
 
     true_duplicates: int
     false_duplicates: int
@@ -135,7 +135,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Share of the flagged, the grey apart, that are duplicates; 1 where nothing was flagged."""
+        """Share of duplicates among the flagged rows outside the grey; 1 where none was flagged."""
         flagged = self.true_duplicates + self.false_duplicates
         return self.true_duplicates / flagged if flagged else 1.0
 
@@ -153,7 +153,7 @@ class Score:
 
     @property
     def false_per_million(self) -> float:
-        """False duplicates per million documents that are none."""
+        """False duplicates per million documents that are no duplicates."""
         return self.false_duplicates / self.non_duplicates * 1e6 if self.non_duplicates else 0.0
 
 
@@ -163,9 +163,12 @@ def score(
     kept: npt.NDArray[np.float64],
     earlier: npt.NDArray[np.float64],
 ) -> Score:
-    """Score a stream: `kept` as of `policy_similarities`, `earlier` the largest similarity with any earlier document.
+    """Score a stream.
 
-    Duplicate where kept >= DUPLICATE_MIN; no duplicate where earlier < UNIQUE_BELOW; all else is grey.
+    kept     result of `policy_similarities`
+    earlier  largest similarity with any earlier document
+
+    A row is a duplicate where kept >= DUPLICATE_MIN, none where earlier < UNIQUE_BELOW, and grey otherwise.
     """
     duplicate, different = kept >= DUPLICATE_MIN, earlier < UNIQUE_BELOW
     return Score(
@@ -179,7 +182,7 @@ def score(
 
 
 def score_labels(flagged: npt.NDArray[np.bool_], labels: Sequence[str], duplicate: Iterable[str], no: str) -> Score:
-    """Score pairs against labels: those in `duplicate`, the one that means no duplicate, all others grey."""
+    """Score pairs against labels. Those in `duplicate` mean a duplicate, `no` means none, all others are grey."""
     wanted = frozenset(duplicate)
     truth = np.array([1.0 if label in wanted else 0.0 if label == no else 0.6 for label in labels])
     return score(flagged, np.zeros(len(labels), np.bool_), truth, truth)
@@ -192,7 +195,7 @@ def same(
     banding: Banding | None = None,
     look: Look | None = None,
 ) -> npt.NDArray[np.bool_]:
-    """Row by row: would the index call the one a duplicate of the other, were it the only entry?"""
+    """Whether the index would call the one a duplicate of the other, were the other its only entry; bool [n]."""
     apart = distances(left.fingerprints, right.fingerprints)
     exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & (apart == 0)
     near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
@@ -207,16 +210,16 @@ def same(
 
 
 def jaccard(left: str, right: str, size: int) -> float:
-    """Jaccard similarity of the sets of runs of `size` tokens; the truth files were made with it.
+    """Jaccard similarity of the sets of runs of `size` tokens, as in the truth files; 0 for two empty texts.
 
-    Tokens: every Han, kana, Hangul or Thai character, and every other run of letters and digits. 0 for two empty texts.
+    Tokens: every Han, kana, Hangul or Thai character, and every other run of letters and digits.
     """
     one, other = _token_runs(left, size), _token_runs(right, size)
     return len(one & other) / len(one | other) if one or other else 0.0
 
 
 def _runs(numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """The ranges of equal neighbours."""
+    """Ranges of equal neighbours."""
     borders = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
     return pairwise(borders)
 

@@ -1,8 +1,8 @@
-"""Run the service for long with retention on, and watch what it holds: memory, disk, open files.
+"""Run the service for long with retention on, and watch the memory, disk and open files that it holds.
 
-Documents never end: words that nobody has seen before, every tenth document a copy of a recent one with a word changed.
-The index may hold `--entries` of them, the output topics a bounded number of bytes. Every position must come out exactly
-once; what is held is printed for each tenth of the time, so that a leak shows as a column that grows to its end.
+Documents of new words never end; every tenth is a copy of a recent one with one word changed. The index may hold
+`--entries` of them, the output topics a bounded number of bytes. Every position must come out exactly once. The resources
+held are printed for each tenth of the time, so that a leak shows as a column that grows to its end.
 
     python -m bench.soak [--minutes 30] [--entries 50000] [--set SETTING] [--json]
 """
@@ -45,7 +45,7 @@ _LETTERS = np.array([*map(chr, range(0x4E00, 0x9FA6)), *"abcdefghijklmnopqrstuvw
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the service, its supervisor and workers together, holds at one moment.
+    """Resources that the service, supervisor and workers together, holds at one moment.
 
     memory_mib  what no file stands behind: the kernel may drop what is mapped from files, the index above all, at any time
     """
@@ -58,7 +58,7 @@ class Sample:
 
 
 def documents(seed: int) -> Iterator[bytes]:
-    """JSON documents without end, the same for a seed."""
+    """Endless JSON documents, the same for the same seed."""
     random = np.random.default_rng(seed)
     recent: list[list[str]] = []
     for number in count():
@@ -73,7 +73,7 @@ def documents(seed: int) -> Iterator[bytes]:
 
 
 class Exactly:
-    """A read-committed reader that counts how often each input position came out."""
+    """Read-committed reader that counts how often each input position came out."""
 
     def __init__(self, run: Run) -> None:
         self._consumer = KafkaConsumer(
@@ -118,7 +118,7 @@ def sample(run: Run, process: psutil.Process, seen: int) -> Sample:
 def watch(
     run: Run, process: psutil.Process, seconds: float, seed: int, bar: Progress
 ) -> tuple[list[Sample], int, Exactly]:
-    """Produce, read and sample until the time is over; the producer never runs far ahead of what came out."""
+    """Produce, read and sample until the time is over. The producer never runs far ahead of the outputs."""
     producer = KafkaProducer(bootstrap_servers=run.bootstrap_servers, linger_ms=20, acks="all", compression_type="lz4")
     exactly, samples, produced = Exactly(run), [], 0
     stream = documents(seed)
@@ -144,7 +144,7 @@ def watch(
 
 
 def by_part(samples: Sequence[Sample]) -> list[dict[str, float]]:
-    """The median of everything held, for each of PARTS equal stretches of time."""
+    """Median of each resource held, for each of PARTS equal stretches of time."""
     stretches = [samples[len(samples) * part // PARTS : len(samples) * (part + 1) // PARTS] for part in range(PARTS)]
     return [
         {field.name: statistics.median(getattr(one, field.name) for one in stretch) for field in fields(Sample)}
@@ -172,7 +172,7 @@ def show(result: dict[str, Any], parts: Sequence[dict[str, float]]) -> None:
 @click.option("--seed", default=2026, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def main(minutes: float, entries: int, settings: tuple[str, ...], seed: int, as_json: bool) -> None:
-    """Run the service for long with retention on, and watch what it holds."""
+    """Run the service for long with retention on, and watch the resources that it holds."""
     errors = Console(stderr=True)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True)))
@@ -204,7 +204,7 @@ def main(minutes: float, entries: int, settings: tuple[str, ...], seed: int, as_
 
 
 def create_bounded(run: Run) -> None:
-    """Topics whose old segments go, so that the broker's disk stays bounded too."""
+    """Create topics whose old segments are deleted, so that the broker's disk stays bounded too."""
     admin = KafkaAdminClient(bootstrap_servers=run.bootstrap_servers)
     configs = {"retention.bytes": str(2**27), "segment.bytes": str(2**25)}
     topics = [INPUT, *(run.topic(destination) for destination in DESTINATIONS)]

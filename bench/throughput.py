@@ -1,8 +1,8 @@
 """Documents a second: over files, and Kafka to Kafka beside a bare exactly-once copy loop with the same client.
 
-Each Kafka round fills a fresh input topic, then runs the copy loop and the filter over it, in turn, one worker each, the
-same transport, batch size and broker; the ratio is taken within a round. CPU is this process's, client threads included,
-charged to the verb under way.
+Each Kafka round fills a fresh input topic. Then the copy loop and the filter run over it in turn, one worker each, with
+the same transport, batch size and broker; the ratio is taken within a round. CPU time is this process's, client threads
+included, charged to the verb under way.
 
     python -m bench.throughput files [DOCUMENTS ...] [--json]
     python -m bench.throughput kafka [DOCUMENTS ...] [--json]
@@ -39,7 +39,7 @@ from streamer.transports.transport import Assigned, Finished
 
 
 def values_of(files: Sequence[Path], count: int) -> list[bytes]:
-    """The benchmark's documents: from files, else the demo's own; repeated never, for copies would all be duplicates."""
+    """Documents of the benchmark: from files, else the demo's own. None is repeated: all copies would be duplicates."""
     return list(document_lines(files)) if files else list(demo_documents(count))
 
 
@@ -50,7 +50,7 @@ def settings_for(directory: Path, name: str, overrides: Sequence[str], broker: L
 
 
 def filter_round(settings: Settings, count: int) -> Totals:
-    """The service, one worker, over a filled topic; the clock runs from the read of the first batch to the end."""
+    """Run the service, one worker, over a filled topic. The clock runs from the read of the first batch to the end."""
     totals = Totals()
     fingerprinter = scheme_for(settings)
     with open_index(settings, fingerprinter) as index:
@@ -73,7 +73,7 @@ def filter_round(settings: Settings, count: int) -> Totals:
 
 
 def copy_round(settings: Settings, count: int) -> tuple[float, float]:
-    """The bare exactly-once copy loop over the same topic, timed alike: seconds, microseconds of CPU a document."""
+    """Run the bare exactly-once copy loop over the same topic, timed alike: seconds, microseconds of CPU a document."""
     transport = KafkaTransport(settings, "0")
     decision = Decision(Verdict.UNIQUE, "copied", None)
     copied = 0
@@ -113,7 +113,7 @@ def main() -> None:
 @click.option("--set", "overrides", multiple=True, help="A setting.")
 @click.option("--json", "as_json", is_flag=True)
 def files(documents: tuple[Path, ...], count: int, overrides: tuple[str, ...], as_json: bool) -> None:
-    """JSON Lines in, verdicts out, with the index on disk."""
+    """Filter JSON Lines into files, with the index on disk."""
     with tempfile.TemporaryDirectory(prefix="throughput-") as name:
         directory = Path(name)
         source = directory / "documents.jsonl"
@@ -141,7 +141,7 @@ def files(documents: tuple[Path, ...], count: int, overrides: tuple[str, ...], a
 def kafka(
     documents: tuple[Path, ...], count: int, rounds: int, partitions: int, overrides: tuple[str, ...], as_json: bool
 ) -> None:
-    """Kafka to Kafka on one worker, beside the bare copy loop."""
+    """Filter from Kafka to Kafka on one worker, beside the bare copy loop."""
     values = values_of(documents, count)
     copied, filtered, ratios, copy_cpu = [], [], [], []
     with tempfile.TemporaryDirectory(prefix="throughput-", ignore_cleanup_errors=True) as name:

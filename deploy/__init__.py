@@ -1,1 +1,1 @@
-"""The surroundings of the service: a local Kafka broker and the configuration of what watches it."""
+"""Deployment: container, example settings, alerts and dashboard, and a local Kafka broker."""

@@ -1,12 +1,12 @@
-"""Does every query of the dashboard and of the alerts return data? Asked of a real Prometheus that scrapes the service.
+"""Check that every query of the dashboard and of the alerts returns data, from a Prometheus that scrapes the service.
 
-1. Have Prometheus: the one on the PATH, else Debian's package, unpacked into the project's cache (nothing is installed).
+1. Find Prometheus: on the PATH, else as Debian's package, unpacked into the project's cache (nothing is installed).
 2. Let promtool check prometheus.yml and rules.yml, and run rules_test.yml: every alert fires when it should.
 3. Start a Prometheus on a free port of 127.0.0.1, which scrapes the target every second.
-4. Ask it every query, again and again until all have data or patience ends; print a table; exit 1 if one has none.
+4. Send it every query, again and again until all have data or patience ends; print a table; exit 1 if one has none.
 
-An alert that does not fire returns nothing, and should: of an alert every selector is asked for data, and the whole
-expression only for being evaluated without an error.
+An alert that does not fire returns nothing, as it should. So every selector of an alert must have data, and the whole
+expression must only evaluate without an error.
 """
 
 import argparse
@@ -42,19 +42,19 @@ PROMETHEUS_CONFIGURATION = DEPLOY / "prometheus" / "prometheus.yml"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 RULE_TESTS = DEPLOY / "prometheus" / "rules_test.yml"
 
-# Grafana's own variables and the dashboard's, as they would be with everything chosen.
+# Grafana's own variables and the dashboard's, as with everything chosen.
 VARIABLES = {"$__rate_interval": "1m", "$__interval": "15s", "$__range": "5m", "$instance": ".*"}
 
 LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+),\s*(?P<label>\w+)\)")
 
 
 class CheckFailed(Exception):
-    """The check cannot be made; the message says why and what to do."""
+    """The check cannot run; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One expression: where it stands, and whether an empty answer is a fault."""
+    """One expression, its place, and whether an empty answer is a fault."""
 
     place: str
     expression: str
@@ -63,7 +63,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What Prometheus said: how many series have a number, or why it cannot be evaluated."""
+    """Answer of Prometheus: how many series have a number, or why the expression cannot be evaluated."""
 
     query: Query
     series: int = 0
@@ -71,12 +71,12 @@ class Answer:
 
     @property
     def good(self) -> bool:
-        """Whether there is nothing to complain about."""
+        """Whether the answer has no fault."""
         return not self.error and (self.series > 0 or not self.query.needs_data)
 
 
 def dashboard_queries(dashboard: dict[str, Any]) -> list[Query]:
-    """Every query of a Grafana dashboard with its variables put in. Raises CheckFailed for a variable unknown here."""
+    """Every query of a Grafana dashboard, with values for its variables. Raises CheckFailed for an unknown variable."""
     panels = [panel for outer in dashboard["panels"] for panel in (outer, *outer.get("panels", []))]
     queries = [
         Query(panel["title"], substituted(target["expr"])) for panel in panels for target in panel.get("targets", [])
@@ -91,7 +91,7 @@ def dashboard_queries(dashboard: dict[str, Any]) -> list[Query]:
 
 
 def substituted(expression: str) -> str:
-    """The expression with Grafana's variables replaced by values. Raises CheckFailed for one that is unknown here."""
+    """The expression with values for Grafana's variables. Raises CheckFailed for an unknown variable."""
     for variable, value in VARIABLES.items():
         expression = expression.replace(variable, value)
     if "$" in expression:
@@ -100,13 +100,13 @@ def substituted(expression: str) -> str:
 
 
 def alert_queries(name: str, expression: str) -> list[Query]:
-    """An alert's expression, and apart from it every selector in it, each of which must have data."""
+    """Expression of an alert, and each of its selectors, which must all have data."""
     selectors = sorted({bare(selector) for selector in vector_selectors(promql_parser.parse(expression))})
     return [Query(name, expression, needs_data=False), *(Query(name, selector) for selector in selectors)]
 
 
 def vector_selectors(expression: promql_parser.Expr) -> list[promql_parser.VectorSelector]:
-    """Every selector of the expression, those of ranges included, in the order in which they stand."""
+    """Every selector of the expression, in order, those of ranges included."""
     found = []
 
     def visit(node: promql_parser.Expr) -> None:
@@ -130,7 +130,7 @@ def bare(selector: promql_parser.VectorSelector) -> str:
 
 
 def prometheus_programs() -> tuple[Path, Path]:
-    """prometheus and promtool: those on the PATH, else those of the cache, else fetched. Raises CheckFailed."""
+    """Paths of prometheus and promtool: from the PATH, else from the cache, else fetched. Raises CheckFailed."""
     names = ("prometheus", "promtool")
     on_path = [shutil.which(name) for name in names]
     if all(on_path):
@@ -174,7 +174,7 @@ def check_files(promtool: Path) -> None:
 
 @contextmanager
 def running_prometheus(program: Path, target: str) -> Iterator[str]:
-    """The URL of a Prometheus that scrapes `target` every second and knows the rules; gone afterwards."""
+    """URL of a Prometheus that scrapes `target` every second and knows the rules; stopped afterwards."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -224,7 +224,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
 
 
 def ask(url: str, path: str, **parameters: str) -> Any:
-    """The `data` of one answer of Prometheus' HTTP interface. Raises CheckFailed with its words if it refuses."""
+    """The `data` of one answer of Prometheus' HTTP interface. Raises CheckFailed, with its words, where it refuses."""
     try:
         with urllib.request.urlopen(
             f"{url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=10

@@ -1,4 +1,4 @@
-"""The real service over a real broker, fed with made-up news for as long as somebody watches it."""
+"""The real service over a real broker, fed with made-up news while somebody watches it."""
 
 import socket
 import subprocess
@@ -29,7 +29,7 @@ class ServiceFailed(Exception):
 
 @contextmanager
 def fed_service() -> Iterator[str]:
-    """The address, host:port, of a running `streamer run` that works on new documents all the time."""
+    """Address, host:port, of a running `streamer run` that gets new documents all the time."""
     with tempfile.TemporaryDirectory(prefix="fed-service-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         with LocalKafka(directory / "kafka") as broker:

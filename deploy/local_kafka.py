@@ -1,4 +1,4 @@
-"""A single-node Apache Kafka for development, tests and benchmarks, made of nothing but pip packages."""
+"""A single-node Apache Kafka for development, tests and benchmarks, from pip packages alone."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from kafka.errors import KafkaError
 
 KAFKA_VERSION = "4.3.1"
 KAFKA_ENDPOINT = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
-# The log4j version has to be the one that Kafka brings.
+# Must be the log4j version that Kafka brings.
 LOGGING_BINDING_ENDPOINT = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 
 HOST = "127.0.0.1"
-# Below the ports that the system hands to outgoing connections: a client that keeps connecting to a dead broker's
-# port in that range would in the end be connected to itself and hold the port when the broker comes back.
+# Below the ports that the system gives to outgoing connections. In that range, a client that keeps connecting to a dead
+# broker's port ends up connected to itself, and holds the port when the broker comes back.
 PICKED_PORTS = range(20_000, 32_000)
 
 JVM_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.level=INFO", "--enable-native-access=ALL-UNNAMED")
@@ -44,11 +44,11 @@ REMEDY = (
 
 
 class LocalKafkaError(Exception):
-    """A local broker that cannot be had; the message says what failed and what to do."""
+    """The local broker cannot start or answer; the message says what failed and what to do."""
 
 
 def kafka_jars() -> Path:
-    """The folder with all jars of the broker, downloaded if the cache does not hold them yet."""
+    """Folder with all jars of the broker, downloaded where the cache does not hold them yet."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
     jars = cache / f"kafka-{KAFKA_VERSION}"
     if jars.is_dir():
@@ -59,7 +59,7 @@ def kafka_jars() -> Path:
         with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-download-") as staging:
             _download_jars(Path(staging)).rename(jars)
     except Exception as error:
-        # The resolver lets errors of several libraries through; whichever it is, the answer is the same.
+        # The resolver lets errors of several libraries through, and the answer to all is the same.
         # Another start may have finished the same download first.
         if not jars.is_dir():
             raise LocalKafkaError(f"cannot fetch Kafka {KAFKA_VERSION} into {jars}: {error}\n{REMEDY}") from error
@@ -79,7 +79,7 @@ def _download_jars(staging: Path) -> Path:
     builder = EnvironmentBuilder(context=context, cache_dir=staging / "jgo", link_strategy=LinkStrategy.COPY)
     complete = staging / "complete"
     complete.mkdir()
-    # Resolved together, the two would be mixed with other versions of Kafka's own jars.
+    # The two are resolved apart: together, other versions of Kafka's own jars would come in.
     for endpoint, wanted in ((KAFKA_ENDPOINT, "*.jar"), (LOGGING_BINDING_ENDPOINT, "log4j-slf4j-impl-*.jar")):
         for jar in builder.from_endpoint(endpoint=endpoint).path.rglob(wanted):
             jar.rename(complete / jar.name)
@@ -118,7 +118,7 @@ def _free_port() -> int:
 
 
 class LocalKafka:
-    """A broker of one JVM process; its directory holds the settings, the log and all data, and survives restarts."""
+    """A broker in one JVM process. Its directory holds settings, log and all data, and survives restarts."""
 
     def __init__(self, directory: Path, port: int | None = None, overrides: Mapping[str, str] | None = None) -> None:
         self.directory = directory.resolve()
@@ -131,18 +131,18 @@ class LocalKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, the same after every restart."""
+        """Address for clients, the same after every restart."""
         return f"{HOST}:{self.port}"
 
     @property
     def running(self) -> bool:
-        """Whether the broker's process is alive; a suspended one is."""
+        """Whether the broker's process is alive, even suspended."""
         if self._process is not None and self._process.poll() is not None:
             self._release()
         return self._process is not None
 
     def start(self, timeout_seconds: float = 60.0) -> None:
-        """Bring the broker up on its port with the data of its directory, and return when it answers."""
+        """Start the broker on its port, with the data of its directory. Returns when it answers."""
         if self.running:
             return
         try:
@@ -160,7 +160,7 @@ class LocalKafka:
             self._launch()
             self._wait_until_ready(timeout_seconds)
         except BaseException:
-            # Whatever it was, Ctrl-C included: no JVM stays behind.
+            # After any failure, Ctrl-C included, no JVM stays behind.
             self.kill()
             raise
 
@@ -174,14 +174,14 @@ class LocalKafka:
             self._process.send_signal(number)
 
     def suspend(self) -> None:
-        """Freeze the broker: connections stay open and nothing answers from the moment this returns."""
+        """Freeze the broker: connections stay open, and nothing answers once this returns."""
         self._signal(signal.SIGSTOP)
         if self._process is not None:
-            # The signal takes a while to reach every thread; the parent is told when all stand still.
+            # The signal takes a while to reach every thread; the parent learns when all stand still.
             os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a suspended broker go on."""
+        """Resume a suspended broker."""
         self._signal(signal.SIGCONT)
 
     def stop(self, timeout_seconds: float = 20.0) -> None:
@@ -196,7 +196,7 @@ class LocalKafka:
         self.kill()
 
     def log_tail(self) -> str:
-        """The last lines of the broker's log, under its path."""
+        """Last lines of the broker's log, after its path."""
         lines = self.log_path.read_text(errors="replace").splitlines() if self.log_path.exists() else []
         return "\n".join([f"its log {self.log_path}:", *lines[-20:]])
 
@@ -209,7 +209,7 @@ class LocalKafka:
 
     def _release(self) -> None:
         if self._guard is not None:
-            # It must not outlive the broker: the process id may belong to another one later.
+            # The guard must not outlive the broker: the process id may belong to another process later.
             with self._guard:
                 self._guard.kill()
             self._guard = None
@@ -247,8 +247,8 @@ class LocalKafka:
 
     def _launch(self) -> None:
         self._process = self._java("kafka.Kafka", "server.properties")
-        # The pipe closes when this process ends in whatever way, and the broker must not outlive it. A death signal
-        # of the kernel would not do: it is sent already when the thread ends that started the broker.
+        # The broker must not outlive this process, and the pipe closes at its end, however it ends. A death signal of the
+        # kernel would come too early: when the thread that started the broker ends.
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", 'exec >/dev/null 2>&1; read -r _; kill -KILL "$0"', str(self._process.pid)],
             stdin=subprocess.PIPE,
@@ -259,7 +259,7 @@ class LocalKafka:
         deadline = time.monotonic() + timeout_seconds
         while self.running and time.monotonic() < deadline:
             try:
-                # A bare connection first: it is refused at once as long as nothing listens.
+                # A bare connection first: it is refused at once while nothing listens.
                 socket.create_connection((HOST, self.port), timeout=1.0).close()
                 require_broker(self.bootstrap_servers, timeout_seconds=5.0)
             except (OSError, LocalKafkaError):

@@ -1,1 +1,1 @@
-"""What `streamer index` does, as plain values and as tables."""
+"""The operations of `streamer index`: plain values for machines, tables for people."""

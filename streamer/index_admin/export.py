@@ -1,16 +1,17 @@
-"""An index as JSON Lines, and back.
+"""Export of an index as JSON Lines, and import.
 
     first line  {"neardup_index_export": 2, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
     then        one line a position, in the order of deciding: {"stream": place in `streams`, "partition": .., "offset": ..,
                 "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
-                are any; a duplicate has "origin", what its original was: [id, place in `streams`, partition, offset]; a
-                document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal), "look"
-                (hexadecimal) where there is a second look, and "forgotten" where it is no longer searched
+                are any.
+                A duplicate has "origin", which names its original: [id, place in `streams`, partition, offset].
+                A document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal).
+                It has "look" (hexadecimal) with a second look, and "forgotten" where it is no longer searched.
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
-A file whose name ends in .zst is compressed. The last line, and as many before it as the first one promises, prove that
-the file is whole. Numbers ascend; they have gaps where documents have expired, and then a duplicate may have an origin
-without an original.
+A file whose name ends in .zst is compressed. The last line, and as many lines before it as the first one promises, prove
+that the file is whole. Numbers ascend, with gaps where documents have expired. A duplicate of an expired document has an
+origin without an original.
 
 Version 1 had no "origin", so that a duplicate could be told only together with its original.
 """
@@ -47,9 +48,10 @@ _BUFFER_BYTES = 2**20
 
 
 def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
-    """Write everything that an index knows, as it is at one moment, into a file ('-': standard output).
+    """Write the whole index, as it is at one moment, into a file ('-': standard output).
 
-    The file appears when it is complete. Returns the positions written. Raises OSError.
+    The file appears when it is complete. `progress` is called with the positions written so far. Returns how many
+    positions were written. Raises OSError.
     """
 
     def operation(transaction: Transaction, out: IO[bytes]) -> int:
@@ -69,7 +71,7 @@ def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
 
 
 def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tuple[str, str]], int]:
-    """The parameters, the streams with their names, and the number of positions. Raises InputUnreadable."""
+    """Parameters, streams with their names, and number of positions, from the first line. Raises InputUnreadable."""
     try:
         header = _loaded(next(found, b""))
         version = header["neardup_index_export"]
@@ -92,10 +94,11 @@ def take_in(
     name: str,
     progress: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Enter the lines behind the header, which `read_header` told; positions that the index knows are left alone.
+    """Enter the lines behind the header, which `read_header` returned. Positions that the index knows stay as they are.
 
-    Returns how many were entered and how many were known. Every few thousand are one transaction; after each the index
-    is as an older one was. Raises InputUnreadable for a file that is damaged or not whole, IndexProblem.
+    Returns how many positions were entered, and how many were known. Every ROWS_A_TRANSACTION lines are one transaction;
+    after each the index is as the exported one was at an earlier time. Raises InputUnreadable for a file that is damaged
+    or not whole, and IndexProblem.
     """
     loading = BulkLoader(index)
     taking = Importer(loading)
@@ -121,7 +124,7 @@ def take_in(
 
 
 class _Reading:
-    """The lines behind the header; `applied` is what the last one said."""
+    """Reader of the lines behind the header. `applied` comes from the last line, and is None before."""
 
     def __init__(self, found: Iterator[bytes], streams: Sequence[tuple[str, str]], bits: int, name: str) -> None:
         self._found = found
@@ -244,7 +247,7 @@ def _loaded(line: bytes) -> dict[str, Any]:
 
 @contextmanager
 def _written(file: Path) -> Iterator[IO[bytes]]:
-    """A file to write to that appears under its name when it is complete and synced."""
+    """Open file that appears under its name when it is complete and synced."""
     if file == STANDARD_INPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,11 +1,12 @@
-"""An index made anew beside the running one, with other settings: from files, or from the topics that were delivered.
+"""Rebuild of an index beside the running one, with other settings: from files, or from the output topics.
 
-Run it again after it was stopped or killed, and it goes on. Half-way the new index is as an index is that has seen only
-the first part of the input; nothing but its name tells it from the finished one, so switch to it only when this ends.
+A rebuild that was stopped or killed goes on when it is run again. A half-built index looks like one that has seen only
+the first part of the input. Nothing but its name tells it from the finished one, so switch to it only after the end.
 """
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +31,7 @@ from streamer.transports.kafka.changelog import read_changelog
 
 
 class Rebuilt(NamedTuple):
-    """How many records were read, and how many of them the new index held already."""
+    """Counts of a rebuild: records read, and those among them that the new index held already."""
 
     records: int
     already_known: int
@@ -48,8 +49,9 @@ def rebuild_from_files(
 ) -> Rebuilt:
     """Decide all lines of JSON Lines files, in order, into the index of `settings`.
 
-    running  where it knows a file by its name and its lines, the new index takes the file for the same input, so that
-             `streamer filter` goes on with either
+    running   index in use, if any. A file that it knows by its name and its lines keeps its stream in the new index, so
+              that `streamer filter` goes on with either
+    progress  called with the number of lines decided so far
     Raises InputUnreadable, InputChanged, IndexProblem.
     """
     fingerprinter = scheme_for(settings)
@@ -57,16 +59,13 @@ def rebuild_from_files(
     with open_index(settings, fingerprinter) as index:
         parts = _Parts(index, Decoder(settings.decode), fingerprinter)
         for file in files:
-            reader = LineReader(file)
-            try:
+            with closing(LineReader(file)) as reader:
                 source = _source_of(file, index, running)
                 index.begin(source, str(file), 0)
                 known += _skipped(reader, index.applied()[source])
                 for count in _decided(settings, parts, reader, source):
                     read += count
                     progress(known + read)
-            finally:
-                reader.close()
     return Rebuilt(known + read, known)
 
 
@@ -86,7 +85,7 @@ def _known(running: Index, name: str) -> dict[Source, Applied]:
 
 
 def _skipped(reader: LineReader, applied: Applied) -> int:
-    """Read over the lines that an earlier run decided."""
+    """Skip the lines that an earlier run decided. Returns how many."""
     count = reader.skip(applied.offset)
     if count < applied.offset or (count and reader.digest() != applied.mark):
         raise InputChanged(
@@ -111,11 +110,11 @@ def _decided(settings: Settings, parts: _Parts, reader: LineReader, source: Sour
 
 
 def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[int], None]) -> Rebuilt:
-    """Enter what was delivered of the input topic, as far as the running index has decided it, into that of `settings`.
+    """Enter the delivered records of the input topic into the index of `settings`, as far as `running` has decided them.
 
-    Verdicts are taken as they were delivered; what was a duplicate then is none of the new index's business, unless its
-    settings let duplicates enter. What is decided meanwhile the service enters itself when it starts with the new index.
-    Raises SettingsError, BrokerUnavailable, IndexProblem.
+    Verdicts are taken as they were delivered. What was a duplicate then does not enter, unless the settings let
+    duplicates enter. The service itself enters what is decided meanwhile, when it starts with the new index.
+    `progress` is called with the number of records read so far. Raises SettingsError, BrokerUnavailable, IndexProblem.
     """
     streams = set(running.streams(settings.topics.input))
     ends = {source: at.offset for source, at in running.applied().items() if source.stream in streams}
@@ -139,8 +138,9 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
         loading = BulkLoader(index)
         for destination, verdict in outputs:
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
-                # Only behind the last topic is everything below an offset there.
-                known += _entered(loading, parts, found, verdict, advance=destination is outputs[-1][0])
+                # Only after the last topic has everything below an offset entered.
+                is_last = destination is outputs[-1][0]
+                known += _entered(loading, parts, found, verdict, set_applied=is_last)
                 read += len(found)
                 progress(read)
         loading.finish()
@@ -149,8 +149,10 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
     return Rebuilt(read, known)
 
 
-def _entered(loading: BulkLoader, parts: _Parts, found: Sequence[Record], verdict: Verdict, *, advance: bool) -> int:
-    """Enter delivered records; how many were known."""
+def _entered(
+    loading: BulkLoader, parts: _Parts, found: Sequence[Record], verdict: Verdict, *, set_applied: bool
+) -> int:
+    """Enter delivered records, and move the applied offsets where asked to. Returns how many records were known."""
     if not found:
         return 0
     entries: Entries = prepare(parts.decoder, parts.fingerprinter, found)
@@ -161,5 +163,5 @@ def _entered(loading: BulkLoader, parts: _Parts, found: Sequence[Record], verdic
         if keep
     ]
     entries = take(entries, np.flatnonzero(decided))
-    ends = {record.source: record.offset + 1 for record in found} if advance else {}
+    ends = {record.source: record.offset + 1 for record in found} if set_applied else {}
     return loading.add(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known

@@ -1,4 +1,4 @@
-"""What `index_tools` found, as tables for people; and bars for what takes long."""
+"""Tables for people of the values in `index_admin.tools`, and progress bars."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ BAR_CHARACTERS = 40
 
 @contextmanager
 def progress_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while the block runs; call what it gives with how many are done."""
+    """Bar on standard error while the block runs. The callable takes the number done so far."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn(title),
@@ -31,7 +31,7 @@ def progress_bar(title: str, total: int | None) -> Iterator[Callable[[int], None
 
 
 def statistics_table(found: Mapping[str, Any]) -> RenderableType:
-    """`index_tools.statistics` for people."""
+    """Table of `tools.statistics`."""
     fullness: list[RenderableType] = [_buckets(found["buckets"]), Text()] if found["buckets"]["looked_at"] else []
     return Group(_sizes(found), Text(), _parts(found), Text(), *fullness, _sources(found))
 
@@ -57,13 +57,12 @@ def _sizes(found: Mapping[str, Any]) -> Table:
     rows.add_row("entries", f"{found['entries']:,}", f"{parameters['scheme']}, {parameters['bits']:,} bits, {matched}")
     rows.add_row("exact entries", f"{found['exact_entries']:,}", "short texts, matched by equality")
     compaction = found["compaction"]
-    rows.add_row("in memory", f"{compaction['memtable_entries']:,}", "the newest entries, in no segment yet")
+    rows.add_row("memtable", f"{compaction['memtable_entries']:,}", "newest entries, in no segment yet")
     if compaction["frozen_entries"] or compaction["progress"] < 1:
-        rows.add_row(
-            "on their way", f"{compaction['frozen_entries']:,}", f"{compaction['progress']:.0%} of it is in segments"
-        )
+        moved = f"entries in compaction, {compaction['progress']:.0%} of it done"
+        rows.add_row("frozen memtable", f"{compaction['frozen_entries']:,}", moved)
     if compaction["removals"]:
-        rows.add_row("leaving", f"{compaction['removals']:,}", "no longer matched, still in segments")
+        rows.add_row("tombstones", f"{compaction['removals']:,}", "no longer matched, still in segments")
     rows.add_row("segments", f"{compaction['segments']:,}", "")
     if found["expired_below"]:
         rows.add_row("expired", f"{found['expired_below']:,}", "documents with lower numbers, no longer matched")
@@ -108,7 +107,7 @@ def _sources(found: Mapping[str, Any]) -> Table:
 
 
 def answer_table(found: Mapping[str, Any]) -> RenderableType:
-    """`index_tools.answer` for people."""
+    """Table of `tools.answer`."""
     title = Text(f"{found['fingerprint'] or 'no fingerprint'} ({found['kind']})")
     if "document" in found:
         title.append(f" of {found['document']['id']} at {found['document']['position']}")
@@ -120,7 +119,7 @@ def answer_table(found: Mapping[str, Any]) -> RenderableType:
 
 
 def findings_table(found: Mapping[str, Any]) -> RenderableType:
-    """`index_tools.verdict` for people."""
+    """Table of `tools.verdict`."""
     rows = _plain("check", "examined", "wrong", "", right=("examined", "wrong"))
     for check in found["checks"]:
         rows.add_row(check["check"], f"{check['examined']:,}", f"{check['wrong']:,}", "\n".join(check["examples"]))

@@ -1,6 +1,6 @@
-"""What an operator asks of an index, as plain values: its size, documents like another, whether it is sound.
+"""Answers to an operator, as plain values: the size of an index, documents like another, whether the index is sound.
 
-The index is opened for reading only, beside a running service. `index_tables` shows the same values to people.
+The index is opened for reading only, beside a running service. `index_admin.tables` shows the same values to people.
 """
 
 import os
@@ -36,7 +36,7 @@ from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What was looked for: its kind and fingerprint, uint64 [1, words]; for an id, whose document it is."""
+    """Target of a query: kind and fingerprint, uint64 [1, words]; for an id, its document."""
 
     kind: Kind
     fingerprint: npt.NDArray[np.uint64]
@@ -44,21 +44,21 @@ class Sought:
 
 
 def open_for_reading(settings: Settings) -> Index:
-    """The index that the settings name, with whatever parameters it was built. Raises IndexProblem."""
+    """Open the index that the settings name, with the parameters that it was built with. Raises IndexProblem."""
     return Index.open(settings.index.directory, None, map_bytes_max=settings.index.map_bytes_max, read_only=True)
 
 
 def open_for_writing(settings: Settings) -> Index:
-    """The same for writing. Raises IndexProblem; IndexMissing where there is none."""
+    """Open the same index for writing. Raises IndexProblem; IndexMissing where there is none."""
     with open_for_reading(settings) as index:
         parameters = index.parameters
     return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
 
 
 def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:
-    """How large and how full an index is, how far each source was decided, and who reads it.
+    """Size and fill of an index, applied offset of each source, and processes that read it.
 
-    committed  what the group has committed of each source; None where nobody was asked
+    committed  committed offset of the group per source; None where no broker was asked
     """
     found = index.statistics()
     standing, buckets = index.inspect(lambda transaction: fullness.look(transaction, index.parameters, found.entries))
@@ -106,7 +106,7 @@ def _sources(index: Index, committed: Mapping[Source, int] | None) -> list[dict[
 
 
 def _histogram(found: BucketSizes) -> dict[str, Any]:
-    """How many of the buckets looked at hold how many entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
+    """Histogram of the buckets looked at by their entries: 0, 1, 2 to 3, 4 to 7, and so on in powers of two."""
     levels = np.where(found.sizes > 0, np.frexp(found.sizes)[1], 0)
     counts = np.bincount(levels)
     return {
@@ -122,7 +122,7 @@ def _histogram(found: BucketSizes) -> dict[str, Any]:
 
 
 def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
-    """The parameters for machines: with a distance, or with a similarity where that is the measure."""
+    """Parameters for machines: with a distance, or with a similarity where that is the measure."""
     by_similarity = {"similarity_min": similarity_of(parameters.distance_max)}
     return {
         "scheme": parameters.scheme,
@@ -135,7 +135,7 @@ def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
 
 
 def seek_text(index: Index, settings: Settings, text: str) -> Sought:
-    """The fingerprint of a text, as the service would make it.
+    """Fingerprint of a text, as the service would make it.
 
     Raises ParametersDiffer where the settings give other fingerprints than those in the index.
     """
@@ -143,7 +143,7 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
     stored = index.parameters
     asked = parameters_for(settings, fingerprinter.stamp())
     if asked.scheme == stored.scheme:
-        # How the service decides does not change what the nearest documents are.
+        # The service's thresholds do not change which documents are nearest.
         asked = replace(with_thresholds(asked, stored), insert=stored.insert)
     require_equal(stored, asked, str(settings.index.directory))
     found = fingerprinter.fingerprint([text])
@@ -151,12 +151,12 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
 
 
 def seek_fingerprint(index: Index, text: str) -> Sought:
-    """A fingerprint in hexadecimal. Raises ValueError."""
+    """Target of a fingerprint in hexadecimal. Raises ValueError."""
     return Sought(Kind.NEAR, from_hexadecimal(text, index.parameters.bits))
 
 
 def seek_id(index: Index, id_: str, progress: Callable[[int], None]) -> list[Sought]:
-    """The documents of an id; all documents are looked through, as there is no table by id."""
+    """Documents with an id. Reads all documents, because no table is ordered by id."""
     return [
         Sought(document.kind, np.array([document.fingerprint], np.uint64), document)
         for document in index.find([id_], progress)
@@ -164,7 +164,7 @@ def seek_id(index: Index, id_: str, progress: Callable[[int], None]) -> list[Sou
 
 
 def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) -> list[Match]:
-    """The entries nearest to what is sought; for an EXACT one the earliest equal one, for an undecidable one none."""
+    """Entries nearest to the target; the earliest equal one for an EXACT target, none for an undecidable one."""
     if sought.kind is Kind.NEAR:
         return index.query(sought.fingerprint, distance_max, limit)[0]
     if sought.kind is not Kind.EXACT:
@@ -181,7 +181,7 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
 
 
 def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], scheme: str) -> dict[str, Any]:
-    """What was sought and what was found, for machines: with distances, or with similarities where that is the measure."""
+    """Target and matches for machines: with distances, or with similarities where that is the measure."""
 
     def measured(distance: int) -> dict[str, float]:
         return {"similarity": round(similarity_of(distance), 4)} if scheme == "minhash" else {"distance": distance}
@@ -211,7 +211,7 @@ def position_text(position: Position, names: Mapping[str, str]) -> str:
 
 
 def time_text(time_ms: int) -> str | None:
-    """A time in ISO 8601, UTC; None where there was none, or where it lies outside of what a calendar holds."""
+    """Time in ISO 8601, UTC; None for no time, and for one outside the calendar."""
     if time_ms == NO_TIMESTAMP_MS:
         return None
     try:
@@ -221,7 +221,7 @@ def time_text(time_ms: int) -> str | None:
 
 
 def check(index: Index, directory: Path, progress: Callable[[int], None]) -> list[Finding]:
-    """The findings of all checks: the file's structure, and whether its tables fit together, at one moment."""
+    """Findings of all checks, at one moment: of the file's structure, and of whether its tables fit together."""
 
     def operation(transaction: Transaction) -> list[Finding]:
         structure = Finding("structure", 1)

@@ -1,1 +1,1 @@
-"""What can be watched from outside: metrics, health, logs."""
+"""Observation from outside: metrics, the HTTP port, logs."""

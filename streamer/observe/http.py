@@ -1,4 +1,4 @@
-"""The service's own HTTP port: /metrics for Prometheus, /healthz and /readyz for whoever keeps it running."""
+"""HTTP port of the service: /metrics for Prometheus, /healthz and /readyz for whoever keeps the service running."""
 
 import socket
 import threading
@@ -13,20 +13,20 @@ from streamer.errors import SettingsError
 from streamer.observe.metrics import CONTENT_TYPE
 
 Check = Callable[[], tuple[bool, str]]
-"""Whether all is well, and in words for people how things stand."""
+"""Whether all is well, and a few words for people."""
 
 _TEXT = "text/plain; charset=utf-8"
 
-# How long `close` may have to wait for the thread to notice.
 _POLL_SECONDS = 0.1
+"""Longest time that `close` waits for the thread to notice."""
 
 
-class ObservationServer:
-    """Answers GET and HEAD on three paths, from a daemon thread; a context manager.
+class HttpServer:
+    """Server of GET and HEAD on three paths, from a daemon thread; a context manager.
 
     /metrics  200 with the exposition
-    /healthz  200 while `health` says so, else 503; either way with its words. Failing means: restart this process
-    /readyz   the same with `ready`. Failing means: it does not do its work now
+    /healthz  200 while `health` says so, else 503; its words either way. A failure means: restart this process
+    /readyz   the same with `ready`. A failure means: the service does not do its work now
     """
 
     def __init__(self, host: str, port: int, exposition: Callable[[], bytes], health: Check, ready: Check) -> None:
@@ -38,14 +38,14 @@ class ObservationServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on; the one that was picked where the settings said 0."""
+        """Port that the server listens on; after `start` with port 0, the one that the system picked."""
         return self._port if self._server is None else self._server.server_port
 
     def start(self) -> None:
-        """Listen and answer from now on. Raises SettingsError if the address cannot be had."""
+        """Listen, and answer from now on. Raises SettingsError where the address cannot be had."""
         self._server = _listen(self._host, self._port)
         self._server.set_app(self._answer)
-        threading.Thread(target=self._server.serve_forever, args=(_POLL_SECONDS,), name="observe", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_SECONDS,), name="http", daemon=True).start()
 
     def close(self) -> None:
         """Stop listening; answers under way may be cut off."""
@@ -82,18 +82,18 @@ class ObservationServer:
 
 
 class _Handler(WSGIRequestHandler):
-    # A client that connects and says nothing must not hold its thread for ever.
+    # Seconds: a client that connects and says nothing must not hold its thread for ever.
     timeout = 10
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Log nothing: a line per scrape and probe would bury all else."""
+        """Log nothing: one line per scrape and probe would bury all else."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        # Not HTTPServer's own: that one asks the name service for this host's name, which may take many seconds.
+        # HTTPServer's own asks the name service for this host's name, which may take many seconds.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.socket.getsockname()[:2]
         self.setup_environ()

@@ -1,4 +1,4 @@
-"""Log lines on standard error: structlog for our own, the standard library's loggers (the Kafka client) through it."""
+"""Log lines on standard error, through structlog: the service's own, and those of the Kafka client (standard library)."""
 
 import logging
 import sys
@@ -10,14 +10,14 @@ import orjson
 import structlog
 
 CHATTER_PERIOD_SECONDS = 30.0
-"""A line of the Kafka client that repeats is shown once in this time."""
+"""Period in which a repeated line of the Kafka client is shown once."""
 
 
 class ChatterFilter(logging.Filter):
-    """Lets a line of the Kafka client through once a period, with the count of its repetitions that were held back.
+    """Passes a line of the Kafka client once a period, with the count of the repetitions held back.
 
-    While a broker is away the client logs about ten lines a second and worker, from a dozen places that try again. What
-    it tries and why is worth a line, but one is enough. Places in its source are counted, so memory is bounded.
+    While a broker is away, every worker's client logs about ten lines a second, from a dozen places that try again. One
+    line tells what it tries and why. Lines are counted by their place in the client's source, so memory is bounded.
     """
 
     def __init__(self, period_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +28,7 @@ class ChatterFilter(logging.Filter):
         self._held_back: dict[tuple[str, int], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is to be shown; lines of other loggers always are."""
+        """Whether the line is to be shown; a line of another logger always is."""
         if record.name != "kafka" and not record.name.startswith("kafka."):
             return True
         place = (record.pathname, record.lineno)
@@ -50,10 +50,10 @@ def configure_logging(
     worker: int | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Send all log lines of this process from `level` on to `stream` (standard error), as text or as JSON.
+    """Send all log lines of this process from `level` on to `stream` (None: standard error), as text or as JSON.
 
-    `worker` then stands on every line. The Kafka client is heard from warnings on, and once for the same complaint.
-    Calling it again replaces what was configured before.
+    `worker`, where given, stands on every line. The Kafka client is heard from warnings on, once a period per complaint.
+    A second call replaces the first.
     """
     out = sys.stderr if stream is None else stream
     shared: list[structlog.typing.Processor] = [
@@ -84,7 +84,7 @@ def configure_logging(
 
 def _add_worker(worker: int | None) -> structlog.typing.Processor:
     def add(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        # Not a context variable: lines of the client's own threads carry it too.
+        # A context variable would be missing on lines of the client's own threads.
         if worker is not None:
             event["worker"] = worker
         return event

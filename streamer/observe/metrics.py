@@ -1,7 +1,7 @@
 """Every metric: name, meaning, labels, buckets. The only importer of prometheus_client.
 
-Several worker processes and their supervisor are seen through one port. Each process counts in memory-mapped files of
-one directory, under a name that is stable over restarts; whoever is scraped reads all files and adds them up:
+One port shows the metrics of the supervisor and of all worker processes. Each process counts in memory-mapped files of
+one directory, under a name that restarts do not change. The process that is scraped reads all files and adds them up:
 
     supervisor              worker-0                worker-1
     counter_supervisor.db   counter_worker-0.db     counter_worker-1.db
@@ -9,7 +9,7 @@ one directory, under a name that is stable over restarts; whoever is scraped rea
     histogram_....db        histogram_....db        histogram_....db
 
 A restarted worker goes on counting in the files of its predecessor, so counters never fall and files stay few.
-Without `prepare` everything is kept in the memory of one process.
+Without `prepare` a process counts in its own memory.
 """
 
 import importlib.metadata
@@ -40,25 +40,25 @@ from prometheus_client.registry import Collector
 from streamer.records import reason
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
-"""The six verbs a batch walks through: the values of label `step`."""
+"""Values of label `step`: the six verbs, in order."""
 
 WORKER_STATES = ("starting", "running", "draining", "stopped")
-"""The values of label `state`."""
+"""Values of label `state`."""
 
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
-"""The values of label `cause`: delivery in doubt or broker away; a transaction that a person has to end; silence;
-a signal; an error."""
+"""Values of label `cause`, in this order: delivery in doubt or broker away; a transaction that a person has to end;
+silence; a signal; an error."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""What `Metrics.exposition` returns, as HTTP says it."""
+"""Content type of `Metrics.exposition`."""
 
-# A second series beside every counter, the time of its making: nobody asks for it, and files cannot hold it.
+# The library would add a series with the time of creation to every counter: nobody asks for it, files cannot hold it.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One metric. `merge` says which of several processes' values of a gauge is shown."""
+    """One metric. `merge` says which process's value of a gauge is shown where several have one."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -71,13 +71,13 @@ class Definition:
 DOCUMENTS = Definition(
     "neardup_documents_total",
     "counter",
-    "Records delivered, by verdict and the reason for it. Counted once the delivery is committed.",
+    "Records delivered, by verdict and reason. Counted after the delivery is committed.",
     ("verdict", "reason"),
 )
 REPLAYED = Definition(
     "neardup_replayed_total",
     "counter",
-    "Records delivered whose verdict came from the journal: they had been decided before a crash or a rebalance.",
+    "Records delivered with a verdict from the journal: they were decided before a crash or a rebalance.",
 )
 BATCHES = Definition("neardup_batches_total", "counter", "Batches delivered and committed.")
 BATCH_RECORDS = Definition(
@@ -95,57 +95,64 @@ BATCH_BYTES = Definition(
 STEP_SECONDS = Definition(
     "neardup_step_seconds",
     "histogram",
-    "Seconds that one step took for one delivered batch; waiting for new records is part of read.",
+    "Seconds of one step of one delivered batch. The step read includes the wait for new records.",
     ("step",),
     (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100),
 )
 CANDIDATES = Definition(
     "neardup_candidates",
     "histogram",
-    "Entries of the index whose distance was computed to decide one document.",
+    "Entries of the index that one document was compared with.",
     buckets=(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000),
 )
 DISTANCE = Definition(
     "neardup_distance",
     "histogram",
-    "With SimHash, Hamming distance, in bits, of one duplicate to its original.",
+    "Hamming distance of one duplicate to its original, in bits. SimHash only.",
     buckets=(0, 1, 2, 3, 4, 5, 6, 7),
 )
 SIMILARITY = Definition(
     "neardup_similarity",
     "histogram",
-    "With MinHash, or a second look at metadata, similarity of one duplicate to its original.",
+    "Similarity of one duplicate to its original. MinHash, or a second look at metadata.",
     buckets=(0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1),
 )
 LAG_RECORDS = Definition(
     "neardup_lag_records",
     "gauge",
-    "Offsets of a partition that lie unread, as last seen by the worker that owns the partition.",
+    "Unread offsets of a partition, as last seen by the worker that owns the partition.",
     ("topic", "partition"),
 )
 INDEX_ENTRIES = Definition("neardup_index_entries", "gauge", "Documents that the index compares with.")
-INDEX_BYTES = Definition("neardup_index_bytes", "gauge", "Bytes of the index that are in use.")
-INDEX_BYTES_MAX = Definition("neardup_index_bytes_max", "gauge", "Bytes beyond which the index never grows.")
+INDEX_BYTES = Definition("neardup_index_bytes", "gauge", "Bytes that the index uses.")
+INDEX_BYTES_MAX = Definition("neardup_index_bytes_max", "gauge", "Bytes that the index never exceeds.")
 OFFSETS_SKIPPED = Definition(
     "neardup_offsets_skipped_total",
     "counter",
-    "Offsets that were never read because they were gone from the broker, and a setting allowed going on.",
+    "Offsets that the broker deleted before they were read, and that a setting allowed to skip.",
     ("topic", "partition"),
 )
 RESTORED = Definition(
-    "neardup_restored_total", "counter", "Documents fed back into the index from the unique topic, without output."
+    "neardup_restored_total",
+    "counter",
+    "Documents that entered the index again from the output topics. Nothing is delivered for them.",
 )
 WORKER_RESTARTS = Definition(
-    "neardup_worker_restarts_total", "counter", "Workers started anew, by what made them end.", ("cause",)
+    "neardup_worker_restarts_total", "counter", "Restarts of workers, by the cause of their end.", ("cause",)
 )
 WORKERS = Definition("neardup_workers", "gauge", "Worker processes by state.", ("state",))
 LAST_DELIVERY = Definition(
     "neardup_last_delivery_timestamp_seconds",
     "gauge",
-    "When a batch was last delivered, in seconds since 1970; 0 before the first.",
+    "Time of the last delivery of a batch, in seconds since 1970; 0 before the first.",
     merge="max",
 )
-BUILD_INFO = Definition("neardup_build_info", "gauge", "Always 1; the labels tell what runs.", ("version", "python"))
+BUILD_INFO = Definition(
+    "neardup_build_info",
+    "gauge",
+    "Always 1; the labels tell the version of the filter and of Python.",
+    ("version", "python"),
+)
 
 DEFINITIONS = (
     DOCUMENTS,
@@ -174,10 +181,10 @@ _directory: Path | None = None
 
 
 def prepare(directory: Path, worker: int | None) -> None:
-    """Let this process count in files of `directory`: to be called once, before the first `Metrics()` is made in it.
+    """Let this process count in files of `directory`. Call once, before the process makes its first `Metrics()`.
 
-    The supervisor (`worker` None) comes first and removes what an earlier service left there. No two processes that
-    live at the same time may have the same worker number.
+    The supervisor (`worker` None) calls first, and removes the files of an earlier service. Two processes that live at
+    the same time must not have the same worker number.
     """
     global _directory
     name = "supervisor" if worker is None else f"worker-{worker}"
@@ -186,13 +193,13 @@ def prepare(directory: Path, worker: int | None) -> None:
         for file in directory.glob("*.db"):
             file.unlink()
     _directory = directory
-    # The library looks for both of these whenever it makes a value; when it was imported does not matter then.
+    # The library looks at both whenever it makes a value, so it does not matter when it was imported.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue(process_identifier=lambda: name)  # type: ignore[no-untyped-call]
 
 
 def release() -> None:
-    """Undo `prepare`: close the files, which stay as they are, and count in memory from the next `Metrics()` on."""
+    """Undo `prepare`: close the files, which stay, and count in memory from the next `Metrics()` on."""
     global _directory
     if _directory is not None:
         values.ValueClass.close_all_files()
@@ -202,14 +209,14 @@ def release() -> None:
 
 
 def restart_cause(exit_code: int) -> str:
-    """The one of `RESTART_CAUSES` that a worker's exit code stands for (negative: the signal that ended it)."""
+    """Cause, one of `RESTART_CAUSES`, for a worker's exit code (negative: the signal that ended it)."""
     if exit_code < 0:
         return "killed"
     return {os.EX_TEMPFAIL: "transport", os.EX_PROTOCOL: "hanging-transaction"}.get(exit_code, "error")
 
 
 def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:
-    """Count every value of an array of finite numbers as `histogram.observe` would, in one pass over the array."""
+    """Count every value of an array of finite numbers, as `histogram.observe` would, in one pass."""
     bounds = histogram._upper_bounds
     # A value belongs to the first bucket whose upper bound it does not exceed; the last bound is infinity.
     counts = np.bincount(np.searchsorted(bounds, observed, side="left"), minlength=len(bounds))
@@ -220,7 +227,7 @@ def observe_many(histogram: Histogram, observed: npt.NDArray[Any]) -> None:
 
 
 def reference() -> str:
-    """The text of docs/metrics.md: every metric with its type, labels and meaning."""
+    """Text of docs/metrics.md: every metric with its type, labels and meaning."""
     fixed = {"step": STEPS, "state": WORKER_STATES, "cause": RESTART_CAUSES}
     lines = ["| name | type | labels | meaning |", "|---|---|---|---|"]
     for definition in DEFINITIONS:
@@ -238,24 +245,24 @@ def reference() -> str:
 
 _PREAMBLE = """# Metrics
 
-Served at `/metrics`, for all processes of the service together. Written by `streamer.observe.metrics.reference`;
-a test holds this page equal to it.
+The service serves them at `/metrics`, for all its processes together. `streamer.observe.metrics.reference` writes this
+page; a test holds the two equal.
 
-A batch is counted after its delivery was committed: a process that is killed between the two leaves that one batch
-uncounted, and a batch that is read again after a crash is counted once. Counters start at zero with the service and
-survive the restart of a worker. Every combination of `verdict` and `reason`, every `step` and every `cause` is there
-from the start, with the value 0.
+A batch is counted after its delivery is committed. A process killed between the two leaves that one batch uncounted; a
+batch that is read again after a crash is counted once. Counters start at zero with the service and survive the restart
+of a worker. Every combination of `verdict` and `reason`, every `step` and every `cause` is there from the start, with
+the value 0.
 """
 
 
 class _Files(Collector):
-    """What all processes wrote into the directory, added up at every scrape."""
+    """Files of all processes in the directory, added up at every scrape."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def collect(self) -> Iterable[Metric]:
-        # A file that a process has just made is empty for a moment, and the library cannot read an empty one.
+        # A new file is empty for a moment, and the library cannot read an empty file.
         files = [str(file) for file in sorted(self._directory.glob("*.db")) if file.stat().st_size]
         merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
         return merged
@@ -266,7 +273,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        # With a directory, what is shown comes from its files alone.
+        # With a directory, `exposition` shows its files alone.
         self._in_memory = self._registry if _directory is None else None
         if _directory is not None:
             self._registry.register(_Files(_directory))
@@ -303,15 +310,15 @@ class Metrics:
         candidates: npt.NDArray[np.int64],
         replayed: int,
     ) -> None:
-        """Count one batch, right after its delivery was committed.
+        """Count one batch, right after its delivery is committed.
 
         records       records in the batch
         value_bytes   bytes of their values
-        step_seconds  per step of `STEPS` the seconds it took
-        outcomes      per (verdict, reason), as labels, the records that got it
+        step_seconds  seconds per step of `STEPS`
+        outcomes      records per (verdict, reason), as labels
         distances     int16 [any], of duplicates to their originals; negative ones (NO_DISTANCE) are left out
-        similarities  float64 [any], the same where verdicts tell these
-        candidates    int64 [any], per document decided now the entries it was compared with
+        similarities  float64 [any], of duplicates to their originals, where the index measures similarity
+        candidates    int64 [any], entries compared with, per document decided now
         replayed      records whose verdict came from the journal
         """
         for (verdict, why), count in outcomes.items():
@@ -328,25 +335,25 @@ class Metrics:
         self._last_delivery.set(time.time())
 
     def observe_lags(self, lags: Mapping[tuple[str, int], int]) -> None:
-        """Show the lag per (topic, partition) of all partitions that are this process's now.
+        """Show the lag per (topic, partition) of all partitions that this process owns now.
 
-        A partition that is missing but was there before is no longer shown, unless another process shows it.
+        A partition missing now is no longer shown, unless another process shows it.
         """
         for topic, partition in self._lags_shown - lags.keys():
             self._withdraw(self._lag_records, topic, partition)
         for (topic, partition), lag in lags.items():
             self._lag_records.labels(topic, partition).set(lag)
-            # There at zero from the start: an increase from nothing to five is none to Prometheus.
+            # Shown at zero from the start: to Prometheus, a series that begins at five has not increased.
             self._offsets_skipped.labels(topic, partition)
         self._lags_shown = set(lags)
 
     def observe_index(self, entries: int, bytes_used: int) -> None:
-        """Show the size of the index: documents compared with, and bytes in use."""
+        """Show the size of the index: documents that it compares with, and bytes in use."""
         self._index_entries.set(entries)
         self._index_bytes.set(bytes_used)
 
     def index_limit(self, bytes_max: int) -> None:
-        """Show the bytes beyond which the index never grows; told once, at start."""
+        """Show the bytes that the index never exceeds; called once, at start."""
         self._index_bytes_max.set(bytes_max)
 
     def skipped(self, topic: str, partition: int, count: int) -> None:
@@ -354,7 +361,7 @@ class Metrics:
         self._offsets_skipped.labels(topic, partition).inc(count)
 
     def restored(self, count: int) -> None:
-        """Count documents fed back into the index from the unique topic."""
+        """Count documents that entered the index again, from the outputs."""
         self._restored.inc(count)
 
     def worker_restarted(self, cause: str) -> None:
@@ -362,7 +369,7 @@ class Metrics:
         self._worker_restarts.labels(cause).inc()
 
     def workers(self, states: Mapping[str, int]) -> None:
-        """Show how many workers are in each of `WORKER_STATES`; a state that is missing has none."""
+        """Show how many workers are in each of `WORKER_STATES`; a missing state has none."""
         for state in WORKER_STATES:
             self._workers.labels(state).set(states.get(state, 0))
 
@@ -383,7 +390,7 @@ class Metrics:
         if self._in_memory is not None:
             gauge.remove(*labels)
         else:
-            # Files keep every series for ever; the most recent value is shown, and one from 1970 never is.
+            # Files keep every series for ever. The most recent value is shown, and a value from 1970 never is.
             gauge.labels(*labels)._value.set(0.0, timestamp=0.0)
 
     def _counter(self, definition: Definition) -> Counter:

@@ -1,1 +1,1 @@
-"""Records: what comes in, how it is decoded, why it is decided, where it is routed."""
+"""Records: as they come in, decoded, given a reason, and routed."""

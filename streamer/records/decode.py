@@ -1,6 +1,6 @@
 """Decode: a record becomes a Document, or a DeadLetter that says why not. No exception leaves this module.
 
-Bad JSON, a missing text or a text that is no string cost the document; a bad optional field (id, title, time, host,
+Bad JSON, a missing text, or a text that is no string makes a dead letter. A bad optional field (id, title, time, host,
 metadata) never does: it counts as missing.
 """
 
@@ -22,7 +22,7 @@ from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Decode
 
 ID_BYTES_MAX = 2_048
-"""A longer id is cut and ends in a digest of all of it, so that no id can make an output undeliverable."""
+"""A longer id is cut and ends in a digest of the whole, so that no id can make an output undeliverable."""
 
 DETAIL_CHARACTERS_MAX = 200
 
@@ -32,13 +32,13 @@ _TIME_MS_MAX = 253_402_300_799_999
 _SECONDS_MAX = 10**11
 """A larger number is milliseconds: as seconds it would lie beyond the year 5100, as milliseconds it is 1973."""
 _DOUBLE_EXACT_MAX = 2**53
-"""Beyond it the parser has rounded whole numbers, and two ids could become one."""
+"""The parser rounds whole numbers beyond this one, so that two ids could become one."""
 
-# An escape sequence: a pair of surrogates, a surrogate by itself (group 1), anything else.
+# One escape sequence: a pair of surrogates, a lone surrogate (group 1), or any other.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-# How Java prints a date, and how HTTP does. Other zone names are ambiguous (CST is four zones) and not read.
+# Dates as Java and HTTP print them. Other zone names are ambiguous (CST is four zones) and not read.
 _NAMED_DATE = re.compile(
     r"[A-Z][a-z]{2} [A-Z][a-z]{2} \d{2} \d{2}:\d{2}:\d{2} (?:UTC|GMT) \d{4}"
     r"|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} (?:UTC|GMT|[+-]\d{4})",
@@ -68,7 +68,12 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that is no document: why, a few words for people, and its id as far as that could be read."""
+    """A record that is no document.
+
+    reason  why not
+    detail  a few words for people, at most DETAIL_CHARACTERS_MAX characters
+    id      None where it could not be read
+    """
 
     reason: Reason
     detail: str
@@ -76,7 +81,7 @@ class DeadLetter:
 
 
 class Decoder:
-    """Decodes records by the settings; holds no state."""
+    """Decodes records as the settings say; holds no state."""
 
     def __init__(self, settings: Decode) -> None:
         preset = PRESETS[settings.preset]
@@ -92,7 +97,7 @@ class Decoder:
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
-        """One Document or DeadLetter per record, in order. Raises nothing, whatever the records hold."""
+        """One Document or DeadLetter per record, in order. Raises nothing, for any records."""
         return [self._decode(record) for record in records]
 
     def _decode(self, record: Record) -> Document | DeadLetter:
@@ -187,9 +192,9 @@ def _parts(pointer: str | None) -> list[str] | None:
 
 
 def _resolve(tree: Any, parts: list[str] | None) -> Any:
-    """What a JSON pointer's parts lead to, None where they lead nowhere.
+    """Value that the parts of a JSON pointer lead to; None where they lead nowhere.
 
-    The library's own `resolve` formats the whole document into an exception for every missing field.
+    Not the library's `resolve`: that one formats the whole document into an exception for every missing field.
     """
     if parts is None:
         return None
@@ -204,14 +209,14 @@ def _resolve(tree: Any, parts: list[str] | None) -> Any:
 
 
 def _joined(items: list[Any]) -> Any:
-    """The text of an array of strings; None for an empty one; the array itself where an item is no string."""
+    """Text of an array of strings, one a line; None for an empty array; the array itself where an item is no string."""
     if not items:
         return None
     return "\n".join(items) if all(type(item) is str for item in items) else items
 
 
 def _repair(match: re.Match[bytes]) -> bytes:
-    """A surrogate without its partner becomes the replacement character, as browsers decode it."""
+    """Replace a surrogate without its partner by the replacement character, as browsers do."""
     return rb"\ufffd" if match.group(1) is not None else match.group()
 
 
@@ -256,7 +261,7 @@ def _bounded(detail: str) -> str:
 
 
 def _time_ms(value: Any) -> int | None:
-    """Milliseconds since 1970; None where it cannot be read or lies outside the years 1 to 9999."""
+    """Milliseconds since 1970; None for a value that cannot be read or lies outside the years 1 to 9999."""
     if type(value) is str:
         text = value.strip()
         if text.isdecimal() and text.isascii() and len(text) != 8:
@@ -272,7 +277,7 @@ def _epoch_ms(number: float) -> int | None:
 
 
 def _date_ms(text: str) -> int | None:
-    """ISO 8601, HTTP's form or Java's; without a zone it is UTC."""
+    """Milliseconds since 1970 of a date in ISO 8601, HTTP's form or Java's; without a zone it is UTC."""
     try:
         moment = parsedate_to_datetime(text) if _NAMED_DATE.fullmatch(text) else datetime.fromisoformat(text)
         if moment.tzinfo is None:
@@ -283,7 +288,7 @@ def _date_ms(text: str) -> int | None:
 
 
 def _host(value: Any) -> str | None:
-    """The host of a URL, or the text as it is; in lower case."""
+    """Host of a URL, or the text itself where it is no URL; in lower case."""
     if type(value) is not str or not value:
         return None
     if "//" not in value:

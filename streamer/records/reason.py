@@ -1,4 +1,4 @@
-"""Why a record got its verdict: a fixed list. The numbers stand in the journal and never change their meaning."""
+"""Reasons for verdicts: a fixed list. The journal holds their numbers, which never change their meaning."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from index.entry import Verdict
 
 
 class Reason(IntEnum):
-    """What the streamer knew before the index was asked."""
+    """What the streamer knows of a record before it asks the index."""
 
     ORDINARY = 0
     NO_FEATURES = 1
@@ -37,13 +37,13 @@ _LABELS = {
 
 
 def label(verdict: Verdict, reason: Reason) -> str:
-    """The reason as headers, verdict lines, logs and metrics print it: lower case, words joined by hyphens.
+    """Label of a reason in headers, verdict lines, logs and metrics: lower case, words joined by hyphens.
 
-    Raises KeyError for a pair that cannot occur: the list is closed, for every label is a metric that starts at zero.
+    Raises KeyError for a pair that cannot occur. The list is closed, because every label is a metric that starts at zero.
     """
     return _LABELS[verdict, reason]
 
 
 def labels() -> list[tuple[str, str]]:
-    """Every (verdict, reason) pair that can occur, as labels: the metrics start all of them at zero."""
+    """Every (verdict, reason) pair that can occur, as labels. The metrics start each of them at zero."""
     return [(verdict.label, text) for (verdict, _), text in _LABELS.items()]

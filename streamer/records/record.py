@@ -1,7 +1,7 @@
-"""What comes in and what goes out: records, and the decisions made about them.
+"""Records in, records out, and the decisions on them.
 
-Nobody changes them once they are made. Those made for every record are not frozen all the same: a frozen one takes four
-times as long to make, and there are four to a document.
+Nobody changes an object of these classes once it is made. The classes with one object per record are still not frozen:
+a frozen object takes four times as long to make, and every document needs four.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Destination(StrEnum):
-    """Where a record goes. Undecidable documents travel with the unique ones."""
+    """Output that a record goes to. Undecidable documents go with the unique ones."""
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
@@ -23,7 +23,7 @@ class Destination(StrEnum):
 
 @dataclass(slots=True)
 class Record:
-    """One record as the outside handed it to us. `topic` is the topic's or the file's name, for people."""
+    """One record as the transport read it. `topic` is the name of the topic or the file, for people."""
 
     source: Source
     topic: str
@@ -35,17 +35,20 @@ class Record:
 
     @property
     def position(self) -> str:
-        """`topic/partition/offset`, the form that headers, logs and verdict lines use."""
+        """`topic/partition/offset`, the form of positions in headers, logs and verdict lines."""
         return f"{self.topic}/{self.source.partition}/{self.offset}"
 
 
 @dataclass(slots=True)
 class Decision:
-    """The verdict on one record, with all that explains it.
+    """Verdict on one record, with all that explains it.
 
-    `reason` is one of a fixed list; `detail` is free text for people (the decoder's complaint), never a label.
-    `fingerprint` is lower-case hexadecimal, None where there is none. `distance` or `similarity`, `original_id`,
-    `original_position` and `original_stream` (the stream of that position) stand only on duplicates.
+    reason       one of a fixed list
+    detail       free text for people (the decoder's complaint), never a label
+    fingerprint  lower-case hexadecimal, None where there is none
+
+    Only duplicates have `distance` or `similarity`, `original_id`, `original_position` and `original_stream` (the stream
+    of that position).
     """
 
     verdict: Verdict
@@ -63,7 +66,11 @@ class Decision:
 
 @dataclass(slots=True)
 class Outgoing:
-    """One record on its way out: the input's key, value bytes, timestamp and headers, and the headers gained."""
+    """One record on its way out.
+
+    record   the input, whose key, value bytes and timestamp go out unchanged
+    headers  the input's, without those that begin with `neardup.`, and the headers gained; all that are written
+    """
 
     destination: Destination
     record: Record
@@ -73,12 +80,13 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records read together, decided together and delivered together.
+    """Records that are read together, decided together and delivered together.
 
-    ends      for every source in the batch the offset behind its last record: what is committed and applied
-    marks     for every source in the batch an opaque proof of the content up to that end (files; Kafka needs none)
-    snapshot  the transport's proof that these sources were ours when the records were read; handed back at `deliver`.
-              Without records: proof that we belong to those who share the sources, even where none is ours
+    ends      per source in the batch, the offset behind its last record, which is committed and applied
+    marks     per source in the batch, an opaque proof of the content up to that end (files; Kafka needs none)
+    snapshot  the transport's proof that this worker owned the sources when the records were read; goes back with
+              `deliver`. On a batch without records: proof that this worker is a member of the group, even where it owns
+              no source
     """
 
     records: Sequence[Record]

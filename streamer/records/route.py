@@ -1,7 +1,7 @@
 """Route: a record and its decision become an outgoing record. Pure.
 
-docs/headers.md shows every header with an example. Headers of the input are kept, except those that begin with
-`neardup.`: they come from a filter before this one, or from somebody else, and would contradict ours.
+docs/headers.md shows every header with an example. The headers of the input are kept, except those that begin with
+`neardup.`. Those come from an earlier filter, or from somebody else, and would contradict the headers gained here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,13 +52,13 @@ def explain(
     *,
     by_similarity: bool = False,
 ) -> list[Decision]:
-    """The decisions on n records in words, row for row.
+    """Decisions on n records in words, row for row.
 
     fingerprints_hex  lower-case hexadecimal; shown for unique and duplicate rows only
-    stream_names      stream -> name for people, for the originals' positions; an unknown stream stands for itself
+    stream_names      stream -> name for people, in the originals' positions; an unknown stream stands for itself
     by_similarity     duplicates show a similarity, not a distance in bits: see `Parameters.by_similarity`
 
-    Where a replayed verdict differs from what today's decoding would give, the journal's verdict and reason stand.
+    The journal's verdict and reason stand, even where decoding today would give others for a replayed record.
     """
     columns = zip(
         records,
@@ -109,10 +109,10 @@ def route(
     task_id: str,
     with_headers: bool = True,
 ) -> list[Outgoing]:
-    """What goes out for n records, row for row: destination and the headers to write, all else as it came in.
+    """Outgoing records for n records, row for row: destination and headers; all else goes out as it came in.
 
-    `connector_name` and `task_id` stand in the Kafka Connect headers of dead letters. Without headers there are none at
-    all: for an outside that does not take any.
+    connector_name, task_id  for the Kafka Connect headers of dead letters
+    with_headers             False makes no headers at all, for an outside that takes none
     """
     if not with_headers:
         return [
@@ -132,21 +132,21 @@ def route(
 
 
 def parse_position(headers: Headers) -> Position | None:
-    """The input position that an output's headers name; None where they name none."""
+    """Input position that the headers of an output name; None where they name none."""
     return _parse(headers, STREAM, POSITION)
 
 
 def parse_original_position(headers: Headers) -> Position | None:
-    """The position of the original that a duplicate's headers name; None where they name none."""
+    """Position of the original that the headers of a duplicate name; None where they name none."""
     return _parse(headers, ORIGINAL_STREAM, ORIGINAL_POSITION)
 
 
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
-    `original` is the original's id; id, original and distance are null where there is none. Where duplicates are told
-    by similarity there is no distance; a duplicate's line then has one key more, `similarity`. What is no UTF-8 in a
-    file's name is shown as \xNN.
+    `original` is the original's id. id, original and distance are null where there is none. Where the index measures
+    similarity, distance is null, and a duplicate's line has one more key, `similarity`. Bytes of a file's name that are
+    no UTF-8 are shown as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     line = {
@@ -205,9 +205,10 @@ def _gained(record: Record, decision: Decision) -> Headers:
 
 
 def _connect_errors(record: Record, decision: Decision, connector_name: str, task_id: str) -> Headers:
-    """The ten headers by which Kafka Connect's tools know a dead letter, in Connect's order.
+    """The ten headers by which Kafka Connect's tools recognise a dead letter, in Connect's order.
 
-    Names as in org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter; numbers are decimal text there too.
+    Source of the names: org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter, which writes numbers as decimal
+    text too.
     """
     message = decision.reason if decision.detail is None else f"{decision.reason}: {decision.detail}"
     facts = (
@@ -226,7 +227,7 @@ def _connect_errors(record: Record, decision: Decision, connector_name: str, tas
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8; a file's name that is none keeps its bytes."""
+    """Text as UTF-8; a file's name that is no UTF-8 keeps its bytes."""
     return text.encode(errors="surrogateescape")
 
 

@@ -1,1 +1,1 @@
-"""The long-lived service: the loop of six verbs, its recovery, its workers and their supervisor."""
+"""The long-running service: the loop of six verbs, recovery, workers and their supervisor; the job over files."""

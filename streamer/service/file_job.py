@@ -1,4 +1,4 @@
-"""The main job over files: the service with the files transport in this one process, and a progress bar."""
+"""The file job: the service over the files transport, in this one process, with a progress bar."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from index.entry import Applied
 from index.index import Index
 from streamer.fingerprint.scheme import scheme_for
-from streamer.service.loop import BatchReport, Listener, Service, State
+from streamer.service.loop import Listener, Service, State
 from streamer.service.summary import Totals
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.settings import Recovery, Settings
@@ -19,10 +19,10 @@ from streamer.transports.files.transport import FileTransport
 
 FILES_POLICY = Recovery(
     first_start="earliest",
-    # A new output folder for files that the index knows: the same verdicts are written out again.
+    # The index knows the files and the output folder is new: the same verdicts are written out again.
     committed_missing="earliest",
     index_behind="restore",
-    # A file is known by its content, so another content under an old name is simply another input.
+    # The content identifies a file, so other content under an old name is simply another input.
     topic_recreated="continue",
     offsets_gone="stop",
 )
@@ -36,8 +36,8 @@ _SHOWN = {
 }
 
 
-class _Watch:
-    """Adds up batches and moves the bar."""
+class _ProgressListener:
+    """Adds up the batches and moves the progress bar."""
 
     def __init__(self, transport: FileTransport, progress: Progress, totals: Totals) -> None:
         self._transport = transport
@@ -46,20 +46,13 @@ class _Watch:
         self._totals = totals
 
     def as_listener(self) -> Listener:
-        return Listener(
-            state=self._enter,
-            progress=self._move,
-            batch=self._batch,
-        )
+        return Listener(state=self._enter, progress=self._move, batch=self._totals.add)
 
     def _enter(self, state: State) -> None:
         self._progress.update(self._task, description=_SHOWN[state])
         if state is State.RUNNING:
-            # Not before: an error at the start should not stand below an empty bar.
+            # The bar starts only now: an error at the start should not stand below an empty bar.
             self._progress.start()
-
-    def _batch(self, batch: BatchReport) -> None:
-        self._totals.add(batch)
 
     def _move(self) -> None:
         self._progress.update(
@@ -68,7 +61,7 @@ class _Watch:
 
 
 def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
-    """The streams that the index knows under a file's name, with how far each was decided; oldest first."""
+    """Streams that the index knows under a file's name, each with its applied offset; oldest first."""
     applied = index.applied()
     return [
         (source.stream, at)
@@ -79,9 +72,9 @@ def known_streams(index: Index, name: str) -> list[tuple[str, Applied]]:
 
 
 def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: Console) -> tuple[Totals, bool]:
-    """Filter files into the folder `out`, going on where an earlier run stopped.
+    """Filter files into the folder `out`, from where an earlier run stopped.
 
-    Returns the totals of this run and whether the input was read to its end (False after Ctrl-C or SIGTERM).
+    Returns the totals of this run, and whether the input was read to its end (False after Ctrl-C or SIGTERM).
     Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
     """
     totals = Totals()
@@ -98,8 +91,8 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             console=console,
             disable=console.quiet,
         )
-        watch = _Watch(transport, bar, totals)
-        service = build_service(settings, transport, index, fingerprinter, watch.as_listener(), FILES_POLICY)
+        listener = _ProgressListener(transport, bar, totals).as_listener()
+        service = build_service(settings, transport, index, fingerprinter, listener, FILES_POLICY)
         try:
             interrupted = _run_until_signal(service)
         finally:
@@ -111,11 +104,11 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
 
 
 def _run_until_signal(service: Service) -> bool:
-    """Run; SIGINT and SIGTERM end it after the batch under way. Returns whether one came."""
-    came: list[int] = []
+    """Run the service; SIGINT and SIGTERM end it after the batch under way. Returns whether a signal came."""
+    received: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
-        came.append(number)
+        received.append(number)
         service.stop()
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -124,4 +117,4 @@ def _run_until_signal(service: Service) -> bool:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    return bool(came)
+    return bool(received)

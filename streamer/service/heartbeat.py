@@ -1,4 +1,4 @@
-"""What workers tell their supervisor without a call: a few numbers in shared memory, one slot a worker."""
+"""Heartbeats of the workers: the state and the last progress of each, in memory shared with the supervisor."""
 
 import multiprocessing
 import time
@@ -9,8 +9,8 @@ from streamer.service.loop import State
 _STATES = tuple(State)
 
 
-class Board:
-    """Per worker its state and when it last made progress (seconds of the machine's monotonic clock)."""
+class Heartbeats:
+    """State and time of the last progress per worker (seconds of the machine's monotonic clock)."""
 
     def __init__(self, count: int, context: SpawnContext | None = None) -> None:
         chosen = context or multiprocessing.get_context("spawn")
@@ -18,16 +18,16 @@ class Board:
         self._progress = chosen.Array("d", [0.0] * count, lock=False)
 
     def enter(self, worker: int, state: State) -> None:
-        """Worker number `worker` is in `state` now."""
+        """Note that worker number `worker` is in `state` now; an entry counts as progress."""
         self._states[worker] = _STATES.index(state)
         self.beat(worker)
 
     def beat(self, worker: int) -> None:
-        """Worker number `worker` made progress just now."""
+        """Note that worker number `worker` made progress just now."""
         self._progress[worker] = time.monotonic()
 
     def state(self, worker: int) -> State:
-        """The state that the worker last entered."""
+        """State that the worker entered last."""
         number: int = self._states[worker]
         return _STATES[number]
 

@@ -1,12 +1,15 @@
-"""The loop: read, decode, fingerprint, decide, route, commit; and the states that it goes through.
+"""The loop: read, decode, fingerprint, decide, route, commit; and its states.
 
     STARTING --> RUNNING --> DRAINING --> STOPPED
         |           |                        ^
         +-----------+------------------------+
 
-STARTING: the transport is being opened and the first sources are being recovered. RUNNING: batches walk the path.
-DRAINING: a stop was asked for; the batch under way is finished, no other is read. STOPPED: everything is let go of.
-An error leaves the loop as an exception: nothing is retried here, a fresh process replays from the journal.
+STARTING  the transport opens, and the first sources are recovered
+RUNNING   batches walk the path
+DRAINING  a stop was asked for: the batch under way is finished, no other is read
+STOPPED   every resource is released
+
+An error leaves the loop as an exception. The loop retries nothing: a fresh process replays from the journal.
 """
 
 import time
@@ -35,11 +38,11 @@ from streamer.transports.transport import Assigned, Finished, Transport
 log = structlog.get_logger(__name__)
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
-"""The six verbs, in order; metrics, dashboard and documentation use the same words."""
+"""The six verbs, in order. Metrics, dashboard and documentation use the same words."""
 
 
 class State(Enum):
-    """Where the service stands."""
+    """State of a service, as drawn above."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -57,14 +60,14 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds spent in each step of one batch, in wall time and in this process's CPU time."""
+    """Seconds per step of one batch: wall time, and CPU time of this process."""
 
     wall_seconds: dict[str, float] = field(default_factory=dict)
     cpu_seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Charge what happens inside to the step `name`, one of STEPS."""
+        """Charge the time spent inside to the step `name`, one of STEPS."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.wall_seconds[name] = time.perf_counter() - wall
@@ -73,13 +76,17 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What happened to one delivered batch, for metrics, progress bars and tables.
+    """Figures of one delivered batch, for metrics, progress bars and tables.
 
-    outcomes      documents by (verdict label, reason label)
-    distances     int16, of the duplicates; empty where they are told by similarity
-    similarities  float64, of the duplicates; empty where they are told by distance
-    candidates    int64, entries compared with each newly decided document
-    replayed      documents whose verdict came from the journal
+    records           records in the batch
+    value_bytes       bytes of their values
+    step_seconds      wall time per step of STEPS
+    step_cpu_seconds  CPU time per step of STEPS
+    outcomes          documents by (verdict label, reason label)
+    distances         int16 [duplicates], to their originals; empty where the index measures similarity
+    similarities      float64 [duplicates], to their originals; empty where the index measures distance
+    candidates        int64 [newly decided documents], entries compared with each
+    replayed          documents whose verdict came from the journal
     """
 
     records: int
@@ -94,18 +101,18 @@ class BatchReport:
 
 
 def _nobody(*_: object) -> None:
-    """Nobody is told."""
+    """Listen to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told what: every callable is called once per loop or batch, never per document.
+    """Callables for what happens in the loop; each is called once per turn or batch, never per document.
 
-    state     a state was entered
-    progress  the loop went round once
+    state     the service entered a state
+    progress  the loop made one turn
     batch     a batch was delivered
-    skipped   by policy, of input and partition, this many offsets
-    restored  this many documents were entered into the index again
+    skipped   of this input and partition, a policy skipped this many offsets
+    restored  this many documents entered the index again
     """
 
     state: Callable[[State], None] = _nobody
@@ -130,7 +137,7 @@ class Service:
         connector_name: str,
         task_id: str,
     ) -> None:
-        """`connector_name` and `task_id` stand on dead letters, as Kafka Connect's would."""
+        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them."""
         self._transport = transport
         self._index = index
         self._by_similarity = index.parameters.by_similarity
@@ -146,7 +153,7 @@ class Service:
 
     @property
     def state(self) -> State:
-        """Where the service stands."""
+        """Current state."""
         return self._state
 
     def stop(self) -> None:
@@ -183,7 +190,7 @@ class Service:
         elif event.records:
             self._walk(event, stopwatch)
         elif event.snapshot is not None and self._state is State.STARTING:
-            # A member that got no source stands by for the others: it is as ready as it can be.
+            # A member without a source stands by for the others, and counts as ready.
             self._enter(State.RUNNING)
         return True
 
@@ -193,7 +200,7 @@ class Service:
             log.info("reading", input=name, partition=source.partition, offset=plan.begin)
             if plan.skipped:
                 log.warning("offsets skipped", input=name, partition=source.partition, count=plan.skipped)
-            # Told even where it is none: a counter must stand at zero before its first increase can be seen.
+            # Zero is reported too: Prometheus sees an increase only of a counter that was shown at zero before.
             self._listener.skipped(name, source.partition, plan.skipped)
         if self._state is State.STARTING:
             self._enter(State.RUNNING)
@@ -233,7 +240,10 @@ class Service:
         )
 
     def _names_of(self, decisions: Decisions) -> dict[str, str]:
-        """The names of all streams that originals come from; read again only where one is new, as there may be many."""
+        """Names of all streams that originals come from.
+
+        The index may know many streams, so names are read again only for a new stream.
+        """
         named = {position.source.stream for position in decisions.original_positions if position is not None}
         if not named <= self._stream_names.keys():
             self._stream_names = self._index.stream_names()
@@ -241,9 +251,9 @@ class Service:
 
 
 def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
-    """Count a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
+    """Figures of a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
     distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
-    # As one number each: numpy sorts pairs many times as slowly.
+    # Each pair is packed into one number: numpy sorts pairs many times as slowly.
     pairs, counts = np.unique(decisions.verdicts.astype(np.int64) << 8 | decisions.reasons, return_counts=True)
     return BatchReport(
         records=len(batch.records),

@@ -1,4 +1,4 @@
-"""Decode and fingerprint, the pure half of the path: a batch of records in, a batch of index entries out."""
+"""Decode and fingerprint, the pure half of the path: a batch of records in, a batch of entries out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,13 @@ from streamer.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Prints:
-    """The fingerprints of a batch, row for row with its records; rows of dead letters hold zeros and are not read."""
+    """Fingerprints of a batch, row for row with its records. Rows of dead letters hold zeros, which nobody reads.
+
+    kinds         uint8 [records], a `Kind` each
+    reasons       uint8 [records], a `Reason` each
+    fingerprints  uint64 [records, words]
+    looks         uint8 [records, bytes], what a second look compares; None where there is no second look
+    """
 
     kinds: npt.NDArray[np.uint8]
     reasons: npt.NDArray[np.uint8]
@@ -24,7 +30,7 @@ class Prints:
 
 
 def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Prints:
-    """Fingerprint what could be decoded; what could not keeps its reason and becomes Kind.DEAD_LETTER."""
+    """Fingerprint the decoded documents. A dead letter keeps its reason and becomes Kind.DEAD_LETTER."""
     decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
     readable = [document for document in documents if isinstance(document, Document)]
     found: Fingerprints = fingerprinter.fingerprint(
@@ -49,7 +55,7 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
 
 
 def entries_of(records: Sequence[Record], documents: Sequence[Document | DeadLetter], prints: Prints) -> Entries:
-    """The columns that cross the line to the index. A dead letter without an id goes by its position."""
+    """Columns that cross the line to the index. A dead letter without an id gets its position as id."""
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
     return Entries(
@@ -72,6 +78,6 @@ def entries_of(records: Sequence[Record], documents: Sequence[Document | DeadLet
 
 
 def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) -> Entries:
-    """Decode and fingerprint in one go, for records that come back from an output (recovery, rebuild)."""
+    """Decode and fingerprint records in one call, as recovery and rebuild do with records of an output."""
     documents = decoder.decode(records)
     return entries_of(records, documents, fingerprint_documents(fingerprinter, documents))

@@ -1,7 +1,7 @@
-"""Where to begin with a source: the committed offset held against the applied offset.
+"""Recovery of a source: the committed offset held against the applied offset.
 
-    C  committed offset: everything below it was delivered, says the outside (consumer group, checkpoint)
-    A  applied offset: everything below it was decided, says the index
+    C  committed offset: everything below it was delivered, as the outside knows (consumer group, checkpoint)
+    A  applied offset: everything below it was decided, as the index knows
 
     C = A          go on
     C < A          go on at C: the journal gives the decided records the same verdicts again, and they are delivered
@@ -13,7 +13,8 @@
     C < first      retention took undelivered records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
 
-`plan` is pure; `recover` carries a plan out. Carrying one out twice, or half and then again, comes to the same.
+`plan` is pure; `recover` carries a plan out. A plan may be carried out twice, or half and then whole: the result is the
+same.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,8 +36,16 @@ from streamer.transports.transport import Assigned, Transport
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is known of one source at its assignment; offsets as in the module's drawing."""
+class SourceOffsets:
+    """Offsets of one source at its assignment, to be held against each other as the table above does.
+
+    name       of the input, for people
+    committed  C, or None
+    applied    A, or None
+    first      first offset that can still be read
+    end        offset that the next record will get
+    recreated  the index knows the name under another stream id
+    """
 
     name: str
     partition: int
@@ -49,12 +58,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do with one source, in this order.
+    """Steps for one source, in this order.
 
-    restore  input offsets to enter into the index again from the outputs
-    commit   commit `begin` at the outside first, for there is no committed offset, or a policy moved it
-    begin    read from this offset on
-    skipped  input offsets that nobody will ever see: [committed, begin)
+    restore  input offsets that enter the index again, from the outputs
+    commit   commit `begin` first: there is no committed offset, or a policy moved it
+    begin    offset to read from
+    skipped  count of input offsets that nobody will ever see: [committed, begin)
     """
 
     begin: int
@@ -63,72 +72,74 @@ class Plan:
     skipped: int = 0
 
 
-def plan(found: Found, policy: Recovery) -> Plan:
-    """The written answer to each state. Raises RecoveryRefused where a person has to decide."""
-    where = f"{found.name}/{found.partition}"
-    planned = _plan(found, policy, where)
-    if planned.begin > found.end:
+def plan(offsets: SourceOffsets, policy: Recovery) -> Plan:
+    """Plan for one source, by the table above. Raises RecoveryRefused where a person has to decide."""
+    where = f"{offsets.name}/{offsets.partition}"
+    planned = _plan(offsets, policy, where)
+    if planned.begin > offsets.end:
         raise RecoveryRefused(
-            f"{where}: reading would go on at offset {planned.begin}, but the input ends at {found.end}: it lost records "
+            f"{where}: reading would go on at offset {planned.begin}, but the input ends at {offsets.end}: it lost records "
             "or was made anew. Read it under a new kafka.group with a new index.directory, or reset the group's offsets."
         )
     return planned
 
 
-def _plan(found: Found, policy: Recovery, where: str) -> Plan:
-    if found.recreated and found.applied is None and found.committed is None:
-        return _plan_recreated(found, policy, where)
-    if found.committed is None:
-        return _plan_without_committed(found, policy, where)
-    if found.committed < found.first:
-        return _plan_offsets_gone(found, policy, where)
-    behind = range(found.applied or 0, found.committed)
+def _plan(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
+    if offsets.recreated and offsets.applied is None and offsets.committed is None:
+        return _plan_recreated(offsets, policy, where)
+    if offsets.committed is None:
+        return _plan_without_committed(offsets, policy, where)
+    if offsets.committed < offsets.first:
+        return _plan_offsets_gone(offsets, policy, where)
+    behind = range(offsets.applied or 0, offsets.committed)
     if behind and policy.index_behind == "stop":
         raise RecoveryRefused(
-            f"{where}: the group is at {found.committed}, the index at {found.applied or 0}: the index is new or an old "
+            f"{where}: the group is at {offsets.committed}, the index at {offsets.applied or 0}: the index is new or an old "
             "copy. Set recovery.index_behind = 'restore' to enter what is missing from the output topics."
         )
-    return Plan(found.committed, restore=behind)
+    return Plan(offsets.committed, restore=behind)
 
 
-def _plan_recreated(found: Found, policy: Recovery, where: str) -> Plan:
+def _plan_recreated(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
     if policy.topic_recreated == "stop":
         raise RecoveryRefused(
             f"{where}: the input was deleted and made again since the index last saw it. Set recovery.topic_recreated = "
             "'continue' to read the new one from its first record and keep the index."
         )
-    return Plan(found.first, commit=True)
+    return Plan(offsets.first, commit=True)
 
 
-def _plan_without_committed(found: Found, policy: Recovery, where: str) -> Plan:
-    if found.applied is None:
-        return Plan(found.first if policy.first_start == "earliest" else found.end, commit=True)
+def _plan_without_committed(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
+    if offsets.applied is None:
+        return Plan(offsets.first if policy.first_start == "earliest" else offsets.end, commit=True)
     match policy.committed_missing:
         case "applied":
-            return Plan(max(found.applied, found.first), commit=True, skipped=max(0, found.first - found.applied))
+            return Plan(
+                max(offsets.applied, offsets.first), commit=True, skipped=max(0, offsets.first - offsets.applied)
+            )
         case "earliest":
-            return Plan(found.first, commit=True)
+            return Plan(offsets.first, commit=True)
         case "stop":
             raise RecoveryRefused(
-                f"{where}: the index has decided everything below {found.applied}, but the group has no committed "
+                f"{where}: the index has decided everything below {offsets.applied}, but the group has no committed "
                 "offset. Set recovery.committed_missing = 'applied' to go on there (outputs of a last undelivered batch "
                 "would be missing), or 'earliest' to deliver everything again with the same verdicts."
             )
 
 
-def _plan_offsets_gone(found: Found, policy: Recovery, where: str) -> Plan:
-    assert found.committed is not None
-    gone = found.first - found.committed
+def _plan_offsets_gone(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
+    assert offsets.committed is not None
+    gone = offsets.first - offsets.committed
     if policy.offsets_gone == "stop":
         raise RecoveryRefused(
-            f"{where}: {gone} offsets from {found.committed} on were deleted by retention before they were delivered. "
+            f"{where}: {gone} offsets from {offsets.committed} on were deleted by retention before they were delivered. "
             "Set recovery.offsets_gone = 'skip' to go on behind them; they are counted in neardup_offsets_skipped_total."
         )
-    return Plan(found.first, restore=range(found.applied or 0, found.committed), commit=True, skipped=gone)
+    return Plan(offsets.first, restore=range(offsets.applied or 0, offsets.committed), commit=True, skipped=gone)
 
 
 class Recoverer:
-    """Brings newly assigned sources to where reading goes on."""
+    """Brings newly assigned sources to the offset where reading goes on."""
 
     def __init__(
         self,
@@ -141,22 +152,22 @@ class Recoverer:
         insert: str,
         progress: Callable[[int], None],
     ) -> None:
-        """`progress` is called with the number of records entered again, at least once per batch of them."""
+        """`progress` is called at least once per batch of restored records, with their number."""
         self._transport = transport
         self._index = index
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._policy = policy
-        # Uniques first: a duplicate can only be entered when its original is there.
+        # Uniques first: a duplicate can enter only after its original.
         self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
         if insert == "all":
             self._outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
         self._progress = progress
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan]:
-        """Plan for every source, then carry out. Nothing is changed when any plan is refused (RecoveryRefused)."""
+        """Plan for every source, then carry the plans out. A refused plan (RecoveryRefused) leaves all as it was."""
         applied = self._index.applied()
-        plans = {source: plan(found, self._policy) for source, found in self._look(assigned, applied).items()}
+        plans = {source: plan(offsets, self._policy) for source, offsets in self._offsets_of(assigned, applied).items()}
         self._restore(plans)
         for source, planned in plans.items():
             if planned.commit:
@@ -167,12 +178,12 @@ class Recoverer:
             self._transport.seek(source, planned.begin, applied.get(source))
         return plans
 
-    def _look(self, assigned: Assigned, applied: dict[Source, Applied]) -> dict[Source, Found]:
+    def _offsets_of(self, assigned: Assigned, applied: dict[Source, Applied]) -> dict[Source, SourceOffsets]:
         committed = self._transport.committed(assigned.sources)
         first = self._transport.first_offsets(assigned.sources)
         end = self._transport.end_offsets(assigned.sources)
         return {
-            source: Found(
+            source: SourceOffsets(
                 name=assigned.names[source.stream],
                 partition=source.partition,
                 committed=committed[source],
@@ -192,7 +203,7 @@ class Recoverer:
         ranges = {source: planned.restore for source, planned in plans.items() if planned.restore}
         if not ranges:
             return
-        # All are asked for before any is read, so that a refusal comes before anything is changed.
+        # All changelogs are opened before the first is read, so that a refusal comes before any change.
         logs = [(verdict, self._transport.changelog(ranges, [destination])) for destination, verdict in self._outputs]
         for verdict, log in logs:
             for records in log:
@@ -200,7 +211,7 @@ class Recoverer:
 
     def _restore_records(self, records: Sequence[Record], verdict: Verdict) -> None:
         if not records:
-            # The search goes on; the watchdog should know.
+            # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
             self._progress(0)
             return
         entries = prepare(self._decoder, self._fingerprinter, records)

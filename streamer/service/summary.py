@@ -1,4 +1,4 @@
-"""What a run over files came to: the totals, as a table for people and as a mapping for machines."""
+"""Totals of a run over files, as a table for people and as a mapping for machines."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from streamer.service.loop import STEPS, BatchReport
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the batches of one run; `before` counts the records that earlier runs had already delivered."""
+    """Sums over the batches of one run. `before` counts the records that earlier runs had delivered."""
 
     before: int = 0
     records: int = 0
@@ -38,11 +38,11 @@ class Totals:
 
     @property
     def records_per_second(self) -> float:
-        """Records of this run over its wall time, start and end of the clients included."""
+        """Records of this run per second of its wall time, which includes start and end of the clients."""
         return self.records / self.seconds if self.seconds else 0.0
 
     def cpu_us_by_step(self) -> dict[str, float]:
-        """Microseconds of this process's CPU time a record, by verb."""
+        """CPU time of this process, in microseconds per record, by verb."""
         return {step: 1e6 * self.step_cpu_seconds[step] / self.records for step in STEPS if self.records}
 
     def as_json(self, out: Path) -> dict[str, Any]:

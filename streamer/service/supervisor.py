@@ -1,9 +1,10 @@
-"""N worker processes, restarted whenever they end or stand still, behind one port for metrics and health.
+"""Supervisor of the worker processes: restarts those that end or stand still, and serves metrics and health on one port.
 
-Crash-only: on any doubt a worker ends, and a fresh one with fresh clients replays what is not known to be delivered.
-A worker that ends with EX_CONFIG needs a person, so the whole service stops with its code; any other end is followed by
-a restart, later and later while it goes on failing. A worker whose loop makes no progress is killed: a client call that
-never returns, or a stopped process that holds the index's writer lock, would block the others for ever.
+The service is crash-only. On any doubt a worker ends, and a fresh one with fresh clients replays what may be undelivered.
+A worker that ends with EX_CONFIG needs a person, so the whole service stops with its code. After any other end the worker
+is restarted, later and later while the failures go on.
+The supervisor kills a worker whose loop makes no progress. A client call that never returns, or a stopped process that
+holds the index's writer lock, would block the others for ever.
 """
 
 import multiprocessing
@@ -20,8 +21,8 @@ from pathlib import Path
 import structlog
 
 from streamer.observe import metrics
-from streamer.observe.http import ObservationServer
-from streamer.service.heartbeat import Board
+from streamer.observe.http import HttpServer
+from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
 from streamer.service.worker import work
 from streamer.settings.settings import Settings
@@ -33,7 +34,13 @@ CHECK_PERIOD_SECONDS = 0.2
 
 @dataclass(slots=True)
 class Slot:
-    """One worker's place: its process, when it was started, how long to wait before the next start, how the last ended."""
+    """Place of one worker.
+
+    started_seconds    when its process was started, on the monotonic clock
+    start_due_seconds  when the next may start, on the same clock
+    backoff_ms         wait before the next start; 0 before the first failure
+    exit_code          of the last process that ended, None before
+    """
 
     number: int
     process: SpawnProcess | None = None
@@ -44,12 +51,12 @@ class Slot:
 
 
 class Supervisor:
-    """Starts, watches, restarts and stops the workers. `run` returns the exit code of the service."""
+    """Starts, watches, restarts and stops the workers; `run` returns the exit code of the service."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._context = multiprocessing.get_context("spawn")
-        self._board = Board(settings.workers.count, self._context)
+        self._heartbeats = Heartbeats(settings.workers.count, self._context)
         self._slots = [Slot(number) for number in range(settings.workers.count)]
         self._stop = threading.Event()
         self._exit_code = os.EX_OK
@@ -59,13 +66,13 @@ class Supervisor:
         self._stop.set()
 
     def health(self) -> tuple[bool, str]:
-        """Alive: this process answers and is not on its way out."""
+        """Whether this process is alive, which it is until it is asked to stop, and a few words on it."""
         return (False, "stopping") if self._stop.is_set() else (True, "ok")
 
     def ready(self) -> tuple[bool, str]:
-        """Ready: every worker runs, has partitions or waits for some, and made progress lately."""
+        """Whether every worker is RUNNING in a live process, and a few words on the first one that is not."""
         for slot in self._slots:
-            state = self._board.state(slot.number)
+            state = self._heartbeats.state(slot.number)
             if slot.process is None or not slot.process.is_alive() or state is not State.RUNNING:
                 words = f"worker {slot.number} is {state.value if slot.process else 'waiting to be restarted'}"
                 return False, words + (self._hangs() if slot.exit_code == os.EX_PROTOCOL else "")
@@ -81,14 +88,14 @@ class Supervisor:
         """Run until a signal, `stop`, or a worker that needs a person. Returns the exit code."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: self.stop())
-        observe = self._settings.observe
+        http = self._settings.observe
         with tempfile.TemporaryDirectory(prefix="streamer-metrics-") as directory:
             metrics.prepare(Path(directory), worker=None)
             measures = metrics.Metrics()
             measures.index_limit(self._settings.index.map_bytes_max)
-            server = ObservationServer(observe.host, observe.port, measures.exposition, self.health, self.ready)
+            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready)
             with server:
-                log.info("observing", url=f"http://{observe.host}:{server.port}/metrics")
+                log.info("serving metrics", url=f"http://{http.host}:{server.port}/metrics")
                 try:
                     self._watch(Path(directory), measures)
                 finally:
@@ -109,16 +116,16 @@ class Supervisor:
                 self._start(slot, directory)
         elif not slot.process.is_alive():
             self._bury(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
-        elif self._board.silent_ms(slot.number) > self._settings.workers.progress_timeout_ms:
+        elif self._heartbeats.silent_ms(slot.number) > self._settings.workers.progress_timeout_ms:
             log.error("worker killed", worker=slot.number, reason="no progress within workers.progress_timeout_ms")
             slot.process.kill()
             slot.process.join()
             self._bury(slot, measures, cause="no-progress")
 
     def _start(self, slot: Slot, directory: Path) -> None:
-        self._board.enter(slot.number, State.STARTING)
+        self._heartbeats.enter(slot.number, State.STARTING)
         slot.process = self._context.Process(
-            target=work, args=(self._settings, slot.number, self._board, directory), name=f"worker-{slot.number}"
+            target=work, args=(self._settings, slot.number, self._heartbeats, directory), name=f"worker-{slot.number}"
         )
         slot.process.start()
         slot.started_seconds = time.monotonic()
@@ -127,7 +134,7 @@ class Supervisor:
         assert slot.process is not None
         exit_code = slot.exit_code = slot.process.exitcode
         slot.process = None
-        self._board.enter(slot.number, State.STOPPED)
+        self._heartbeats.enter(slot.number, State.STOPPED)
         if exit_code == os.EX_CONFIG:
             log.error("stopping", worker=slot.number, reason="the worker's error needs a person; see its last line")
             self._exit_code = os.EX_CONFIG
@@ -146,16 +153,16 @@ class Supervisor:
         log.warning("worker ended", worker=slot.number, exit_code=exit_code, restart_in_ms=slot.backoff_ms)
 
     def _states(self) -> dict[str, int]:
-        states = [self._board.state(slot.number) for slot in self._slots]
+        states = [self._heartbeats.state(slot.number) for slot in self._slots]
         return {state.value: states.count(state) for state in State}
 
     def _end_workers(self) -> None:
-        """Ask, wait as long as a batch may take, then kill: a kill loses nothing, it only costs a replay."""
-        living = [slot.process for slot in self._slots if slot.process is not None]
-        for process in living:
+        """Ask the workers to end, wait as long as a batch may take, then kill. A kill costs a replay and loses nothing."""
+        running = [slot.process for slot in self._slots if slot.process is not None]
+        for process in running:
             process.terminate()
         deadline = time.monotonic() + self._settings.kafka.delivery_timeout_ms / 1000
-        for process in living:
+        for process in running:
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 log.warning("worker killed", worker=process.name, reason="did not end within the delivery timeout")

@@ -1,4 +1,4 @@
-"""How the parts of one worker are put together, whatever the transport, and what its errors mean to the outside."""
+"""Wiring of one worker's parts, whatever the transport; and the exit codes that its errors stand for."""
 
 import os
 
@@ -16,7 +16,7 @@ from streamer.transports.transport import Transport
 
 
 def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
-    """The index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem."""
+    """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem."""
     return Index.open(
         settings.index.directory,
         parameters_for(settings, fingerprinter.stamp()),
@@ -26,7 +26,7 @@ def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
 
 
 def retention_of(settings: IndexSettings) -> Retention:
-    """What is kept, as the settings say it."""
+    """Retention that the settings name; an age is at least one millisecond."""
     hours = settings.age_max_hours
     return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
 
@@ -41,7 +41,7 @@ def build_service(
     *,
     task_id: str = "0",
 ) -> Service:
-    """Wire the parts of one worker together; `task_id` tells it from the others of its group."""
+    """Build one worker's service; `task_id` tells the worker from the others of its group."""
     decoder = Decoder(settings.decode)
     recoverer = Recoverer(
         transport,
@@ -65,7 +65,7 @@ def build_service(
 
 
 def exit_code_of(error: StreamerError | IndexProblem) -> int:
-    """What the process ends with: EX_CONFIG means that a restart will not help, all else that it may."""
+    """Exit code of the process for an error. EX_CONFIG: a restart will not help. Any other: a restart may."""
     if isinstance(error, StreamerError):
         return error.exit_code
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), os.EX_SOFTWARE)

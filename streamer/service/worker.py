@@ -1,4 +1,4 @@
-"""One worker process: builds its own clients after the spawn, runs the service, and turns errors into exit codes."""
+"""Worker process: builds its own clients after the spawn, runs the service, and turns errors into exit codes."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -18,7 +18,7 @@ from streamer.errors import StreamerError
 from streamer.fingerprint.scheme import scheme_for
 from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
-from streamer.service.heartbeat import Board
+from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import BatchReport, Listener, State
 from streamer.service.wiring import build_service, exit_code_of, open_index
 from streamer.settings.settings import Settings
@@ -30,19 +30,19 @@ log = structlog.get_logger(__name__)
 STATISTICS_PERIOD_SECONDS = 5.0
 
 
-class KafkaListener:
-    """Carries what a worker does to its metrics and to the supervisor's board."""
+class MetricsListener:
+    """Counts what a worker does in its metrics, and sends its heartbeats to the supervisor."""
 
-    def __init__(self, measures: metrics.Metrics, board: Board, number: int) -> None:
+    def __init__(self, measures: metrics.Metrics, heartbeats: Heartbeats, number: int) -> None:
         self._measures = measures
-        self._board = board
+        self._heartbeats = heartbeats
         self._number = number
         self._statistics_due = 0.0
         self.transport: Transport | None = None
         self.index: Index | None = None
 
     def as_listener(self) -> Listener:
-        """The callables that the service wants."""
+        """Callables for the service's loop."""
         return Listener(
             state=self._enter,
             progress=self._progress,
@@ -52,11 +52,11 @@ class KafkaListener:
         )
 
     def _enter(self, state: State) -> None:
-        self._board.enter(self._number, state)
+        self._heartbeats.enter(self._number, state)
         log.info("state", state=state.value)
 
     def _progress(self) -> None:
-        self._board.beat(self._number)
+        self._heartbeats.beat(self._number)
         if time.monotonic() >= self._statistics_due:
             self._statistics_due = time.monotonic() + STATISTICS_PERIOD_SECONDS
             self._publish_statistics()
@@ -85,12 +85,12 @@ class KafkaListener:
         )
 
     def _restored(self, count: int) -> None:
-        self._board.beat(self._number)
+        self._heartbeats.beat(self._number)
         self._measures.restored(count)
 
 
 def end_with_parent() -> None:
-    """End this process at once when the supervisor is gone, however it went: nobody would watch over us."""
+    """End this process at once when the supervisor is gone, however it ended: nobody would watch this worker."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -102,8 +102,8 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
-def work(settings: Settings, number: int, board: Board, metrics_directory: Path) -> None:
-    """The body of a worker process: runs until asked to stop (SIGTERM); leaves by SystemExit with its exit code."""
+def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path) -> None:
+    """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code."""
     metrics.prepare(metrics_directory, worker=number)
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number)
     end_with_parent()
@@ -111,7 +111,7 @@ def work(settings: Settings, number: int, board: Board, metrics_directory: Path)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     instance = f"{settings.kafka.instance}-{number}"
     try:
-        listener = KafkaListener(metrics.Metrics(), board, number)
+        listener = MetricsListener(metrics.Metrics(), heartbeats, number)
         fingerprinter = scheme_for(settings)
         with open_index(settings, fingerprinter) as index:
             transport = KafkaTransport(settings, instance)

@@ -1,1 +1,1 @@
-"""The seams to the outside: one contract, kept over Kafka and over files."""
+"""Transports, the seam to the outside: one contract, kept over Kafka and over files."""

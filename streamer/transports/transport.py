@@ -1,8 +1,8 @@
-"""The seam to the outside: one contract, kept by Kafka (`broker`), by files (`files`) and by the tests' fake.
+"""The contract of a transport: kept by Kafka (`kafka`), by files (`files`) and by the tests' fake.
 
-What it promises: records of a source come in offset order, each once per read-through; `deliver` puts all outputs of
-a batch and its ends into the outside atomically, or raises; after a raise the transport is to be closed, never reused,
-and whether the batch arrived is learnt from `committed` by a fresh transport.
+What it promises: records of a source come in offset order, each once per read-through. `deliver` puts all outputs of
+a batch and its ends into the outside atomically, or raises. After a raise the transport is to be closed, never reused;
+a fresh transport learns from `committed` whether the batch arrived.
 What it does not promise: contiguous offsets, an order between sources, or that `deliver` fails quickly.
 """
 
@@ -17,10 +17,10 @@ from streamer.records.record import Batch, Destination, Outgoing, Record
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """These sources are ours from now on; nothing of them is read before `seek` has named where to begin.
+    """Sources that this worker owns from now on. None of their records is read before `seek` names the first offset.
 
-    `names` gives each stream's name for people (the topic, the file), so that a stream that was made anew under an old
-    name can be told from a known one.
+    `names` gives each stream's name for people (the topic, the file). A stream made anew under an old name can so be
+    told from a known one.
     """
 
     sources: tuple[Source, ...]
@@ -28,7 +28,7 @@ class Assigned:
 
 
 class Finished(Enum):
-    """The input has ended: no record will come any more (files; a topic never ends)."""
+    """End of the input: no record will come any more (files; a topic never ends)."""
 
     FINISHED = auto()
 
@@ -37,56 +37,57 @@ FINISHED = Finished.FINISHED
 
 
 class Transport(Protocol):
-    """Where records come from and where decisions go."""
+    """Source of records and destination of decisions."""
 
     @property
     def takes_headers(self) -> bool:
-        """Whether `deliver` writes headers out; where it does not, none need be made."""
+        """Whether `deliver` writes headers; where it does not, nobody needs to make any."""
 
     def open(self) -> None:
-        """Connect, resolving whatever a predecessor left open. Raises BrokerUnavailable, InputUnreadable."""
+        """Connect, and settle what a predecessor left open. Raises BrokerUnavailable, InputUnreadable."""
 
     def read(self) -> Batch | Assigned | Finished:
-        """The next event; an empty Batch after a bounded wait where there is nothing new.
+        """The next event; an empty Batch after a bounded wait without news.
 
-        Raises BrokerUnavailable, and DeliveryDoubtful where it is no longer known what is ours or what the input is.
+        Raises BrokerUnavailable, and DeliveryDoubtful where the transport no longer knows what it owns or what the input
+        is.
         """
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """Per source the offset below which everything was delivered, None where nothing was ever committed."""
+        """Committed offset per source: everything below was delivered. None where nothing was ever committed."""
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Per source the first offset that can still be read."""
+        """First offset per source that can still be read."""
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Per source the offset that the next record will get, as far as it is known now."""
+        """Offset per source that the next record will get, as far as it is known now."""
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Read this assigned source from `offset` on. `applied` lets a file be held against what was decided before.
+        """Read this assigned source from `offset` on. A file is held against `applied`, what was decided of it before.
 
         Raises InputChanged.
         """
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """Put out all of `outgoing` and commit `batch.ends`, atomically.
+        """Deliver all of `outgoing` and commit `batch.ends`, atomically.
 
-        Raises DeliveryDoubtful, and SettingsError where no retry will help before a person has changed something.
+        Raises DeliveryDoubtful, and SettingsError where no retry helps until a person changes something.
         """
 
     def commit_start(self, source: Source, offset: int) -> None:
-        """Commit `offset` for a source of which nothing was ever committed, or after an explicit policy."""
+        """Commit `offset` for a source without a committed offset, or because a policy says so."""
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """Every delivered record of the destinations whose input position lies in `ranges`, as it was read then.
 
-        Batches of records with their original source and offset; within one source and destination in offset order,
-        as far as outputs that drifted apart can be held in memory. In one batch no position stands twice. A batch may
-        be empty: time passes while nothing is found.
-        Records came out as the decision named by their header (Kafka) or verdict line (files): the destination tells.
+        Yields batches of records with their input source and offset. Within one source and destination they come in
+        offset order, as far as outputs that drifted apart can be held in memory. In one batch no position stands twice.
+        A batch may be empty: time passes while nothing is found.
+        The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.
         """
 
     def lags(self) -> dict[Source, int]:
-        """Per assigned source how many offsets lie unread, as far as it is known now; not known, not there."""
+        """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""
 
     def close(self) -> None:
-        """Let go of everything; never raises, never commits."""
+        """Release every resource; never raises, never commits."""

@@ -224,7 +224,7 @@ def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band
     assert len(near.later) > 50
     by_force = decide(near, len(prints), setting.distance_max, insert)
     on_disk = accuracy.admit_on_disk(prints, setting)
-    # What shares no band is missed with a probability below 2 % near the threshold, and with nearly none above it.
+    # Near the threshold, a pair shares no band, and is missed, with a probability below 2 %; above it, hardly ever.
     assert (by_force != on_disk).mean() < 0.05
     flagged = same(prints, prints, setting.distance_max, setting.parameters.banding)
     assert flagged.all()
@@ -233,7 +233,7 @@ def test_brute_force_over_signatures_finds_what_the_index_finds_and_what_no_band
 
 
 def test_a_chain_ends_where_its_middle_was_not_kept() -> None:
-    """0 and 1 are near, 1 and 2 are near, 0 and 2 are not."""
+    """0 and 1 are near, 1 and 2 are near, but 0 and 2 are not."""
     numbers = np.array([[0], [0b111], [0b111111]], np.uint64)
     near = near_pairs(prints_of(numbers, [Kind.NEAR] * 3), 7)
     assert decide(near, 3, 3, "unique").tolist() == [-1, 0, -1]
@@ -369,7 +369,7 @@ def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path, scheme: 
 def test_a_set_without_truth_gets_no_score_but_says_how_far_verdicts_agree(tmp_path: Path) -> None:
     folder = written_set(tmp_path / "tiny")
     (folder / "pairs.tsv.gz").unlink()
-    # With so many features asked for the filter matches equal texts only, and one of two duplicates is not equal.
+    # With so many features required, the filter matches equal texts only, and one of two duplicates is not equal.
     few = ("--set", "fingerprint.features_min=100000")
     filtered, near = peers_over(folder, "--scheme", "simhash", "--peer", "rensa", *few)
     assert (filtered["precision"], near["recall"], filtered["same_verdict"]) == (None, None, 1.0)

@@ -1,4 +1,4 @@
-"""The bench of pages: articles told from what stands around them, templates that hold both, and one run."""
+"""The bench of pages: articles told from their boilerplate, templates that hold both, and one run."""
 
 from pathlib import Path
 

@@ -81,7 +81,7 @@ def test_every_edit_is_owed_to_the_step_that_undoes_it(folder: Path) -> None:
         for scheme in SCHEMES:
             assert row.normalised[scheme] == (edit != "other")
             for step in STEPS:
-                # Where all but letters is dropped, invisible characters are nothing of their own.
+                # Where all but letters is dropped, invisible characters go with the rest.
                 needed = OWED.get(edit) == step and (scheme, step) != ("minhash", "invisible")
                 if step not in ("widths", "markup") or scheme == "simhash":
                     assert row.without[scheme][step] == (edit != "other" and not needed), (edit, scheme, step)

@@ -1,4 +1,4 @@
-"""The index bench at a small size: that it measures what it says, in the states that it says."""
+"""The index bench at a small size: it measures what it says, in the states that it says."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def test_every_scheme_is_measured_and_its_index_is_sound(scheme: list[str], fing
     assert found.keys() >= FIGURES
     assert all(found[name] > 0 for name in FIGURES - {"table_bytes"})
     assert not any(found["verify_wrong"].values())
-    # Those in bulk, and those that made a run freeze, and 5 + 3 batches of 50 before and as it moved.
+    # The bulk load, the entries that froze the memtable, and 5 + 3 batches of 50 before and during the compaction.
     assert found["entries_in_the_end"] > found["entries"] + 3000
     assert 20 < found["bytes_per_document"] < 2000
     assert found["batch_ms_p50"] <= found["batch_ms_p99"] <= found["batch_ms_max"]
@@ -77,7 +77,7 @@ def test_clustered_fingerprints_lie_about_their_centres() -> None:
     assert len(np.unique(fingerprints, axis=0)) == 200
 
 
-def test_freezing_makes_a_run_move(tmp_path: Path) -> None:
+def test_freezing_starts_a_compaction(tmp_path: Path) -> None:
     parameters = chosen("simhash64", None, None, None)
     with opened(tmp_path, parameters, TreeSizes(15_000)) as index:
         stream = Stream(parameters)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def open_transport() -> Iterator[Callable[[Settings], KafkaTransport]]:
-    """Makes transports that are closed at the end of the test."""
+    """Factory of transports that are closed at the end of the test."""
     from streamer.transports.kafka.transport import KafkaTransport
 
     transports: list[KafkaTransport] = []

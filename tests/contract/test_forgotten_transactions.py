@@ -1,4 +1,4 @@
-"""Transactions that a real broker has forgotten to end, in every shape, and what the next worker makes of them."""
+"""Transactions that a real broker has forgotten to end, in every shape, and how the next worker ends them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -34,14 +34,14 @@ VALUES = [b"zero", b"one", b"two"]
 
 @pytest.fixture(scope="module")
 def forgetful_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
-    """A broker that takes records of a transaction that its coordinator knows nothing of."""
+    """Broker that takes records of a transaction which its coordinator does not know."""
     with LocalKafka(tmp_path_factory.mktemp("forgetful"), overrides=FORGETFUL) as broker:
         yield broker
 
 
 @pytest.fixture
 def settings(forgetful_kafka: LocalKafka) -> Settings:
-    """Of a group whose input holds VALUES."""
+    """Settings of a group whose input holds VALUES."""
     world = KafkaWorld(forgetful_kafka.bootstrap_servers)
     world.set_up(records_max=2)
     world.write(VALUES)
@@ -49,7 +49,7 @@ def settings(forgetful_kafka: LocalKafka) -> Settings:
 
 
 def begun(transport: KafkaTransport) -> Source:
-    """The one source, begun at offset 0 by a worker that is gone again."""
+    """The one source, begun at offset 0 by a worker that is closed again."""
     source = only(begin(transport))
     transport.commit_start(source, 0)
     transport.close()
@@ -57,7 +57,7 @@ def begun(transport: KafkaTransport) -> Source:
 
 
 def open_ends(settings: Settings, topic: str) -> tuple[int, int]:
-    """The end of a topic for readers of committed records, and for all others."""
+    """End of a topic for readers of committed records, and for all others."""
     ends = []
     for isolation in ("read_committed", "read_uncommitted"):
         consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level=isolation)
@@ -67,7 +67,7 @@ def open_ends(settings: Settings, topic: str) -> tuple[int, int]:
 
 
 def deliver_what_is_left(transport: KafkaTransport, settings: Settings) -> int:
-    """Go on as a worker does, until all is delivered; returns from which offset on."""
+    """Go on as a worker does, until all is delivered. Returns the first offset read."""
     source = only(begin(transport))
     at = transport.committed([source])[source]
     assert at is not None
@@ -120,14 +120,14 @@ def test_whatever_marks_were_forgotten_every_record_comes_out_once(
 
     assert deliver_what_is_left(open_transport(settings), settings) == at
     assert values_of(settings) == VALUES
-    # Nothing stays open: who reads committed records only comes to the end like everybody else.
+    # Nothing stays open: a reader of committed records comes to the same end as any other.
     patiently(lambda: len(set(open_ends(settings, settings.topics.unique))) == 1)
 
 
 def test_the_broker_still_commits_what_it_forgot_to_abort_with_the_next_transaction(
     settings: Settings, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    """The canary: what becomes of a batch that is aborted, forgotten and delivered again by a producer that never looks."""
+    """Canary: the fate of a batch that is aborted, forgotten, and delivered again by a producer that never looks."""
     source = begun(open_transport(settings))
     predecessor = Predecessor(settings, source)
     predecessor.write(VALUES, marked=False)
@@ -200,7 +200,7 @@ def test_an_offset_that_another_worker_left_open_is_told_from_a_broker_that_is_a
     with pytest.raises(TransactionHanging, match=f"transactional id '{transactional_id(settings, '1')}'"):
         transport.committed([source])
     transport.close()
-    # The worker itself would end it, started again under its name.
+    # The worker itself would end the transaction, if it started again under its name.
     successor = KafkaTransport(settings, "1")
     successor.open()
     successor.close()
@@ -225,7 +225,7 @@ def test_a_worker_that_outlives_its_broker_looks_whether_its_last_transaction_wa
     transport.deliver(first, [routed(record) for record in first.records])
     forgetful_kafka.kill()
     forgetful_kafka.start()
-    # Going on would end the first batch together with the second: where that is aborted, both would be gone.
+    # The next transaction would end the first batch together with the second: an abort would lose both.
     with pytest.raises(DeliveryDoubtful, match="still open in"):
         transport.deliver(second, [routed(record) for record in second.records])
     transport.close()

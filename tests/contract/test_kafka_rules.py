@@ -93,7 +93,7 @@ def test_2_a_record_that_missed_its_timeout_is_delivered_once_by_the_replay(
     transport = open_transport(settings)
     source = only(begin(transport))
     batch = read_batch(transport)
-    # The canary walks along: the same fault, by the book of the client alone.
+    # The canary: the same fault, with the client used as its own documentation says.
     careless = KafkaProducer(
         bootstrap_servers=broker.bootstrap_servers,
         transactional_id="careless",
@@ -195,7 +195,7 @@ def test_3_a_member_that_was_dropped_delivers_nothing(
     patiently(lambda: consumer.group_metadata().generation_id == -1)
     live = consumer.group_metadata()
     assert live.member_id == ""
-    # Our snapshot of then is refused by the broker, the live value by ourselves.
+    # The broker refuses the snapshot taken then; the transport refuses the live value.
     patiently(lambda: group_is_empty(world.settings))
     with pytest.raises(DeliveryDoubtful, match="proof of membership"):
         deliver_all(transport, Batch(batch.records, batch.ends, snapshot=live))
@@ -447,7 +447,7 @@ def test_10_the_end_marks_of_transactions_are_no_lag(
     assert transport.end_offsets([source]) == {source: 4}
 
 
-# The split of a pack, and what flush makes of it
+# The split of a batch of the client, and the error of flush
 
 
 def test_the_client_still_stumbles_in_flush_over_a_pack_that_was_split(world: KafkaWorld) -> None:

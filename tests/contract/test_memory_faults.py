@@ -1,4 +1,4 @@
-"""The faults of the broker in memory do what they say: a test that relies on them relies on this."""
+"""The faults of the broker in memory do what they say; the tests that use them rely on this."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def prepared(items: Sequence[bytes | Crash]) -> MemoryBroker:
 
 
 def deliver_until_crash(broker: MemoryBroker) -> bool:
-    """One life of a process that copies what it reads; whether it died."""
+    """Run one life of a process that copies what it reads. Returns whether it died."""
     transport = MemoryTransport(broker, SETTINGS, "0")
     source = only(begin(transport))
     try:
@@ -61,7 +61,7 @@ def test_several_crashes_before_one_record_strike_one_life_after_the_other() -> 
 
 
 def test_a_copy_that_commits_on_its_own_is_caught() -> None:
-    """The negative control: outputs and offsets apart from each other do deliver twice under these faults."""
+    """Negative control: outputs and offsets in separate transactions do deliver twice under these faults."""
     broker = prepared([b"a", Crash(), b"b"])
     outputs: list[bytes | None] = []
     for _ in range(2):

@@ -312,7 +312,7 @@ def test_everything_a_record_holds_comes_through_unchanged(world: World) -> None
 
 
 def read_proof(world: World, transport: Transport) -> object:
-    """A snapshot of the membership as it is now: that of a further batch."""
+    """Snapshot of the membership as it is now, from one more batch."""
     world.write([b"one more"])
     return read_batch(transport).snapshot
 

@@ -22,7 +22,7 @@ DASHBOARD = ROOT / "deploy" / "grafana" / "dashboards" / "neardup.json"
 RULES = ROOT / "deploy" / "prometheus" / "rules.yml"
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
-# Prometheus itself adds these.
+# Labels that Prometheus itself adds.
 TARGET_LABELS = {"job", "instance"}
 OPEN_LABELS = {"job", "instance", "topic", "partition", "le"}
 
@@ -39,7 +39,7 @@ def read_rules() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def exposed() -> Exposed:
-    """Of every series name that a service shows after one batch: its labels, and their values."""
+    """Labels, with their values, of every series that a service shows after one batch."""
     measures = metrics.Metrics()
     observe_everything(measures, np.random.default_rng(1))
     measures.index_limit(2**30)
@@ -54,7 +54,7 @@ def exposed() -> Exposed:
 
 
 def faults(expression: str, exposed: Exposed) -> list[str]:
-    """What a PromQL expression names that no series has: metrics, labels in matchers and groupings, values."""
+    """Names in a PromQL expression that no series has: metrics, labels in matchers and groupings, values."""
     parsed = promql_parser.parse(expression)
     selectors = vector_selectors(parsed)
     found = [f"no metric {selector.name}" for selector in selectors if selector.name not in exposed]
@@ -72,7 +72,7 @@ def faults(expression: str, exposed: Exposed) -> list[str]:
 
 
 def grouping_labels(parsed: promql_parser.Expr) -> list[str]:
-    """The labels of all by, without, on, ignoring and group_left clauses."""
+    """Labels of all by, without, on, ignoring and group_left clauses."""
     found: list[str] = []
 
     def visit(node: promql_parser.Expr) -> None:
@@ -191,14 +191,14 @@ def test_settings_named_in_texts_for_people_exist() -> None:
     texts = [OPERATIONS, RULES.read_text(), DASHBOARD.read_text()]
     sections = "|".join(Settings.model_fields)
     named = {name for text in texts for name in re.findall(rf"\b(?:{sections})\.[a-z_]+\b", text)}
-    # Files that happen to begin like a section.
+    # Names of files that begin like a section.
     assert {name for name in named if not name.endswith((".md", ".toml"))} - known == set()
 
 
 def test_the_example_settings_are_settings() -> None:
     text = (ROOT / "deploy" / "streamer.toml").read_text()
     Settings.model_validate(tomllib.loads(text))
-    # What is commented out must be right too once somebody takes the comment away.
+    # Lines that are commented out must be right too, once somebody uses them.
     secured = re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE)
     assert secured.count("sasl_username") == 1
     tomllib.loads(secured)

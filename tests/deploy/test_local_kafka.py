@@ -1,4 +1,4 @@
-"""The local broker keeps what it was given, through crashes and freezes."""
+"""The local broker keeps its records through crashes and freezes."""
 
 import signal
 import socket

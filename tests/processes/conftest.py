@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[Run], Started]]:
-    """Starts services that are ended at the end of the test."""
+    """Factory of services that are ended at the end of the test."""
     from tests.support.services import Started
 
     started: list[Started] = []

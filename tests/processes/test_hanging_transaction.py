@@ -1,4 +1,4 @@
-"""The service before a transaction that only a person can end: what it says, and what comes out once it was ended."""
+"""The service before a transaction that only a person can end: its messages, and its outputs after the end."""
 
 import urllib.error
 import urllib.request
@@ -51,7 +51,7 @@ def test_the_service_says_what_hangs_and_goes_on_by_itself_once_it_was_ended(
     wait_until(lambda: run.delivered() == 20)
     assert stop(service.process) == 0
 
-    # Its next batch, delivered, but nobody was told; and who has asked for a producer id since took the last trace of it.
+    # Its next batch was delivered, but nobody learnt so. The next request for a producer id took the last trace of it.
     source = Source(require_topics(settings), 0)
     forgotten = Predecessor(settings, source, instance="0-0")
     forgotten.write(values[20:30], first=20, marked=False)

@@ -1,4 +1,4 @@
-"""The operator's commands that ask the broker, beside the service that they are asked about."""
+"""The operator's commands that ask the broker, run beside the service."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def told(run: Run, *arguments: object, settings: tuple[str, ...] = ()) -> Any:
 
 
 def served(run: Run, log: Path, count: int) -> dict[str, Any]:
-    """Run the service until `count` positions were delivered; stats as they were told while it ran."""
+    """Run the service until `count` positions are delivered. Returns the statistics that it had meanwhile."""
     process = run.start(log)
     try:
         outputs = Outputs(run)
@@ -84,5 +84,5 @@ def test_an_index_is_looked_at_rebuilt_from_the_topics_and_switched_to(run: Run,
     stats = served(after, tmp_path / "log", 2 * DOCUMENTS + 60)
     known = statistics.entries + statistics.exact_entries
     grown = stats["entries"] + stats["exact_entries"] - known
-    # Every document that was unique came again and was known; only one that had been a duplicate, or is new, may enter.
+    # Every unique document came again and was known. Only a document that was a duplicate, or is new, may enter.
     assert 0 < grown <= DOCUMENTS + 60 - known

@@ -1,4 +1,4 @@
-"""Real processes, a real broker, a real index: kill -9 at every point of the path, then a fresh process goes on."""
+"""Real processes, broker and index: kill -9 at every point of the path, then a fresh process goes on."""
 
 import signal
 import subprocess
@@ -21,7 +21,7 @@ NEVER = 10_000
 
 
 def values() -> list[bytes]:
-    """Thirty-two records: each sentence, each again with a full stop more, an undecidable one and dead letters."""
+    """Thirty-two records: every sentence, every sentence with one more full stop, an undecidable one and dead letters."""
     originals = [document(f"base-{number}", text) for number, text in enumerate(SENTENCES)]
     copies = [document(f"copy-{number}", text + "。") for number, text in enumerate(SENTENCES)]
     again = [document(f"again-{number}", text) for number, text in enumerate(SENTENCES)]
@@ -46,7 +46,7 @@ class Filter:
         create_topics(bootstrap_servers, [self.run.topic(destination) for destination in DESTINATIONS])
 
     def live(self, point: str, passage: int, *, count: int, journal: bool = True) -> int:
-        """One life of a worker; returns its exit code, negative where a signal ended it."""
+        """Run one life of a worker. Returns its exit code, negative where a signal ended it."""
         overrides = [one for one in self.run.arguments() if "=" in one]
         chosen = ["journal" if journal else "no-journal", "fingerprint.features_min=1"]
         chosen += [f"batch.records_max={BATCH_RECORDS}", *overrides]
@@ -70,7 +70,7 @@ def input_topic(kafka: SimpleNamespace) -> str:
 
 @pytest.fixture(scope="module")
 def serial(kafka: SimpleNamespace, input_topic: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """The outputs of a run in peace."""
+    """Outputs of an undisturbed run."""
     peace = Filter(kafka.bootstrap_servers, input_topic, tmp_path_factory.mktemp("peace"))
     assert peace.live("after-read", NEVER, count=len(values())) == 0
     return peace.outputs(len(values()))
@@ -91,7 +91,7 @@ def test_kill_9_changes_no_output(
 def test_without_the_journal_kill_9_after_the_index_commit_does_change_outputs(
     kafka: SimpleNamespace, input_topic: str, serial: dict[str, object], tmp_path: Path
 ) -> None:
-    """The negative control: this harness can fail."""
+    """Negative control: this harness can fail."""
     killed = Filter(kafka.bootstrap_servers, input_topic, tmp_path)
     assert killed.live("after-index-commit", 1, count=len(values()), journal=False) == -signal.SIGKILL
     assert killed.live("after-read", NEVER, count=len(values()), journal=False) == 0

@@ -1,4 +1,4 @@
-"""The service as its users run it: supervisor, workers, a real broker, and everything that can be taken away from them."""
+"""The service as its users run it, with supervisor, workers and a real broker, and with each of these taken away."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     workers = []
     for child in psutil.Process(process.pid).children():
-        # One that has just died is none any more, and has no command line to ask for.
+        # A process that has just died has no command line any more.
         with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
             workers += [child] if "spawn_main" in " ".join(child.cmdline()) else []
     return workers
@@ -50,8 +50,8 @@ def test_a_broker_that_goes_away_amid_a_transaction_costs_nothing(
     go_away: Callable[[LocalKafka, Run], None],
 ) -> None:
     broker = own_kafka()
-    # Small batches, so that a transaction is under way whenever the broker goes: when it starts again it forgets to end
-    # some of those (`streamer.transports.kafka.transactions`).
+    # Small batches, so that a transaction is under way whenever the broker goes. When the broker restarts, it forgets to
+    # end some of them (`streamer.transports.kafka.transactions`).
     run = make_run(broker.bootstrap_servers, tmp_path)
     values = list(documents(600))
     service = start(run)
@@ -98,7 +98,7 @@ def test_workers_more_than_partitions_stand_by_ready_and_all_end_with_their_supe
 def test_near_duplicates_on_different_partitions_get_one_unique_while_workers_are_killed(
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
-    """The same documents on four partitions, two workers: of each document exactly one copy comes out as unique."""
+    """With the same documents on four partitions and two workers, one copy of each document comes out as unique."""
     run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=4)
     values = [value for value in documents(150) if value.startswith(b"{") and b'"text"' in value]
     distinct = {value.split(b'"text"')[1] for value in values}

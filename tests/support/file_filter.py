@@ -1,4 +1,4 @@
-"""Drives the files transport as the service does, with a decider that remembers like the index, and a disk that forgets."""
+"""Driver of the files transport in the service's place: a decider that remembers like the index, a disk that forgets."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class Crashed(Exception):
 
 @dataclass
 class Decider:
-    """A line that was seen before is a duplicate of the first such line; no UTF-8 is a dead letter; "" is undecidable.
+    """Decides lines: one seen before is a duplicate of the first, no UTF-8 is a dead letter, "" is undecidable.
 
     The verdict on a position never changes (the journal), unless `with_journal` is off, for negative controls.
     """
@@ -91,7 +91,7 @@ def filter_files(
     standard_input: int = 0,
     after_admit: Callable[[], None] = lambda: None,
 ) -> list[Batch]:
-    """One process's life, from open to the end of the input or to an exception. Returns the batches it delivered."""
+    """Run one process's life, from open to the end of the input or an exception. Returns the batches delivered."""
     transport = FileTransport(
         [Path(path) for path in paths],
         out,
@@ -130,7 +130,7 @@ def outputs(out: Path) -> dict[str, bytes]:
 
 
 def pipe_of(content: bytes) -> int:
-    """The reading end of a pipe that holds `content` and is closed behind it; content must fit a pipe's buffer."""
+    """Reading end of a pipe that holds `content` and is closed behind it; content must fit a pipe's buffer."""
     assert len(content) < 60_000
     reading, writing = os.pipe()
     os.write(writing, content)
@@ -139,14 +139,14 @@ def pipe_of(content: bytes) -> int:
 
 
 class Disk:
-    """Counts what is done to the folder, crashes at one of these steps, and knows what a power cut would leave.
+    """Disk below the folder: counts the steps done to it, crashes at one, and knows what a power cut would leave.
 
-    Durable is a file's content as it was brought to the disk last, and under the name `checkpoint.json` what that name
-    stood for when the folder was brought to the disk last.
+    A file's content is durable as it was synced last. The name `checkpoint.json` durably stands for the file that it named
+    when the folder was synced last.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, folder: Path, crash_at: int, *, lying: bool = False) -> None:
-        """`lying`: outputs are never brought to the disk, whatever was asked for."""
+        """`lying`: the disk never syncs outputs, even when asked to."""
         self.steps = 0
         self._folder = folder
         self._crash_at = crash_at

@@ -1,10 +1,10 @@
 """A broker in memory, and a transport over it that keeps the contract of `streamer.transports.transport`.
 
-Transactions are atomic, groups share partitions out cooperatively (an owner gives a partition up at its next read, and
-only then another one gets it), a newcomer fences the instance of the same name, offsets may have gaps.
+Transactions are atomic. Groups share partitions out cooperatively: an owner gives a partition up at its next read, and
+only then another gets it. A newcomer fences the instance of the same name. Offsets may have gaps.
 
 Faults are items of the input: `broker.write("documents", 0, [doc, doc, Crash(), doc])`. A crash belongs to the record
-behind it, strikes once, while the batch with that record is delivered, and leaves the transport dead: open another one.
+behind it. It strikes once, while the batch with that record is delivered, and leaves the transport dead: open another.
 """
 
 import uuid
@@ -22,7 +22,7 @@ from streamer.transports.transport import Assigned
 
 
 class CrashPoint(Enum):
-    """Where within `deliver` the process dies. Before BEFORE_DELIVER the batch was decided already."""
+    """Point within `deliver` at which the process dies. At BEFORE_DELIVER the batch is decided already."""
 
     BEFORE_DELIVER = auto()
     BEFORE_COMMIT = auto()
@@ -37,7 +37,7 @@ class Crash:
 
 
 class Crashed(Exception):
-    """The process died; nothing of its memory is left. Only a test's driver may catch this."""
+    """The process died, and its memory with it. Only a test's driver may catch this."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Topic:
 
 @dataclass
 class Group:
-    """A consumer group. `owners` follows what should be as the members read."""
+    """A consumer group. As the members read, `owners` becomes what `wanted` says."""
 
     committed: dict[Source, int] = field(default_factory=dict)
     members: dict[str, object] = field(default_factory=dict)
     owners: dict[int, object] = field(default_factory=dict)
 
     def wanted(self, partitions: int) -> dict[int, object]:
-        """Every partition's member: as it is, but none has more than its share while another has less."""
+        """Member of every partition: as now, except that none has more than its share while another has less."""
         if not self.members:
             return {}
         members = [self.members[name] for name in sorted(self.members)]
@@ -116,7 +116,7 @@ class MemoryBroker:
         self.transactional: dict[str, object] = {}
 
     def create(self, name: str, partitions: int = 1) -> None:
-        """Make a topic, or make it anew: its records and the groups' offsets in it are gone then."""
+        """Make a topic, or make it anew, without its records and the groups' offsets in it."""
         old = self.topics.get(name)
         if old is not None:
             for group in self.groups.values():
@@ -131,7 +131,7 @@ class MemoryBroker:
             self.create(name, partitions)
 
     def write(self, name: str, partition: int, items: Iterable[Stored | bytes | Crash]) -> None:
-        """Append records, given as a whole or by their value alone, and the crashes that belong to them."""
+        """Append records, whole or by their value alone, and the crashes that belong to them."""
         log = self.topics[name].partitions[partition]
         crashes: list[Crash] = []
         for item in items:
@@ -158,11 +158,11 @@ class MemoryBroker:
         return [record for log in self.topics[name].partitions for record in log.records.values()]
 
     def group(self, name: str) -> Group:
-        """The group of this name, which comes into being when it is first named."""
+        """Group of this name, made when it is first named."""
         return self.groups.setdefault(name, Group())
 
     def expel(self, group: str, instance: str) -> None:
-        """Drop a member from its group, as an elapsed session timeout does; where it lives it joins again."""
+        """Drop a member from its group, as an elapsed session timeout does. A live member joins again."""
         member = self.group(group).members.pop(instance)
         owners = self.group(group).owners
         self.group(group).owners = {partition: owner for partition, owner in owners.items() if owner is not member}
@@ -315,7 +315,10 @@ class MemoryTransport:
             raise DeliveryDoubtful("the group gave the batch's sources to another worker")
 
     def _follow_assignment(self) -> set[int]:
-        """Give up what should be another's, take what should be ours and is free; return what is new."""
+        """Give up partitions that another should own, and take free ones that this member should own.
+
+        Returns the new ones.
+        """
         group, member = self._group, self._member
         wanted = group.wanted(len(self._input.partitions))
         for partition, owner in list(group.owners.items()):
@@ -381,7 +384,7 @@ class MemoryTransport:
 
 
 def stored(outgoing: Outgoing) -> Stored:
-    """What an output becomes in its topic; a header cannot go out without a value."""
+    """Record that an output becomes in its topic; a header without a value gets an empty one."""
     record = outgoing.record
     headers = tuple((name, value or b"") for name, value in outgoing.headers)
     return Stored(record.key, record.value, record.timestamp_ms, headers)

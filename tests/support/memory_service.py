@@ -42,7 +42,7 @@ class World:
         self.broker.write(self.settings.topics.input, partition, items)
 
     def run_once(self, hooks: CommitHooks | None = None, policy: Recovery | None = None) -> None:
-        """One life of a worker: until all is read, or until it crashes."""
+        """Run one life of a worker: until all is read, or until it crashes."""
         self.starts += 1
         fingerprinter = scheme_for(self.settings)
         parameters = parameters_for(self.settings, fingerprinter.stamp())
@@ -70,7 +70,7 @@ class World:
             service.run()
 
     def run(self, hooks: CommitHooks | None = None) -> None:
-        """Lives of workers, one after the other, until one has read everything."""
+        """Run lives of workers, one after the other, until one has read everything."""
         while self.starts < RESTARTS_MAX:
             try:
                 return self.run_once(hooks)
@@ -79,7 +79,7 @@ class World:
         raise AssertionError(f"still crashing after {RESTARTS_MAX} starts")
 
     def outputs(self) -> dict[str, tuple[str, Headers]]:
-        """By input position: the destination and the `neardup.` headers; a position that came out twice raises."""
+        """Destination and `neardup.` headers by input position. A position that came out twice raises."""
         topics = self.settings.topics
         seen: dict[str, tuple[str, Headers]] = {}
         for name in (topics.unique, topics.duplicate, topics.dead_letter):

@@ -1,4 +1,4 @@
-"""One made-up batch, with every verdict and reason, and all that a worker tells besides."""
+"""One made-up batch, with every verdict and reason, and all else that a worker measures."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ BATCH_RECORDS = 200
 
 
 def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -> None:
-    """Let one made-up batch be seen, with every verdict and reason, and all that a worker tells besides."""
+    """Observe one made-up batch, with every verdict and reason, and all else that a worker measures."""
     pairs = reason.labels()
     measures.observe_batch(
         records=BATCH_RECORDS,

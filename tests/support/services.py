@@ -1,4 +1,4 @@
-"""The service in a process of its own, with timeouts that are short enough for a test."""
+"""The service in a process of its own, with timeouts short enough for a test."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def wait_until(condition: Callable[[], bool], timeout_seconds: float = 40) -> No
 
 
 class Started:
-    """A running service that is ended at the end of a test, and what it logged."""
+    """A running service that is ended at the end of a test, and its log."""
 
     def __init__(self, run: Run, log: Path) -> None:
         self.run, self.log = run, log

@@ -47,7 +47,7 @@ def make_settings(bootstrap_servers: str = "127.0.0.1:1", **batch: int) -> Setti
 
 
 class World(Protocol):
-    """What a contract test may do besides using transports."""
+    """Actions of a contract test besides those of transports."""
 
     settings: Settings
 
@@ -163,7 +163,7 @@ class KafkaWorld:
         patiently(lambda: create_topics(self.settings, 1, 1)[self.settings.topics.input] == "created")
 
     def expel(self, instance: str) -> None:
-        """The session timeout does it: the transport of that instance was closed, and sends no heartbeats."""
+        """Wait for the session timeout: the transport of that instance is closed, and sends no heartbeats."""
 
     def read_all(self, transports: Mapping[str, Transport]) -> dict[str, Batch | Assigned | Finished]:
         # At the same time, as workers do: the client throws a join away that is answered while nobody polls.
@@ -176,14 +176,14 @@ class KafkaWorld:
 
 
 def topic(settings: Settings, destination: Destination) -> str:
-    """The output topic's name."""
+    """Name of the output topic."""
     topics = settings.topics
     names = {Destination.UNIQUE: topics.unique, Destination.DUPLICATE: topics.duplicate}
     return names.get(destination, topics.dead_letter)
 
 
 def committed_records(bootstrap_servers: str, name: str) -> list[Stored]:
-    """What somebody else sees in a topic, partition after partition."""
+    """Records of a topic as another reader sees them, partition after partition."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap_servers, isolation_level="read_committed", enable_auto_commit=False
     )
@@ -206,7 +206,7 @@ def committed_records(bootstrap_servers: str, name: str) -> list[Stored]:
 
 
 def patiently(condition: Callable[[], bool]) -> None:
-    """Try until the condition holds; fails after PATIENCE_SECONDS."""
+    """Try until the condition holds. Fails after PATIENCE_SECONDS."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
@@ -254,7 +254,7 @@ def read_batch(transport: Transport) -> Batch:
 
 
 def read_records(transport: Transport, count: int) -> list[Record]:
-    """Read until this many records came; all of them, in order."""
+    """Read until this many records have come. Returns all of them, in order."""
     records: list[Record] = []
     while len(records) < count:
         records += read_batch(transport).records
@@ -262,7 +262,7 @@ def read_records(transport: Transport, count: int) -> list[Record]:
 
 
 def routed(record: Record, destination: Destination = Destination.UNIQUE, headers: Headers = ()) -> Outgoing:
-    """The record on its way out, under the headers that name its position."""
+    """Outgoing record with the headers that name its position."""
     named: Headers = ((POSITION, record.position.encode()), (STREAM, record.source.stream.encode()))
     return Outgoing(destination, record, record.headers + headers + named, Decision(Verdict.UNIQUE, "no-match", None))
 

@@ -1,1 +1,1 @@
-"""The seam to files and pipes."""
+"""The transport over files and pipes."""

@@ -1,4 +1,4 @@
-"""Reads the outputs of a filtering of files back: which input line went where, for an index that was lost."""
+"""The files' changelog: the outputs read back, for an index that was lost."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import VERDICTS, Delivered
 
 NO_TIMESTAMP_MS = -1
-"""Lines have no time of their own; Kafka writes the same number for none."""
+"""Timestamp of a line, which has none; Kafka writes the same number for none."""
 
 _DESTINATIONS = {
     "unique": Destination.UNIQUE,
@@ -23,7 +23,7 @@ _DESTINATIONS = {
 }
 
 
-def delivered_lines(
+def read_changelog(
     folder: Path,
     inputs: Iterable[Delivered],
     ranges: Mapping[Source, range],
@@ -33,7 +33,7 @@ def delivered_lines(
     """Records as they were read, of `destinations` and with offsets in `ranges`, in the order of their delivery.
 
     The n-th verdict of a destination belongs to the n-th line of its file. The folder's files must end where the
-    checkpoint says. Raises RecoveryRefused where they do not fit together, when what does was given.
+    checkpoint says. Raises RecoveryRefused where they do not fit together, perhaps after some batches.
     """
     sources = {each.name: Source(each.stream, 0) for each in inputs}
     records: list[Record] = []

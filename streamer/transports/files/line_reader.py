@@ -1,10 +1,10 @@
 """Lines of a file or a pipe, plain or compressed, with a running digest that proves what was read.
 
 A line ends at b"\\n" and nowhere else; a b"\\r" before it belongs to the line. A last line without b"\\n" is a line.
-Compression is told by the first bytes, so standard input may be compressed as well; a file named .gz or .zst must be.
+The first bytes tell the compression, so standard input may be compressed too. A file named .gz or .zst must be.
 
-Memory: a line is kept whole, for its original bytes are to be delivered even where it is too large to be decoded. One
-longer than LINE_BYTES_MAX stops the reader with an error, for without such an end a damaged file would take all memory.
+Memory: a line is kept whole, because its own bytes are delivered even where it is too large to be decoded. A line longer
+than LINE_BYTES_MAX stops the reader with an error: without a limit a damaged file would take all memory.
 """
 
 import io
@@ -14,6 +14,7 @@ import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -24,29 +25,29 @@ import zstandard
 from streamer.errors import InputUnreadable
 
 LINE_BYTES_MAX = 256 * 2**20
-"""No line may be longer."""
+"""Longest line that is read."""
 
 STANDARD_INPUT = Path("-")
-"""The name that stands for standard input."""
+"""Name of standard input."""
 
 _PLAIN_READ_BYTES = 256 * 2**10
-_SPLIT_BYTES_MAX = 2**20  # no more plain text than this is cut into lines ahead of their taking
-# What 8 KiB can grow to bounds the memory of one step: 8 MiB from gzip (1032 : 1), 256 MiB from zstd (32768 : 1).
+_SPLIT_BYTES_MAX = 2**20  # at most so much plain text is cut into lines before they are taken
+# One step's memory is what 8 KiB can grow to: 8 MiB from gzip (1032 : 1), 256 MiB from zstd (32768 : 1).
 _COMPRESSED_READ_BYTES = 8 * 2**10
 _WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header asks for
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a first byte 0x50 to 0x5f; pzstd begins its files so
+_ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f; files of pzstd begin so
 _REFUSED_MAGIC = {b"\xfd7zXZ": "xz", b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip", b"BZh91AY&SY": "bzip2"}
 
 
 class Damaged(Exception):
-    """The bytes cannot be read further; only this module sees it, the outside gets InputUnreadable."""
+    """The bytes cannot be read further. Stays in this module: callers get InputUnreadable."""
 
 
 class _Frame(Protocol):
-    """What zlib and zstandard have in common: one gzip member or one zstd frame."""
+    """One gzip member or one zstd frame: what zlib and zstandard have in common."""
 
     @property
     def eof(self) -> bool: ...
@@ -58,17 +59,17 @@ class _Frame(Protocol):
 
 
 class _Decompressor:
-    """Plain text of any number of frames, one behind the other, given in pieces of any size."""
+    """Decompressor of any number of frames, one after the other, given in blocks of any size."""
 
     def __init__(self, new_frame: Callable[[], _Frame], *, padding: bytes) -> None:
-        """`padding` is what may stand behind a frame without being one: gzip allows zeros."""
+        """`padding` holds the bytes that may follow a frame and are none: gzip allows zeros."""
         self._new_frame = new_frame
         self._padding = padding
         self._frame: _Frame | None = None
         self._frames = 0
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        """What `data` adds to the plain text, frame by frame. Raises Damaged."""
+        """Plain text that `data` adds, frame by frame. Raises Damaged."""
         while data:
             if self._frame is None:
                 data = data.lstrip(self._padding) if self._frames and self._padding else data
@@ -87,13 +88,13 @@ class _Decompressor:
             yield plain
 
     def finish(self) -> None:
-        """The input has ended. Raises Damaged where a frame has not, or where there was none."""
+        """End the input. Raises Damaged where a frame has not ended, or where there was none."""
         if self._frame is not None or not self._frames:
             raise Damaged("the compressed data ends too early: the file is truncated")
 
 
 class LineReader:
-    """Reads one input from its beginning. `count` lines have been handed out; `digest()` proves which."""
+    """Reader of one input, from its beginning. `count` is the lines handed out so far; `digest()` proves which."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class LineReader:
         self.name = str(path)
         self.count = 0
         self.ended = False
-        """Everything was handed out that could be read."""
+        """Whether all that can be read was handed out."""
         self._line_bytes_max = line_bytes_max
         try:
             self._raw = io.FileIO(standard_input, closefd=False) if path == STANDARD_INPUT else io.FileIO(path)
@@ -128,14 +129,16 @@ class LineReader:
         self._fragment_bytes = 0
         self._digest = xxhash.xxh3_128()
         self.bytes_read = 0
-        """Bytes of the input as it stands on disk, compressed or not, that were read."""
+        """Bytes read of the input as it stands on disk, compressed or not."""
 
     def lines(self, count_max: int, bytes_max: int, wait_ms: int | None = None, *, whole: bool = False) -> list[bytes]:
         """The next lines, without b"\\n": at most `count_max`, together at most `bytes_max`, but always a first one.
 
-        From a pipe, what has come within `wait_ms` (None: without limit); empty where no line came, or at the end,
-        which `ended` tells. `whole`: nothing until there are as many lines as wanted, or no more will come.
-        Raises InputUnreadable, naming the line reached, when all lines before it are handed out.
+        wait_ms  how long to wait for a pipe; None: without limit
+        whole    nothing until there are as many lines as wanted, or no more will come
+
+        Empty where no line came in time, and at the end, which `ended` tells.
+        Raises InputUnreadable, which names the line reached, once all lines before it are handed out.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         while len(self._lines) < count_max and self._lines_bytes < bytes_max and not self._exhausted:
@@ -159,18 +162,18 @@ class LineReader:
         return taken
 
     def skip(self, count: int) -> int:
-        """Read `count` lines without handing them out, waiting as long as it takes. Returns how many there were."""
+        """Read `count` lines without handing them out, however long that takes. Returns how many there were."""
         begin = self.count
         while self.count - begin < count and self.lines(min(4096, count - self.count + begin), 2**24):
             pass
         return self.count - begin
 
     def digest(self) -> bytes:
-        """XXH3-128, 16 bytes, over the lines handed out or skipped so far, each followed by b"\\n"."""
+        """XXH3-128 (16 bytes) over the lines handed out or skipped so far, each followed by b"\\n"."""
         return self._digest.digest()
 
     def close(self) -> None:
-        """Let go of the file; standard input stays open."""
+        """Close the file; standard input stays open."""
         self._raw.close()
 
     def _end(self) -> None:
@@ -183,10 +186,10 @@ class LineReader:
             self.ended = True
 
     def _fill(self, deadline: float | None) -> bool:
-        """Go one step further: cut plain text at hand, or read. False where nothing came in time."""
+        """Take one step: cut plain text at hand into lines, or read. False where nothing came in time."""
         try:
-            if (piece := next(self._plain, None)) is not None:
-                self._split(piece)
+            if (plain := next(self._plain, None)) is not None:
+                self._split(plain)
                 return True
             if self._waits:
                 wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
@@ -203,7 +206,10 @@ class LineReader:
         return True
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
-        """Plain text, in pieces, that `data` adds; b"" is the end of the input. Raises Damaged, once it is begun."""
+        """Plain text that `data` adds, in blocks of at most _SPLIT_BYTES_MAX; b"" ends the input.
+
+        Raises Damaged, at the first block asked for.
+        """
         ended = not data
         if self._head is not None:
             data = self._head + data
@@ -212,11 +218,11 @@ class LineReader:
                 return
             self._head = None
             self._decompressor = _decompressor(data, self._suffix)
-        for piece in self._decompressor.decode(data) if self._decompressor else (data,):
-            if len(piece) <= _SPLIT_BYTES_MAX:
-                yield piece
+        for plain in self._decompressor.decode(data) if self._decompressor else (data,):
+            if len(plain) <= _SPLIT_BYTES_MAX:
+                yield plain
             else:
-                yield from (piece[at : at + _SPLIT_BYTES_MAX] for at in range(0, len(piece), _SPLIT_BYTES_MAX))
+                yield from (plain[at : at + _SPLIT_BYTES_MAX] for at in range(0, len(plain), _SPLIT_BYTES_MAX))
         if ended:
             if self._decompressor:
                 self._decompressor.finish()
@@ -224,8 +230,8 @@ class LineReader:
                 self._append([self._end_of_fragment(b"")])
             self._exhausted = True
 
-    def _split(self, piece: bytes) -> None:
-        first, *others = piece.split(b"\n")
+    def _split(self, plain: bytes) -> None:
+        first, *others = plain.split(b"\n")
         if others:
             last = others.pop()
             self._append([self._end_of_fragment(first), *others])
@@ -256,7 +262,7 @@ class LineReader:
 
 
 def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
-    """What the input is, by its first bytes; None for plain lines. Raises Damaged for what cannot be read."""
+    """Decompressor that the first bytes call for; None for plain lines. Raises Damaged for a kind that is not read."""
     if head.startswith(_GZIP_MAGIC):
         return _Decompressor(lambda: zlib.decompressobj(wbits=31), padding=b"\0")
     if head.startswith(_ZSTD_MAGIC) or (suffix == ".zst" and head[1:4] == _ZSTD_SKIPPABLE_MAGIC):
@@ -271,7 +277,10 @@ def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
 
 
 def _too_short_to_tell(head: bytes, suffix: str) -> bool:
-    """Whether more bytes may show that the input is compressed. A short first line in a pipe is not held back for it."""
+    """Whether more bytes may show that the input is compressed.
+
+    A short first line of a pipe is not held back, unless it begins like a compressed file.
+    """
     if suffix == ".zst":
         return len(head) < len(_ZSTD_MAGIC)
     magics = (_GZIP_MAGIC, _ZSTD_MAGIC, *_REFUSED_MAGIC)
@@ -280,23 +289,17 @@ def _too_short_to_tell(head: bytes, suffix: str) -> bool:
 
 def lines(path: Path) -> Iterator[bytes]:
     """Every line of a file or of standard input ('-'), without b"\\n". Raises InputUnreadable."""
-    reader = LineReader(path)
-    try:
+    with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
             yield from taken
-    finally:
-        reader.close()
 
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:
-    """For every count of lines that the file has at least, the digest over that many. Raises InputUnreadable."""
-    reader = LineReader(path)
+    """Digest over the first n lines, for every n in `counts` that the file reaches. Raises InputUnreadable."""
     found: dict[int, bytes] = {}
-    try:
+    with closing(LineReader(path)) as reader:
         for count in sorted(counts):
             reader.skip(count - reader.count)
             if reader.count == count:
                 found[count] = reader.digest()
-    finally:
-        reader.close()
     return found

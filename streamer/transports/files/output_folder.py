@@ -1,20 +1,19 @@
-"""The folder that filtered lines go to, and the checkpoint that makes their delivery atomic.
+"""The output folder of filtered lines, and the checkpoint that makes their delivery atomic.
 
     DIR/unique.jsonl        input lines, byte for byte, of unique and of undecidable documents
     DIR/duplicate.jsonl     input lines of near-duplicates
     DIR/dead-letter.jsonl   input lines that could not be decoded
     DIR/verdicts.jsonl      one line of JSON for every input line
-    DIR/checkpoint.json     how long the four are, and how far each input is delivered
-    DIR/lock                held by the filter at work; its content is that process's number
+    DIR/checkpoint.json     the lengths of the four, and how far each input is delivered
+    DIR/lock                held by the filter at work; contains the number of its process
 
 A delivery:
     1. append to the four files
-    2. bring them to the disk
-    3. write the new checkpoint beside the old one, bring it to the disk, and rename it over the old one
-    4. bring the rename to the disk
+    2. sync them
+    3. write the new checkpoint beside the old one, sync it, and rename it over the old one
+    4. sync the rename
 
-The rename is the delivery. Whatever lies in the files behind the checkpoint's lengths was never delivered, and `open`
-cuts it off.
+The rename is the delivery. Bytes beyond the checkpoint's lengths were never delivered, and `open` cuts them off.
 """
 
 import contextlib
@@ -32,7 +31,7 @@ from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
 from streamer.records.record import Destination
 
 FORMAT = 1
-"""Version of checkpoint.json; another one is not opened."""
+"""Version of checkpoint.json; a folder with another one is refused."""
 
 VERDICTS = "verdicts.jsonl"
 CHECKPOINT = "checkpoint.json"
@@ -44,10 +43,10 @@ OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
 class Delivered:
     """One input, and how far it is delivered.
 
-    path    absolute path, or '-' for standard input: what the input is known by
-    name    what it was called when it was first seen: the name in verdict lines and in the index
-    stream  the id given to its content
-    lines   that many were delivered; None: nothing was ever committed
+    path    absolute path, or '-' for standard input; identifies the input
+    name    name at its first run; used in verdict lines and in the index
+    stream  id given to its content
+    lines   lines delivered; None: nothing was ever committed
     mark    hexadecimal proof of the content of these lines; empty: none
     """
 
@@ -67,7 +66,7 @@ class _Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryHooks:
-    """Called in the course of a delivery; crash tests raise or kill here. Named by what has been done."""
+    """Callables at the points of a delivery, named by the step before or behind them. Crash tests raise or kill here."""
 
     before_outputs: Callable[[], None] = field(default=lambda: None)
     after_outputs: Callable[[], None] = field(default=lambda: None)
@@ -75,19 +74,19 @@ class DeliveryHooks:
 
 
 class OutputFolder:
-    """The folder, held by this process alone between `open` and `close`."""
+    """The output folder; this process alone holds it between `open` and `close`."""
 
     def __init__(self, folder: Path, hooks: DeliveryHooks) -> None:
         self.folder = folder
         self.sources: dict[str, Delivered] = {}
-        """By path; read it, and change it through `register` and `append`."""
+        """Inputs by path; changed through `register` and `append` alone."""
         self._hooks = hooks
         self._lengths: dict[str, int] = dict.fromkeys(OUTPUTS, 0)
         self._descriptors: dict[str, int] = {}
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Lock the folder, made if need be, and cut the outputs back to what was delivered.
+        """Lock the folder, which is made if it is missing, and cut the outputs back to what was delivered.
 
         Raises SettingsError where the folder cannot be used or another filter holds it, and RecoveryRefused where
         outputs and checkpoint do not belong together.
@@ -106,7 +105,7 @@ class OutputFolder:
             raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
 
     def register(self, source: Delivered) -> None:
-        """Write an input, or how far it is, into the checkpoint without any output. Raises DeliveryDoubtful."""
+        """Write an input and its progress into the checkpoint, without any output. Raises DeliveryDoubtful."""
         sources = {**self.sources, source.path: source}
         try:
             self._save(self._lengths, sources)
@@ -117,7 +116,7 @@ class OutputFolder:
     def append(self, contents: Mapping[str, bytes], source: Delivered) -> None:
         """Deliver: append the contents to the outputs of these names, and put `source` into the checkpoint.
 
-        After a raise (DeliveryDoubtful, or whatever a hook raised) the folder is to be closed and opened anew.
+        After a raise (DeliveryDoubtful, or the error of a hook) the folder is to be closed and opened anew.
         """
         self._hooks.before_outputs()
         lengths = dict(self._lengths)
@@ -137,7 +136,7 @@ class OutputFolder:
         self._hooks.after_checkpoint()
 
     def close(self) -> None:
-        """Let go of the files and the lock; never raises."""
+        """Release the files and the lock; never raises."""
         descriptors = [*self._descriptors.values(), *([] if self._lock is None else [self._lock])]
         self._descriptors = {}
         self._lock = None
@@ -146,7 +145,7 @@ class OutputFolder:
                 os.close(descriptor)
 
     def _take_lock(self) -> None:
-        # The file is never deleted: whoever opened it before the deletion would hold another lock than who comes after.
+        # The file is never deleted: filters that open it before and after a deletion would hold different locks.
         self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,19 +1,19 @@
 """The transport over files and pipes: lines in, four files out, exactly once.
 
-Inputs are read one after the other in the order given; a record is one line (`line_reader`). Deliveries go through
-`output_folder`, whose checkpoint is the committed offset.
+Inputs are read one after the other, in the order given. A record is one line (`line_reader`); its offset is the line's
+number, from 0. Deliveries go through `output_folder`, whose checkpoint is the committed offset.
 
-Which stream an input is, its offsets being line numbers from 0:
-    known to the checkpoint (by its path)         the stream written there
-    new here, but the index knows the name        a regular file that begins with the very lines the index has decided
-                                                  keeps the stream, so it gets the same verdicts again
+The stream of an input:
+    its path stands in the checkpoint             the stream written there
+    the path is new, but the index knows          a regular file that begins with exactly the lines that the index has
+    the name                                      decided keeps the stream, and so gets the same verdicts again
     otherwise, and always for a new pipe          a new stream
 The stream is written into the checkpoint before the first record is handed out: a pipe that is fed again after a crash
 must not be taken for another one.
 
-What proves that an input is still the same: the digest of its first n lines, called `mark`. It stands in the checkpoint
-for what was delivered, and in the index for what was decided. A file may grow; a changed line is noticed, and so is a
-last line without line break that was longer at the next look.
+The digest of the first n lines, called `mark`, proves that an input is still the same. The checkpoint holds it for the
+lines delivered, the index for the lines decided. A file may grow. A changed line is noticed, and so is a last line
+without line break that has become longer since.
 """
 
 import os
@@ -29,18 +29,18 @@ from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, Sett
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
 from streamer.settings.settings import Batching
-from streamer.transports.files.changelog import NO_TIMESTAMP_MS, delivered_lines
+from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.transport import FINISHED, Assigned, Finished
 
 TAIL_RECORDS_MAX = 100_000
-"""Records that a crash can leave decided but undelivered: the most that `batch.records_max` allows."""
+"""Most records that a crash can leave decided but undelivered: the largest `batch.records_max`."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """The input at work. `decided` is where the index stands while that is still ahead of what was read."""
+    """The input at work. `decided` is the index's applied offset and mark while reading is still behind it."""
 
     source: Source
     name: str
@@ -50,7 +50,7 @@ class _Reading:
 
 
 class FileTransport:
-    """Keeps `streamer.transports.transport.Transport` over files and standard input."""
+    """`streamer.transports.transport.Transport` over files and standard input."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class FileTransport:
         hooks: DeliveryHooks | None = None,
         standard_input: int = 0,
     ) -> None:
-        """Nothing is touched before `open`.
+        """Touches nothing before `open`.
 
-        known_streams   the streams that the index knows under a name, and how far it has decided each
+        known_streams   streams that the index knows under a name, each with its applied offset and mark
         hooks           for crash tests
-        standard_input  the file descriptor that '-' stands for
+        standard_input  file descriptor that '-' stands for
         """
         self._paths = list(paths)
         self._batch = batch
@@ -79,27 +79,27 @@ class FileTransport:
         self._bytes_read_before = 0
 
     takes_headers = False
-    """A line has none."""
+    """A line has no headers."""
 
     @property
     def bytes_total(self) -> int:
-        """Sizes on disk of the inputs that are regular files, together; 0 where there are only pipes."""
+        """Size on disk of all inputs that are regular files, in bytes; 0 where there are only pipes."""
         return sum(path.stat().st_size for path in self._paths if path.is_file())
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the inputs, as they stand on disk, that were read."""
+        """Bytes read of the inputs, as they stand on disk."""
         at_work = self._reading.reader if self._reading else None
         return self._bytes_read_before + (at_work.bytes_read if at_work else 0)
 
     @property
     def lines_delivered(self) -> int:
-        """Lines of these inputs that the folder's checkpoint holds as delivered, by this run and earlier ones."""
+        """Lines of these inputs that this run and earlier ones delivered, as the folder's checkpoint says."""
         keys = set(map(_key, self._paths))
         return sum(each.lines or 0 for key, each in self._folder.sources.items() if key in keys)
 
     def open(self) -> None:
-        """Look at all inputs, then lock the folder and cut its files back to what was delivered.
+        """Check all inputs, then lock the folder and cut its files back to what was delivered.
 
         Raises InputUnreadable, SettingsError, RecoveryRefused.
         """
@@ -114,9 +114,9 @@ class FileTransport:
         self._folder.open()
 
     def read(self) -> Batch | Assigned | Finished:
-        """The next input as Assigned, then its batches, then the next input; FINISHED behind the last.
+        """The next input as Assigned, then its batches, then the next input; FINISHED after the last.
 
-        An empty Batch after `batch.wait_ms` where a pipe has nothing new. Raises InputUnreadable, InputChanged, and
+        An empty Batch after `batch.wait_ms` without news from a pipe. Raises InputUnreadable, InputChanged, and
         DeliveryDoubtful where a new input cannot be written into the checkpoint.
         """
         while True:
@@ -136,28 +136,29 @@ class FileTransport:
             self._let_go()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """Per source the lines delivered, None where nothing was ever committed."""
+        """Lines delivered per source, None where nothing was ever committed."""
         delivered = {each.stream: each.lines for each in self._folder.sources.values()}
         return {source: delivered.get(source.stream) for source in sources}
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Per source 0: lines do not go away."""
+        """0 per source: lines do not go away."""
         return dict.fromkeys(sources, 0)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """Per source how many lines are known to exist: those delivered and those read; there may be more."""
+        """Lines known per source: those delivered or read. There may be more."""
         known = {source: lines or 0 for source, lines in self.committed(sources).items()}
         if self._reading and self._reading.reader and self._reading.source in known:
             known[self._reading.source] = max(known[self._reading.source], self._reading.reader.count)
         return known
 
     def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
-        """Read this assigned input from line `offset` on, once its lines before that are held against the mark.
+        """Hold the lines before `offset` against the mark, then read this assigned input from that line on.
 
         Where the index has decided more than was delivered, the lines up to `applied.offset` are the first batch,
-        whatever the bounds of a batch, and it is handed out only if the index's mark agrees. (More than
-        TAIL_RECORDS_MAX of them cannot come from a crash: a file is then held against the mark right here and its lines
-        come in ordinary batches; a pipe is refused.) An empty mark proves nothing and is not looked at.
+        whatever the bounds of a batch. That batch is handed out only if the index's mark agrees.
+        A crash cannot leave more than TAIL_RECORDS_MAX such lines. Where there are more, a file is held against the mark
+        at once, and its lines come in ordinary batches; a pipe is refused.
+        An empty mark proves nothing and is ignored.
         Raises InputChanged, InputUnreadable, RecoveryRefused.
         """
         reading = self._reading
@@ -177,7 +178,7 @@ class FileTransport:
             raise self._changed(reading, offset)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """Append every line to its file and its verdict to the verdicts, and move the checkpoint, atomically.
+        """Append every line to its file and every verdict to the verdicts, and move the checkpoint, atomically.
 
         Raises DeliveryDoubtful.
         """
@@ -197,7 +198,8 @@ class FileTransport:
     def commit_start(self, source: Source, offset: int) -> None:
         """Write into the checkpoint that everything below `offset` is delivered, where nothing was ever committed.
 
-        Raises RecoveryRefused where something was, for then lines would be lost or doubled, and DeliveryDoubtful.
+        Raises RecoveryRefused where another offset was committed, because lines would be lost or doubled, and
+        DeliveryDoubtful.
         """
         delivered = self._delivered(source)
         if delivered.lines not in (None, offset):
@@ -210,22 +212,22 @@ class FileTransport:
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """Every delivered line of the destinations whose number lies in `ranges`, in batches.
 
-        Raises RecoveryRefused for duplicates, whose original's position the verdicts do not hold, and where the files do
-        not fit together.
+        Raises RecoveryRefused where the files do not fit together, and for duplicates: the verdicts do not hold the
+        positions of their originals.
         """
         if Destination.DUPLICATE in destinations:
             raise RecoveryRefused(
                 f"--out {self._folder.folder}: with index.insert = 'all' the index cannot be restored from files, for they "
                 "do not hold where a duplicate's original stands: filter into a new --out with a new --index."
             )
-        return delivered_lines(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
+        return read_changelog(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
 
     def lags(self) -> dict[Source, int]:
-        """Nothing: how many lines a file has is known when it is read."""
+        """Nothing: the number of a file's lines is known only when the file is read."""
         return {}
 
     def close(self) -> None:
-        """Let go of inputs, outputs and the lock."""
+        """Release inputs, outputs and the lock."""
         self._let_go()
         self._folder.close()
 
@@ -239,7 +241,7 @@ class FileTransport:
         return _Reading(Source(delivered.stream, 0), delivered.name, path)
 
     def _free_name(self, path: Path) -> str:
-        """The path as given; where another input has this name already (a relative path, elsewhere), the absolute one."""
+        """The path as given; the absolute path where another input has that name (a relative path, elsewhere)."""
         taken = {each.name for each in self._folder.sources.values()}
         free = [name for name in (_text(path), _key(path)) if name not in taken]
         if not free:
@@ -255,7 +257,7 @@ class FileTransport:
         try:
             digests = digests_at(path, [applied.offset for _, applied in known])
         except InputUnreadable:
-            return None  # damaged before that line: another content; reading it says so in its turn
+            return None  # damaged before that line, so its content is another; reading it raises in its turn
         same = [each for each in known if digests.get(each[1].offset) == each[1].mark]
         if not same:
             return None
@@ -322,12 +324,12 @@ def _is_readable(path: Path) -> bool:
 
 
 def _key(path: Path) -> str:
-    """What an input is known by. Where a pipe's path points to is new every time, so its own path has to do."""
+    """Key of an input: its resolved path. What a pipe's path resolves to is new every time, so a pipe keeps its own."""
     if path == STANDARD_INPUT:
         return "-"
     return _text(path.resolve() if path.is_file() else path.absolute())
 
 
 def _text(path: Path) -> str:
-    r"""A path as text that can be written down; what is no UTF-8 in it is shown as \xNN."""
+    r"""A path as printable text; bytes that are no UTF-8 are shown as \xNN."""
     return os.fsencode(path).decode(errors="backslashreplace")

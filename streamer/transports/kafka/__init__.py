@@ -1,1 +1,1 @@
-"""The seam to Kafka. The only importers of the Kafka client."""
+"""The transport over Kafka. The only importers of the Kafka client."""

@@ -1,4 +1,4 @@
-"""The outputs read back as the index's changelog: delivered records under the positions that they had in the input."""
+"""Kafka's changelog: the outputs read back, as delivered records under the positions that they had in the input."""
 
 import heapq
 import time
@@ -16,19 +16,19 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer
 
 HELD_BYTES_MAX = 64 * 2**20
-"""Values held back at most to bring a source's records into order."""
-
+"""Most bytes of values held back to bring the records of a source into order."""
 
 STRETCH_OFFSETS = 2_000
-"""How far from an output's end is looked first for what is needed."""
+"""Length of the first stretch, counted from an output's end, that is searched for the first record needed."""
 
 
 class SourceOrder:
-    """Merges the partitions of one output, so that the records of every source come out in offset order.
+    """Merge of the partitions of one output: the records of every source come out in offset order.
 
-    A source's records are spread over the output's partitions; in each they ascend. A record is held until every
-    partition that is still being read has shown one of the same source at or behind it. Where the partitions drift so
-    far apart that more than `held_bytes_max` of values are held, all of it comes out, and the order is given up there.
+    The records of a source are spread over the output's partitions, and ascend in each. A record is held until every
+    partition that is still being read has shown a record of the same source at or behind it.
+    Where partitions drift so far apart that more than `held_bytes_max` of values are held, all of them come out, and the
+    order is given up there.
     """
 
     def __init__(self, partitions: Iterable[int], held_bytes_max: int = HELD_BYTES_MAX) -> None:
@@ -45,11 +45,11 @@ class SourceOrder:
         self._held_bytes += len(record.value or b"")
 
     def finish(self, partition: int) -> None:
-        """Nothing more comes from this output partition."""
+        """Note that nothing more comes from this output partition."""
         del self._reached[partition]
 
     def ready(self) -> Iterator[Record]:
-        """The records whose turn it is, source after source."""
+        """Records whose turn has come, source after source."""
         everything = self._held_bytes > self._held_bytes_max or not self._reached
         for source, heap in self._held.items():
             reached = min((offsets.get(source, -1) for offsets in self._reached.values()), default=-1)
@@ -62,7 +62,7 @@ class SourceOrder:
 def read_changelog(
     settings: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]
 ) -> Iterator[list[Record]]:
-    """See `transport.Transport.changelog`. Reads what is committed now, one destination after the other.
+    """See `Transport.changelog`. Reads what is committed now, one destination after the other.
 
     Raises SettingsError, BrokerUnavailable.
     """
@@ -76,7 +76,7 @@ def read_changelog(
 
 
 def topic_of(settings: Settings, destination: Destination) -> str:
-    """The name of the topic that a destination stands for."""
+    """Name of the topic of a destination."""
     topics = settings.topics
     return {
         Destination.UNIQUE: topics.unique,
@@ -88,7 +88,7 @@ def topic_of(settings: Settings, destination: Destination) -> str:
 def first_records(
     settings: Settings, starts: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, ConsumerRecord | None]:
-    """The record at this offset of each output partition, committed or not; None where there is none any more.
+    """Record at this offset of each output partition, committed or not; None where there is none any more.
 
     Raises BrokerUnavailable.
     """
@@ -136,10 +136,10 @@ def _read_topic(
 def _first_needed(
     settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]
 ) -> int:
-    """An offset in the output partition that nothing of the ranges lies before.
+    """Offset in the output partition below which no record of the ranges lies.
 
-    What the index lost is most often the last of a long topic. A source's records ascend in the partition, so that it
-    is enough to go back from the end until every source has shown a record from before its range.
+    An index most often lost the last records of a long topic. The records of a source ascend in the partition. So the
+    search goes back from the end, and stops once every source has shown a record from before its range.
     """
     if not all(wanted.start for wanted in ranges.values()):
         return whole.start
@@ -161,7 +161,7 @@ def _first_needed(
 def _read_stretches(
     settings: Settings, consumer: KafkaConsumer, stretches: Mapping[TopicPartition, range]
 ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
-    """Read a stretch of each partition; yields what came of each, and which of them came to their end."""
+    """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended."""
     kafka, wait_ms = settings.kafka, settings.batch.wait_ms
     unread = {partition: stretch.stop for partition, stretch in stretches.items() if stretch}
     yield {}, [partition for partition in stretches if partition not in unread]
@@ -212,9 +212,9 @@ def _as_it_was_read(settings: Settings, record: ConsumerRecord, ranges: Mapping[
 
 
 def _portions(records: Iterable[Record], records_max: int, bytes_max: int) -> Iterator[list[Record]]:
-    """Cut into lists within the bounds of a batch; in each, the offsets of a source increase strictly.
+    """Lists within the bounds of a batch; in each, the offsets of a source increase strictly.
 
-    At least one list comes out, empty where there is nothing: whoever reads on sees that time passes.
+    Yields at least one list, empty without records, so that the reader sees that time passes.
     """
     portion: list[Record] = []
     size = 0

@@ -1,7 +1,7 @@
-"""The clients that talk to the broker, made the one way that is safe, and their errors in the streamer's words.
+"""Clients of the broker, made the one safe way, and their errors as the streamer's.
 
-kafka-python is pinned: it loses records and fencing unless it is used by the rules that are written at `broker` and
-held by tests/contract/test_kafka_rules.py. Clients are not fork-safe: make them in the process that uses them.
+kafka-python is pinned: it loses records and fencing unless it is used by the rules in `kafka.transport`, which
+tests/contract/test_kafka_rules.py holds. Clients are not fork-safe: make them in the process that uses them.
 """
 
 import platform
@@ -27,15 +27,17 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
 
 NULL_VALUE: Any = object()
-"""What to pass to `send` as the value of a record without one: the client refuses None where the key is None too."""
+"""Value to `send` for a record without one: the client refuses None where the key is None too."""
 
-_PACK_BYTES = 1_000_000
-"""Bytes that one partition's records are packed into: just below a topic's default max.message.bytes. From the second
-pack of a partition on, the client wakes its thread for every record, so that smaller ones cost more (measured: 51
-microseconds of CPU a document at this size, 59 at 256 KiB, 125 at the client's default of 16 KiB)."""
+_PRODUCER_BATCH_BYTES = 1_000_000
+"""Size of the client's own batch of records for one partition: just below a topic's default max.message.bytes.
+
+From a partition's second batch on, the client wakes its thread for every record, so that smaller batches cost more.
+Measured in CPU time a document: 51 microseconds at this size, 59 at 256 KiB, 125 at the client's default of 16 KiB.
+"""
 
 _LINGER_MS_MAX = 1_000
-"""Longer than a batch takes to be handed over, so that packs fill up; `flush` sends them at once anyway."""
+"""Longer than it takes to hand over a batch, so that the client's batches fill up; `flush` sends them at once anyway."""
 
 _FETCH_BYTES_MAX = 16 * 2**20
 _FETCH_PARTITION_BYTES_MAX = 2 * 2**20
@@ -53,7 +55,7 @@ class _NullValueSerializer(Serializer):  # type: ignore[misc]
 
 
 def require_fast_checksums() -> None:
-    """Raise SettingsError where crc32c's C code is missing: the client would silently be ten times slower."""
+    """Raise SettingsError where crc32c's C code is missing: without it the client is ten times slower and does not say so."""
     if record_checksums.crc32c_c is None:
         raise SettingsError(
             f"the package crc32c has no working C code in this Python ({platform.python_version()}, "
@@ -63,7 +65,7 @@ def require_fast_checksums() -> None:
 
 @contextmanager
 def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
-    """Turn the client's errors into the streamer's: what a person must change is a SettingsError, the rest is
+    """Turn the client's errors into the streamer's: SettingsError where a person must change something, else
     BrokerUnavailable. `doing` completes the sentence "... while {doing}"."""
     servers = ", ".join(settings.kafka.bootstrap_servers)
     try:
@@ -101,7 +103,7 @@ def _connection(settings: Settings) -> dict[str, Any]:
 
 def _reading(settings: Settings) -> dict[str, Any]:
     return {
-        # Also where the input was written without transactions: only then are fetched committed offsets stable.
+        # Even for an input without transactions: only with it does the client fetch stable committed offsets.
         "isolation_level": "read_committed",
         "enable_auto_commit": False,
         "auto_offset_reset": "none",
@@ -115,7 +117,7 @@ def _reading(settings: Settings) -> dict[str, Any]:
 
 
 def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
-    """The consumer of the input, a static member of the group. Raises what `broker_errors` does, unconverted."""
+    """Consumer of the input, a static member of the group. Raises the client's errors; see `broker_errors`."""
     kafka = settings.kafka
     return KafkaConsumer(
         **_connection(settings),
@@ -131,7 +133,7 @@ def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
 
 
 def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> KafkaConsumer:
-    """A consumer without a group, for reading outputs from anywhere."""
+    """Consumer without a group, to read outputs from any offset."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
     return KafkaConsumer(
         **_connection(settings),
@@ -147,11 +149,11 @@ def _writing(settings: Settings) -> dict[str, Any]:
         "acks": "all",
         "enable_idempotence": True,
         "compression_type": None if kafka.compression == "none" else kafka.compression,
-        "batch_size": _PACK_BYTES,
-        # The client wants room for it beside a request within the delivery timeout.
+        "batch_size": _PRODUCER_BATCH_BYTES,
+        # The client demands that linger and one request fit into the delivery timeout.
         "linger_ms": min(_LINGER_MS_MAX, kafka.delivery_timeout_ms - kafka.request_timeout_ms),
         "max_request_size": kafka.request_bytes_max,
-        # init_transactions and the wait for metadata are bounded by this.
+        # The bound of init_transactions and of the wait for metadata.
         "max_block_ms": kafka.delivery_timeout_ms,
         "delivery_timeout_ms": kafka.delivery_timeout_ms,
         "allow_auto_create_topics": False,
@@ -162,12 +164,12 @@ def _writing(settings: Settings) -> dict[str, Any]:
 
 
 def transactional_id(settings: Settings, instance: str) -> str:
-    """What the transactions of an instance of the group are named by."""
+    """Transactional id of an instance of the group."""
     return f"{settings.kafka.group}-{instance}"
 
 
 def make_transactional_producer(settings: Settings, instance: str) -> KafkaProducer:
-    """The producer of the outputs; a new one with the same group and instance fences the old one."""
+    """Producer of the outputs. A new one with the same group and instance fences the old one."""
     identity = transactional_id(settings, instance)
     return KafkaProducer(
         **_connection(settings),
@@ -179,33 +181,33 @@ def make_transactional_producer(settings: Settings, instance: str) -> KafkaProdu
 
 
 def make_loader(settings: Settings) -> KafkaProducer:
-    """A producer without transactions, for filling an input topic by hand."""
+    """Producer without transactions, to fill an input topic by hand."""
     return KafkaProducer(**_connection(settings), **_writing(settings), client_id=f"{settings.kafka.group}-loader")
 
 
 def connections_of(producer: KafkaProducer) -> frozenset[object]:
-    """The connections that a producer has now; one that was lost and made anew is another one."""
+    """Connections that a producer has now. A connection lost and made anew is another one."""
     return frozenset(tuple(producer._sender._client._manager._conns.values()))
 
 
 def let_go(producer: KafkaProducer) -> None:
-    """Stop a producer, quickly and whatever state it is in; records still under way are given up. Never raises."""
-    # Collecting a producer replaces its module's logger by a mute one, so that all of them live as long as the process.
+    """Stop a producer quickly, in whatever state; records still under way are given up. Never raises."""
+    # A producer's finaliser replaces the logger of its module by a mute one, so all producers live as long as the process.
     _dropped.append(producer)
     try:
         producer.close(timeout=0)
     except KafkaError:
-        # Records still under way make `close` give up before it has stopped the thread, which would go on for ever.
+        # With records still under way, `close` gives up before it stops the thread, which would go on for ever.
         producer._sender.force_close()
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
-    """A client for topics."""
+    """Client for the administration of topics, groups and transactions."""
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
 
 
 def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | None]:
-    """Per topic its id (a UUID as text), None where there is no such topic. Raises AuthorizationError."""
+    """Id per topic (a UUID as text), None where there is no such topic. Raises AuthorizationError."""
     found: dict[str, str | None] = dict.fromkeys(names)
     for topic in admin.describe_topics(names):
         if topic["error_code"] == TopicAuthorizationFailedError.errno:
@@ -216,7 +218,7 @@ def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | N
 
 
 def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:
-    """Make a call that the client may never come back from; raises its KafkaError, or DeliveryDoubtful."""
+    """Make a call from which the client may never return. Raises its KafkaError, or DeliveryDoubtful after the timeout."""
     attempt = _Attempt(call)
     # Daemonic: a call that never returns must not keep the process from ending.
     threading.Thread(target=attempt.run, name=f"kafka-{step}", daemon=True).start()
@@ -230,7 +232,7 @@ def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> N
 
 
 class _Attempt:
-    """One call on a thread of its own, and how it went."""
+    """One call, to be run on a thread of its own, and its outcome."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call

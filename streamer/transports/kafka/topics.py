@@ -1,4 +1,4 @@
-"""Topics by hand: make them, check them, fill them. For the command line; the service itself creates nothing."""
+"""Topics by hand: create, check and fill them. For the command line; the service itself creates nothing."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -24,18 +24,18 @@ _LOAD_RECORDS = 5_000
 def create_topics(
     settings: Settings, partitions: int, replication_factor: int
 ) -> dict[str, Literal["created", "exists"]]:
-    """Make those of the four topics that are missing, and say for each what was done.
+    """Create those of the four topics that are missing, and return per topic what was done.
 
-    The outputs take any timestamp and records of up to kafka.request_bytes_max; a topic that exists is left as it is.
+    The outputs take any timestamp, and records of up to kafka.request_bytes_max. An existing topic is left as it is.
     Raises BrokerUnavailable, and SettingsError where the broker refuses a topic (name, replication factor, rights).
     """
     topics = settings.topics
     for_outputs = {
-        # Outputs keep the input's timestamps, however old or far ahead they are: the broker must not refuse them.
+        # Outputs keep the input's timestamps, and the broker must not refuse them, however old or far ahead.
         "message.timestamp.type": "CreateTime",
         "message.timestamp.before.max.ms": str(2**63 - 1),
         "message.timestamp.after.max.ms": str(2**63 - 1),
-        # An output is its input and some headers more, so that the default of 1 MiB would refuse what the input took.
+        # An output has a few headers more than its input: a limit of 1 MiB, the default, could refuse it.
         "max.message.bytes": str(settings.kafka.request_bytes_max),
     }
     wanted: dict[str, dict[str, Any]] = {
@@ -64,7 +64,7 @@ def create_topics(
 
 
 def require_topics(settings: Settings) -> str:
-    """Check that all four topics exist; return the id of the input topic. Raises SettingsError, BrokerUnavailable."""
+    """Id of the input topic, once all four topics are found to exist. Raises SettingsError, BrokerUnavailable."""
     topics = settings.topics
     names = [topics.input, topics.unique, topics.duplicate, topics.dead_letter]
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
@@ -79,9 +79,9 @@ def require_topics(settings: Settings) -> str:
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
-    """What the group has committed of the input topic. Raises SettingsError, BrokerUnavailable.
+    """Committed offsets of the group in the input topic. Raises SettingsError, BrokerUnavailable.
 
-    An offset that the service committed names the topic it was meant for, which may have been made anew since.
+    An offset that the service committed names the id of its topic, because a topic may be made anew under its name.
     """
     topic, group = settings.topics.input, settings.kafka.group
     with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
@@ -95,10 +95,10 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
-    """Write every value as a record without key; return how many. Each is acknowledged when this returns.
+    """Write every value as a record without key. Returns how many, once all are acknowledged.
 
-    Raises SettingsError where the topic is missing, BrokerUnavailable where not all could be written: how many were
-    acknowledged stands in the message.
+    Raises SettingsError where the topic is missing, and BrokerUnavailable where not all could be written; its message
+    tells how many were acknowledged.
     """
     require_fast_checksums()
     with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
@@ -109,7 +109,7 @@ def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
     count = 0
     remaining = iter(values)
     try:
-        # In portions, because the client would take any number of records into memory.
+        # In portions: the client would take any number of records into memory.
         while portion := list(islice(remaining, _LOAD_RECORDS)):
             sent = [loader.send(topic, value=value) for value in portion]
             loader.flush(timeout=settings.kafka.delivery_timeout_ms / 1000)

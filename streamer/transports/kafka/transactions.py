@@ -1,22 +1,24 @@
 """Transactions that the broker forgot to end: found before anything is written, and ended.
 
 A transaction ends in two steps. Its coordinator notes the decision; then every partition that it wrote to, the group's
-committed offsets among them, gets a mark. Apache Kafka (seen of 4.3.1, reported as KAFKA-20734) leaves the mark out
-where a partition has no leader just then, as while a broker starts again, and notes the transaction as complete:
+committed offsets among them, gets a mark. Apache Kafka (seen of 4.3.1, reported as KAFKA-20734) leaves a mark out where
+a partition has no leader just then, as while a broker restarts. It notes the transaction as complete all the same:
 
     partition   a a a |                       what was written stays open: no reader of committed records gets further,
                                               and an offset that stays open cannot be fetched
     partition   a a a | b b b COMMIT          the next mark of the same producer id ends all of it, whatever was decided:
                                               an aborted `a`, delivered again as `b`, comes out twice
 
-So a producer that takes over, or has lost a connection, looks for what its id has open: that is its last transaction. It
-is ended by one of our own that has nothing in it but the forgotten partitions, and only where it is known how:
+So a producer that takes over, or has lost a connection, looks for what its id has open: that is its last transaction. A
+transaction of the same id, which contains the forgotten partitions and nothing else, ends it, in the one way that is
+known to be right:
 
-    offsets open        as the coordinator had decided before we asked for a producer id: nobody has gone on behind an
-                        offset that cannot be fetched
-    offsets not open    abort, if a source is committed up to one of its first records at most, for then it was not
-                        committed. Commit, if all are committed behind them and the coordinator had decided so; if it had
-                        not, another worker may have delivered them, and a person has to look
+    offsets open        as the coordinator had decided before the new producer asked for an id: no other worker has gone
+                        on behind an offset that cannot be fetched
+    offsets not open    abort, if a source is committed no further than one of the transaction's first records: then the
+                        transaction was not committed. Commit, if all sources are committed behind them and the
+                        coordinator had decided so. If it had not, another worker may have delivered the records, and a
+                        person has to look
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +62,7 @@ _RETRY_SECONDS = 0.1
 Answer = TypeVar("Answer")
 
 Producers = Mapping[TopicPartition, Sequence[ProducerState]]
-"""Per partition the producers that it knows."""
+"""Producers known to each partition."""
 
 DOCUMENTED_AT = "docs/operations.md, NeardupTransactionHanging"
 
@@ -70,18 +72,18 @@ _COMMITTED: dict[TransactionState, bool] = {
     TransactionState.COMPLETE_ABORT: False,
     TransactionState.PREPARE_ABORT: False,
     TransactionState.PREPARE_EPOCH_FENCE: False,
-    # Asking for a producer id aborts it.
+    # The request for a producer id aborts it.
     TransactionState.ONGOING: False,
 }
-"""How a transaction of each state ends; of an empty one nothing is known any more."""
+"""Whether a transaction in each state ends committed. Of an empty one nothing is known any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What one producer has open: per partition the offset of its first record there.
+    """Open transaction of one producer: the offset of its first record in each partition.
 
-    outputs  of the output topics
-    offsets  of the topic of committed offsets, for this group: at most one partition
+    outputs  partitions of the output topics
+    offsets  the partition of committed offsets that holds this group's: at most one
     """
 
     producer_id: int
@@ -90,15 +92,15 @@ class Open:
 
     @property
     def all(self) -> dict[TopicPartition, int]:
-        """All of its partitions."""
+        """Outputs and offsets together."""
         return {**self.outputs, **self.offsets}
 
 
 def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> KafkaProducer:
-    """A producer whose id has nothing open: what its predecessor left is ended, by the broker or by us.
+    """Producer whose id has nothing open: the broker, or this call, has ended what its predecessor left.
 
-    Raises TransactionHanging where it cannot be told how a forgotten transaction has to end, or where it does not end;
-    DeliveryDoubtful, and the client's errors.
+    Raises TransactionHanging where nothing tells how a forgotten transaction has to end, or where it does not end.
+    Raises DeliveryDoubtful and the client's errors besides.
     """
     identity = transactional_id(settings, instance)
     last = _last_state(settings, admin, identity)
@@ -106,7 +108,7 @@ def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> Kaf
     commit: bool | None = None
     with ExitStack() as undo:
         producer = _initialised(settings, instance, undo)
-        # Once more where the broker forgets this as well: who starts anew no longer knows how it has to end.
+        # Repeated where the broker forgets this end too: a new start would no longer know how it has to end.
         while (forgotten := _find(settings, admin, producer)).all:
             if commit is None:
                 commit = _how_to_end(settings, forgotten, last)
@@ -121,16 +123,16 @@ def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> Kaf
             )
             _end(settings, producer, forgotten, commit=commit)
             let_go(producer)
-            # Its successor gets a producer id when all marks are set.
+            # The next producer gets its id only when all marks are set.
             producer = _initialised(settings, instance, undo)
         undo.pop_all()
     return producer
 
 
 def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> None:
-    """Raise DeliveryDoubtful where the last transaction of this producer, which has been committed, does not get its marks.
+    """Raise DeliveryDoubtful where this producer's last transaction, which was committed, does not get its marks.
 
-    They may take a moment. Raises the client's errors besides.
+    The marks may take a moment. Raises the client's errors besides.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while left := _find(settings, admin, producer).all:
@@ -150,10 +152,10 @@ def outcome(
 ) -> bool | None:
     """Whether a forgotten transaction has to be committed (True) or aborted (False); None where nothing tells.
 
-    positions     the input positions of its first record in each output partition, None where a record names none
-    committed     the group's committed offsets, without what is open
-    last          the coordinator's state of the transactional id, before a producer id was asked for
-    offsets_open  whether the offsets of this transaction are open as well
+    positions     input position of its first record in each output partition, None where a record names none
+    committed     committed offsets of the group, without what is open
+    last          coordinator's state of the transactional id, before the request for a producer id
+    offsets_open  whether this transaction's offsets are open too
     """
     decided = None if last is None else _COMMITTED.get(last)
     if offsets_open:
@@ -169,8 +171,8 @@ def outcome(
 def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> None:
     """Raise TransactionHanging where a transaction that nobody will end keeps an offset of the group from being fetched.
 
-    That is one of a worker of this group, or of a transactional id that the brokers no longer know, which has written
-    nothing for longer than a transaction may last, and which no coordinator is about to end.
+    Such a transaction belongs to a worker of this group, or to a transactional id that the brokers no longer know. It has
+    written nothing for longer than a transaction may last, and no coordinator is about to end it.
     """
     before_ms = time() * 1000 - settings.kafka.transaction_timeout_ms
     with broker_errors(settings, "looking for what holds the committed offsets open"):
@@ -194,7 +196,7 @@ _UNDER_WAY = {
 
 
 def hanging(settings: Settings, identity: str | None, found: Open) -> TransactionHanging:
-    """The error that says what hangs, and how a person ends it."""
+    """Error that names the hanging transaction and tells how a person ends it."""
     servers = ",".join(settings.kafka.bootstrap_servers)
     commands = "; ".join(
         f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {partition.topic} "
@@ -210,7 +212,7 @@ def hanging(settings: Settings, identity: str | None, found: Open) -> Transactio
 
 
 def partition_of_group(group: str, partitions: int) -> int:
-    """The partition that holds the committed offsets of a group: Java's hash of its name, without sign, modulo."""
+    """Partition with the committed offsets of a group: the absolute value of Java's hash of its name, modulo."""
     units = group.encode("utf-16-be")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -227,7 +229,7 @@ def _initialised(settings: Settings, instance: str, undo: ExitStack) -> KafkaPro
 
 
 def _last_state(settings: Settings, admin: KafkaAdminClient, identity: str) -> TransactionState | None:
-    """What the coordinator says of a transactional id; None where it knows none, or cannot be asked."""
+    """Coordinator's state of a transactional id; None where it knows none, or cannot be asked."""
     try:
         return _answer(settings, lambda: admin.describe_transactions([identity])[identity].state)
     except (TransactionalIdNotFoundError, UnsupportedVersionError):
@@ -235,8 +237,10 @@ def _last_state(settings: Settings, admin: KafkaAdminClient, identity: str) -> T
 
 
 def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
-    """What is asked for, asked again while it cannot be had: a broker that has just started needs a moment, and the
-    very first one to ask a cluster makes it create the coordinator's topic. Raises the client's errors in the end."""
+    """Answer of `ask`, which is repeated until the delivery timeout; then raises the client's errors.
+
+    A broker that has just started needs a moment, and a cluster's very first request creates the coordinator's topic.
+    """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
     while True:
         try:
@@ -253,7 +257,7 @@ def _identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
 
 
 def _find(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> Open:
-    """What the producer's id has open; all of it is forgotten, for the producer has begun nothing."""
+    """Open transaction of the producer's id. The producer has begun nothing, so all of it was forgotten."""
     producer_id: int = producer._transaction_manager.producer_id_and_epoch.producer_id
 
     def look() -> Open:
@@ -271,7 +275,7 @@ def _known_to_outputs(settings: Settings, admin: KafkaAdminClient) -> Producers:
 
 
 def _known_to_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
-    """Of the partition where the group's committed offsets stand; none where nobody has ever committed one."""
+    """Producers known to the partition with the group's committed offsets; none before the first commit of any group."""
 
     def of_group(partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return [TopicPartition(OFFSETS_TOPIC, partition_of_group(settings.kafka.group, len(partitions)))]
@@ -287,7 +291,10 @@ def _known_to(
     topics: Sequence[str],
     choose: Callable[[Sequence[TopicPartition]], list[TopicPartition]],
 ) -> Producers:
-    """Of the topics' partitions that are chosen; none, with a warning, where we may not ask or the broker is too old."""
+    """Producers known to the chosen partitions of the topics.
+
+    None, with a warning, where this user may not ask or the broker is too old.
+    """
     try:
         found = admin.describe_producers(choose(_partitions_of(admin, topics)))
     except (TopicAuthorizationFailedError, UnsupportedVersionError) as error:
@@ -304,7 +311,7 @@ def _known_to(
 def _partitions_of(admin: KafkaAdminClient, topics: Sequence[str]) -> list[TopicPartition]:
     partitions: list[TopicPartition] = []
     for topic in admin.describe_topics(list(topics)):
-        # A partition that is not looked at could be the one: no error is taken for an empty topic.
+        # A partition left out could be the one with the open transaction, so an error never counts as an empty topic.
         if topic["error_code"]:
             raise for_code(topic["error_code"])(topic["name"])
         partitions += [TopicPartition(topic["name"], each["partition_index"]) for each in topic["partitions"]]
@@ -329,11 +336,11 @@ def _how_to_end(settings: Settings, forgotten: Open, last: TransactionState | No
 
 
 def _end(settings: Settings, producer: KafkaProducer, forgotten: Open, *, commit: bool) -> None:
-    """A transaction with nothing in it but the forgotten partitions, and the group's offsets, whatever is seen of them."""
+    """End the forgotten transaction by one that contains its partitions and those of the group's offsets, and no record."""
     producer.begin_transaction()
     for partition in forgotten.outputs:
         producer._transaction_manager.maybe_add_partition_to_transaction(partition)
-    # No offset is sent, but where they stand is added. The client asks in turn: when this returns, all is under way.
+    # Sends no offset, but adds their partition. The client sends requests in turn: on return, all partitions are added.
     within_timeout(settings, lambda: producer.send_offsets_to_transaction({}, settings.kafka.group), "offsets")
     within_timeout(
         settings, producer.commit_transaction if commit else producer.abort_transaction, "commit" if commit else "abort"

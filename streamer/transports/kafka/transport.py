@@ -1,25 +1,25 @@
-"""The seam to Kafka: `KafkaTransport` keeps the contract of `streamer.transports.transport` over kafka-python 3.0.12.
+"""The transport over Kafka: `KafkaTransport` keeps the contract of `streamer.transports.transport` with kafka-python 3.0.12.
 
-A batch is one transaction: outputs and input offsets together.
+A batch is one transaction, of outputs and input offsets together.
 
     poll -> snapshot of the membership -> records      begin -> send all -> flush -> check every future
                                                              -> offsets, with the snapshot -> commit
 
 The client loses records or fencing unless it is used by these rules (tests/contract/test_kafka_rules.py, by number):
- 1  crc32c's C code is there, or the transport does not open.
- 2  Nothing is under way at commit: a record that missed its delivery timeout fails its future, and only that.
- 3  The membership is taken right after `poll` and goes with the batch: a member that was dropped in between has none,
-    and the broker would take offsets from nobody in particular.
+ 1  The transport does not open without crc32c's C code.
+ 2  Nothing is under way at commit: a record that missed its delivery timeout fails its future, and nothing else.
+ 3  The membership is taken right after `poll` and goes with the batch. A member dropped in between has none, and the
+    broker would take offsets that come without a member.
  4  After any doubt the producer is dropped: offsets sent to a transaction outlive its abort.
- 5  The last two steps, which the client waits for without limit, are given up after the delivery timeout.
- 6  Reads see committed records only; nothing is committed or reset by the client's own; no topic comes into being.
+ 5  The last two steps, for which the client waits without limit, are given up after the delivery timeout.
+ 6  Reads see committed records only. The client commits and resets nothing by itself, and no topic comes into being.
  7  delivery_timeout_ms < transaction_timeout_ms; batches are bounded by records, bytes and time.
  8  The rebalance listener runs on the client's thread: it only takes notes.
  9  Transactions are named by group and instance, so that a newcomer fences its predecessor; dropped producers are kept.
-10  Offsets have gaps where the input is written in transactions; lag is the end known from fetching minus the position.
+10  Offsets have gaps where the input is written in transactions. Lag is the end known from fetching minus the position.
 
-The broker has a defect of its own: it may forget to end a transaction. What to do about it is at `broker_transactions`,
-held by tests/contract/test_forgotten_transactions.py.
+The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions` handles it, and
+tests/contract/test_forgotten_transactions.py holds that.
 """
 
 import time
@@ -67,7 +67,7 @@ _CLOSE_MS_MAX = 1_000
 
 
 class _RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
-    """What became of the assignment, in order: True and the partitions gained, or False and those lost."""
+    """Changes of the assignment, in order: True and the partitions gained, or False and the partitions lost."""
 
     def __init__(self) -> None:
         self.changes: deque[tuple[bool, frozenset[TopicPartition]]] = deque()
@@ -83,9 +83,9 @@ class _RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class KafkaTransport:
-    """Reads the input topic as a member of the group, and delivers to the output topics in transactions.
+    """Reader of the input topic as a member of the group, and deliverer to the output topics in transactions.
 
-    `instance` names this worker within the group and has to be the same after a restart.
+    `instance` names this worker within the group, and must be the same after a restart.
     """
 
     takes_headers = True
@@ -106,7 +106,7 @@ class KafkaTransport:
     def open(self) -> None:
         """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
 
-        Raises SettingsError besides, and TransactionHanging.
+        Raises SettingsError and TransactionHanging besides.
         """
         require_fast_checksums()
         self._stream = require_topics(self._settings)
@@ -117,15 +117,15 @@ class KafkaTransport:
         with broker_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
             self._open_consumer = make_consumer(self._settings, self._instance)
             self._open_consumer.subscribe([self._settings.topics.input], listener=self._notes)
-            # A leader that does not know the partitions yet would hand out none, and join once more when it does.
+            # A group leader that does not know the partitions yet would assign none, and join again once it does.
             self._open_consumer.partitions_for_topic(self._settings.topics.input)
 
     def read(self) -> Batch | Assigned:
-        """See Transport. Raises DeliveryDoubtful besides, where this worker can no longer know what is its own."""
+        """See Transport. Raises DeliveryDoubtful besides, where this worker no longer knows which sources it owns."""
         # 1. Poll, and take the membership at once.
         polled = self._poll()
         snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
-        # 2. Follow the assignment; of what is new to us nothing may be handed out yet.
+        # 2. Follow the assignment; no record of a new partition may be handed out yet.
         assigned = self._follow_assignment()
         for partition, records in polled.items():
             if partition not in self._unsought:
@@ -133,17 +133,17 @@ class KafkaTransport:
         if assigned:
             sources = tuple(Source(self._stream, partition.partition) for partition in sorted(assigned))
             return Assigned(sources, {self._stream: self._settings.topics.input})
-        # 3. Without proof that the records are ours they stay here; the next poll joins anew and settles it. It must
-        #    follow at once: the client throws a join away that is answered while nobody polls.
+        # 3. Without proof that this worker owns the records, they stay here. The next poll joins anew and settles it. It
+        #    must follow at once: the client discards a join that is answered while nobody polls.
         if not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
             return Batch(())
-        # 4. The client fetches by name: only asking afterwards proves that the records are of the topic we began with.
+        # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
         if self._kept:
             self._require_same_topic()
         return self._cut(snapshot)
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        """See Transport. An offset that was committed for a topic of this name, deleted since, counts as none.
+        """See Transport. An offset committed for a deleted topic of the same name counts as none.
 
         Raises TransactionHanging besides.
         """
@@ -156,7 +156,7 @@ class KafkaTransport:
                 except KafkaTimeoutError:
                     require_offsets_not_hanging(self._settings, self._admin)
                     raise
-                # Without a note it was set by hand, with Kafka's own tools, and is taken at its word.
+                # An offset without a note was set by hand, with Kafka's own tools, and is trusted.
                 ours = at is not None and at.metadata in (None, "", source.stream)
                 found[source] = at.offset if ours else None
         return found
@@ -166,7 +166,7 @@ class KafkaTransport:
         return self._look_up(sources, self._consumer.beginning_offsets)
 
     def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
-        """See Transport. The offset of the first record of an unfinished transaction, where there is one."""
+        """See Transport. Where a transaction is unfinished, the offset of its first record."""
         return self._look_up(sources, self._consumer.end_offsets)
 
     def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
@@ -178,7 +178,7 @@ class KafkaTransport:
         self._unsought.discard(partition)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """See Transport. After a raise nothing is aborted: the next `open` of this instance sees to that."""
+        """See Transport. A raise aborts nothing: the next `open` of this instance does."""
         if not outgoing and not batch.ends:
             return
         snapshot = batch.snapshot
@@ -203,7 +203,7 @@ class KafkaTransport:
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
 
     def commit_start(self, source: Source, offset: int) -> None:
-        """See Transport. Raises DeliveryDoubtful where the source is no longer ours."""
+        """See Transport. Raises DeliveryDoubtful where another worker owns the source now."""
         offsets = dict([self._offset(source, offset)])
         with broker_errors(self._settings, "committing where to begin"):
             try:
@@ -216,7 +216,7 @@ class KafkaTransport:
         return read_changelog(self._settings, ranges, destinations)
 
     def lags(self) -> dict[Source, int]:
-        """See Transport. Sources of which nothing was fetched yet are left out."""
+        """See Transport. Leaves out sources of which nothing was fetched yet."""
         first_kept: dict[TopicPartition, int] = {}
         for record in self._kept:
             first_kept.setdefault(TopicPartition(record.topic, record.partition), record.offset)
@@ -270,7 +270,7 @@ class KafkaTransport:
         return TopicPartition(self._settings.topics.input, source.partition)
 
     def _offset(self, source: Source, offset: int) -> tuple[TopicPartition, OffsetAndMetadata]:
-        """What is committed for a source; the note says which topic of this name is meant."""
+        """Partition and offset to commit for a source; a note names the id of the topic that is meant."""
         return self._partition(source), OffsetAndMetadata(offset, source.stream, -1)
 
     def _look_up(
@@ -283,7 +283,7 @@ class KafkaTransport:
 
     def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
         batch = self._settings.batch
-        # What is kept can be handed out at once, but the poll must not be left out: it is also the sign of life.
+        # Kept records need no wait, but the poll is also the sign of life and must not be left out.
         wait_ms = 0 if self._kept and self._consumer.group_metadata().state == MemberState.STABLE else batch.wait_ms
         with broker_errors(self._settings, "reading the input"):
             try:
@@ -307,14 +307,14 @@ class KafkaTransport:
             raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
 
     def _follow_assignment(self) -> set[TopicPartition]:
-        """Carry the noted changes out; return the partitions that are ours and new."""
+        """Carry the noted changes out. Returns the new partitions that this worker owns now."""
         assigned: set[TopicPartition] = set()
         while self._notes.changes:
             gained, partitions = self._notes.changes.popleft()
             self._forget(partitions)
             assigned = assigned | partitions if gained else assigned - partitions
         for partition in assigned:
-            # Any position will do while it is paused: without one the client would raise, or take the committed one.
+            # Any position will do while the partition is paused. Without one the client raises, or takes the committed.
             self._consumer.pause(partition)
             self._consumer.seek(partition, 0)
         self._unsought |= assigned
@@ -326,7 +326,7 @@ class KafkaTransport:
             self._kept = deque(record for record in self._kept if (record.topic, record.partition) not in partitions)
 
     def _cut(self, snapshot: ConsumerGroupMetadata) -> Batch:
-        """Take the first records that are kept, as many as fit into a batch."""
+        """Take the first kept records, as many as fit into a batch."""
         bounds = self._settings.batch
         records: list[Record] = []
         sources: dict[int, Source] = {}
@@ -356,14 +356,14 @@ class KafkaTransport:
         return Batch(records, ends, snapshot=snapshot)
 
     def _require_all_ended(self, producer: KafkaProducer) -> None:
-        """Whoever has lost a connection since the last delivery looks whether that was ended before it goes on with it."""
+        """Where a connection was lost since the last delivery, check that its transaction was ended."""
         connections = connections_of(producer)
         if not self._connections <= connections:
             require_all_ended(self._settings, self._admin, producer)
         self._connections = connections
 
     def _send(self, producer: KafkaProducer, outgoing: Sequence[Outgoing]) -> None:
-        """Send and wait until every record is acknowledged; raises KafkaError where one is not."""
+        """Send, and wait until every record is acknowledged. Raises KafkaError where one is not."""
         timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
         deadline = time.monotonic() + timeout_seconds
         sent = [
@@ -371,14 +371,14 @@ class KafkaTransport:
                 self._topics[each.destination],
                 value=NULL_VALUE if each.record.value is None else each.record.value,
                 key=each.record.key,
-                # The client cannot write a header without a value; such a one goes out with an empty value.
+                # The client cannot write a header without a value, so the value becomes empty.
                 headers=[(name, value or b"") for name, value in each.headers],
                 partition=None,
                 timestamp_ms=each.record.timestamp_ms,
             )
             for each in outgoing
         ]
-        # Where the broker finds a pack too large the client splits it, and `flush` stumbles over the unsplit one.
+        # The client splits a batch of its own that the broker finds too large, and `flush` fails on the unsplit one.
         with suppress(UnknownError):
             producer.flush(timeout=timeout_seconds)
         for future in sent:

@@ -1,4 +1,4 @@
-"""The port answers three paths truthfully, whatever the process behind it says."""
+"""The port answers three paths, and passes on exactly what the process behind it says."""
 
 import http.client
 import socket
@@ -8,11 +8,11 @@ import pytest
 
 from streamer.errors import SettingsError
 from streamer.observe import metrics
-from streamer.observe.http import ObservationServer
+from streamer.observe.http import HttpServer
 
 
 class Process:
-    """What the server asks, with answers that a test changes."""
+    """The process behind the server, with answers that a test changes."""
 
     def __init__(self) -> None:
         self.health = (True, "ok")
@@ -26,14 +26,14 @@ def process() -> Process:
 
 
 @pytest.fixture
-def server(process: Process) -> Iterator[ObservationServer]:
-    with ObservationServer(
+def server(process: Process) -> Iterator[HttpServer]:
+    with HttpServer(
         "127.0.0.1", 0, process.measures.exposition, lambda: process.health, lambda: process.ready
     ) as running:
         yield running
 
 
-def ask(server: ObservationServer, path: str, method: str = "GET") -> tuple[int, str, str]:
+def ask(server: HttpServer, path: str, method: str = "GET") -> tuple[int, str, str]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
     try:
         connection.request(method, path)
@@ -43,11 +43,11 @@ def ask(server: ObservationServer, path: str, method: str = "GET") -> tuple[int,
         connection.close()
 
 
-def test_port_0_picks_a_free_port(server: ObservationServer) -> None:
+def test_port_0_picks_a_free_port(server: HttpServer) -> None:
     assert server.port > 0
 
 
-def test_metrics_are_served_in_the_format_they_claim(server: ObservationServer, process: Process) -> None:
+def test_metrics_are_served_in_the_format_they_claim(server: HttpServer, process: Process) -> None:
     process.measures.restored(3)
     status, content_type, body = ask(server, "/metrics")
     assert status == 200
@@ -58,36 +58,36 @@ def test_metrics_are_served_in_the_format_they_claim(server: ObservationServer, 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 @pytest.mark.parametrize(("well", "status"), [(True, 200), (False, 503)])
 def test_a_check_answers_with_its_status_and_its_words(
-    server: ObservationServer, process: Process, path: str, well: bool, status: int
+    server: HttpServer, process: Process, path: str, well: bool, status: int
 ) -> None:
     answers = {"/healthz": (not well, "other"), "/readyz": (not well, "other"), path: (well, "Wörter für Menschen")}
     process.health, process.ready = answers["/healthz"], answers["/readyz"]
     assert ask(server, path) == (status, "text/plain; charset=utf-8", "Wörter für Menschen\n")
 
 
-def test_a_query_string_changes_nothing(server: ObservationServer) -> None:
+def test_a_query_string_changes_nothing(server: HttpServer) -> None:
     assert ask(server, "/healthz?verbose=1")[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/metricsx", "/healthz/", "/favicon.ico"])
-def test_an_unknown_path_is_not_found(server: ObservationServer, path: str) -> None:
+def test_an_unknown_path_is_not_found(server: HttpServer, path: str) -> None:
     status, _, body = ask(server, path)
     assert status == 404
     assert "/metrics, /healthz, /readyz" in body
 
 
-def test_head_answers_without_a_body_and_other_methods_are_refused(server: ObservationServer) -> None:
+def test_head_answers_without_a_body_and_other_methods_are_refused(server: HttpServer) -> None:
     assert ask(server, "/readyz", "HEAD") == (503, "text/plain; charset=utf-8", "")
     assert ask(server, "/metrics", "POST")[0] == 405
 
 
-def test_a_silent_client_holds_up_nobody_else(server: ObservationServer) -> None:
+def test_a_silent_client_holds_up_nobody_else(server: HttpServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=5):
         assert ask(server, "/healthz")[0] == 200
 
 
-def test_a_port_in_use_is_an_error_that_names_the_setting(server: ObservationServer, process: Process) -> None:
-    second = ObservationServer(
+def test_a_port_in_use_is_an_error_that_names_the_setting(server: HttpServer, process: Process) -> None:
+    second = HttpServer(
         "127.0.0.1", server.port, process.measures.exposition, lambda: process.health, lambda: process.ready
     )
     with pytest.raises(SettingsError, match=rf"observe\.port: cannot listen on 127\.0\.0\.1:{server.port}: Address"):
@@ -96,18 +96,16 @@ def test_a_port_in_use_is_an_error_that_names_the_setting(server: ObservationSer
 
 def test_a_host_that_is_not_ours_is_an_error_that_names_the_setting(process: Process) -> None:
     for host, message in (("no-such-host.invalid", r"observe\.host"), ("192.0.2.1", r"observe\.(host|port)")):
-        server = ObservationServer(host, 0, process.measures.exposition, lambda: process.health, lambda: process.ready)
+        server = HttpServer(host, 0, process.measures.exposition, lambda: process.health, lambda: process.ready)
         with pytest.raises(SettingsError, match=message):
             server.start()
 
 
-def test_after_close_nobody_listens_and_the_port_can_be_had_again(server: ObservationServer, process: Process) -> None:
+def test_after_close_nobody_listens_and_the_port_can_be_had_again(server: HttpServer, process: Process) -> None:
     port = server.port
     server.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
-    again = ObservationServer(
-        "127.0.0.1", port, process.measures.exposition, lambda: process.health, lambda: process.ready
-    )
+    again = HttpServer("127.0.0.1", port, process.measures.exposition, lambda: process.health, lambda: process.ready)
     with again:
         assert ask(again, "/healthz")[0] == 200

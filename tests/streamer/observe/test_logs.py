@@ -1,4 +1,4 @@
-"""One line an event, from our own loggers and the Kafka client's alike, and no flood while a broker is away."""
+"""One line an event, from the service's loggers and the Kafka client's alike; no flood while a broker is away."""
 
 import io
 import logging

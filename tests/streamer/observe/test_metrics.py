@@ -1,4 +1,4 @@
-"""Every metric is there, counts right, and is the same whether one process counts or several do."""
+"""Every metric is there, counts right, and shows the same whether one process counts or several."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """A directory in which this process counts as the supervisor."""
+    """Directory in which this process counts as the supervisor."""
     metrics.prepare(tmp_path / "metrics", worker=None)
     yield tmp_path / "metrics"
     metrics.release()
@@ -95,7 +95,7 @@ finite = st.integers(-10, 10_000) | st.floats(-1e6, 1e6)
     bounds=st.lists(finite, min_size=1, max_size=8, unique=True).map(sorted),
 )
 def test_observing_an_array_equals_observing_its_values_one_by_one(observed: list[float], bounds: list[float]) -> None:
-    # Values that lie on a bound are the ones that go wrong.
+    # Values on a bound are the ones that go wrong.
     values = [*observed, *bounds]
     at_once = Histogram("example", "at once", registry=None, buckets=bounds)
     one_by_one = Histogram("example", "one by one", registry=None, buckets=bounds)
@@ -136,7 +136,7 @@ def test_one_batch_is_counted_in_every_metric_it_touches() -> None:
     assert value(shown, "neardup_batch_bytes_sum") == 9_000
     assert value(shown, "neardup_step_seconds_bucket", step="decide", le="0.002") == 0
     assert value(shown, "neardup_step_seconds_bucket", step="decide", le="0.005") == 1
-    # Distance -1 stands for none and is not a distance.
+    # Distance -1 means none.
     assert value(shown, "neardup_distance_count") == 2
     assert value(shown, "neardup_distance_bucket", le="2.0") == 1
     assert value(shown, "neardup_distance_bucket", le="3.0") == 2
@@ -207,7 +207,7 @@ def test_a_restarted_worker_goes_on_counting_in_the_files_of_its_predecessor(dir
 
 
 def test_two_workers_under_one_number_would_lose_counts(directory: Path) -> None:
-    """Why `prepare` forbids it; and proof that the two tests above can fail."""
+    """The reason why `prepare` forbids it, and proof that the two tests above can fail."""
     metrics.release()
     metrics.prepare(directory, worker=0)
     first = metrics.Metrics()
@@ -221,7 +221,7 @@ def test_a_partition_that_moves_shows_the_lag_of_its_new_owner(directory: Path) 
     supervisor.observe_lags({("documents", 0): 900, ("documents", 1): 900})
     run_worker(directory, worker=1, batches=0, lags={("documents", 0): 3})
     assert value(supervisor.exposition(), "neardup_lag_records", topic="documents", partition="0") == 3
-    # The old owner noticing late must neither bring its value back nor hide the new one.
+    # An old owner that notices late must neither bring its value back nor hide the new one.
     supervisor.observe_lags({("documents", 1): 800})
     shown = supervisor.exposition()
     assert value(shown, "neardup_lag_records", topic="documents", partition="0") == 3

@@ -114,7 +114,7 @@ def test_what_is_not_json_is_a_dead_letter_with_the_parsers_complaint(value: byt
 
 
 def test_nesting_beyond_the_parsers_limit_has_its_own_reason() -> None:
-    """Pins the parser's limit and the words of its error, from which the reason is read."""
+    """Pins the parser's limit, and the words of its error that tell the reason."""
 
     def nested(depth: int) -> bytes:
         return b'{"text":"a","deep":' + b"[" * depth + b"]" * depth + b"}"

@@ -1,17 +1,34 @@
+from contextlib import suppress
+
 import pytest
 
 from index.entry import Verdict
 from streamer.records.reason import Reason, label, labels
 
 
-def test_every_reason_stands_on_at_least_one_label() -> None:
-    texts = {text for _, text in labels()}
+def labels_of(reason: Reason) -> list[tuple[str, str]]:
+    """(verdict, reason) labels that a reason can have."""
+    found = []
+    for verdict in Verdict:
+        with suppress(KeyError):
+            found.append((verdict.label, label(verdict, reason)))
+    return found
 
-    assert len(labels()) == len(set(labels())) == 12
-    assert all(
-        any(name in texts for name in (reason.name.lower().replace("_", "-"), "no-match", "short-text-new"))
-        for reason in Reason
-    )
+
+def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
+    assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
+        reason.name: 2 if reason in (Reason.ORDINARY, Reason.SHORT_TEXT) else 1 for reason in Reason
+    }
+    listed = [each for reason in Reason for each in labels_of(reason)]
+    assert len(listed) == len(set(listed)) == 12
+    assert set(listed) == set(labels())
+
+
+def test_a_dead_letter_is_labelled_by_the_name_of_its_reason() -> None:
+    dead = [reason for reason in Reason if reason >= Reason.TOMBSTONE]
+    assert [labels_of(reason) for reason in dead] == [
+        [("dead-letter", reason.name.lower().replace("_", "-"))] for reason in dead
+    ]
 
 
 def test_labels_are_lower_case_words_joined_by_hyphens() -> None:

@@ -1,4 +1,4 @@
-"""The loop, crashed at every point: the outputs are those of a run in peace."""
+"""The loop, crashed at every point: the outputs are those of an undisturbed run."""
 
 import shutil
 from collections import Counter
@@ -97,7 +97,7 @@ def test_a_crash_before_every_single_delivery_changes_no_output(tmp_path: Path) 
 
 
 def test_without_the_journal_a_crash_after_the_decision_does_change_outputs(tmp_path: Path) -> None:
-    """The negative control: were this to pass with equal outputs, the tests above would prove nothing."""
+    """Negative control: with equal outputs here, the tests above would prove nothing."""
     expected = peaceful(tmp_path / "peace", settings()).outputs()
     world = World(tmp_path / "crash", settings(), journal=False)
     world.fill([Crash(CrashPoint.BEFORE_DELIVER), *stream()])
@@ -117,7 +117,7 @@ def test_replayed_verdicts_are_counted_as_such(tmp_path: Path) -> None:
 @pytest.mark.parametrize("insert", ["unique", "all"])
 @pytest.mark.parametrize("kept", [0, 5, 9])
 def test_an_index_that_lost_commits_is_restored_from_the_outputs(tmp_path: Path, kept: int, insert: str) -> None:
-    """The index is thrown away after `kept` records and an older copy, or none, takes its place."""
+    """A copy of the index after `kept` records, or an empty one, takes the place of the index."""
     chosen = settings(index=Index(insert=insert))  # type: ignore[arg-type]
     late = [document(f"late-{number}", text + "。") for number, text in enumerate(SENTENCES)]
     whole = World(tmp_path / "whole", chosen)
@@ -185,7 +185,7 @@ def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path
 
 
 def simhash_settings(**sections: object) -> Settings:
-    # The sentences are short, and their copies have a mark more.
+    # The sentences are short, and their copies end in one more punctuation mark.
     return settings(fingerprint=Fingerprint(scheme="simhash", features_min=1), **sections)
 
 
@@ -256,7 +256,7 @@ def looking_settings(kind: str, **sections: object) -> Settings:
 def test_a_second_look_at_metadata_tells_similarities(tmp_path: Path) -> None:
     world = peaceful(tmp_path, looking_settings("metadata"))
     similarities = np.concatenate([report.similarities for report in world.reports])
-    # The copies are equal but for a mark; no two documents share their metadata, their ids, but for chance.
+    # A copy differs in one punctuation mark. Documents share metadata, which are their ids, only by chance.
     assert len(similarities) == 6
     assert ((similarities >= 0.9) & (similarities < 0.91)).all()
     assert not any(len(report.distances) for report in world.reports)

@@ -3,14 +3,14 @@
 import pytest
 
 from streamer.errors import RecoveryRefused
-from streamer.service.recovery import Found, Plan, plan
+from streamer.service.recovery import Plan, SourceOffsets, plan
 from streamer.settings.settings import Recovery
 
 
 def found(
     committed: int | None, applied: int | None, *, first: int = 0, end: int = 100, recreated: bool = False
-) -> Found:
-    return Found("news", 3, committed, applied, first, end, recreated)
+) -> SourceOffsets:
+    return SourceOffsets("news", 3, committed, applied, first, end, recreated)
 
 
 STOPPING = Recovery(index_behind="stop")

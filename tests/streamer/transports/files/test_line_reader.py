@@ -41,7 +41,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def all_lines(reader: LineReader) -> tuple[list[bytes], str]:
-    """Every line that comes, and the error that ends them."""
+    """All lines that come, and the message of the error that ends them."""
     found: list[bytes] = []
     try:
         while taken := reader.lines(1000, 2**20):

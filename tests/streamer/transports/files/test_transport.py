@@ -41,7 +41,7 @@ def crash() -> None:
 
 
 def put_together(out: Path) -> dict[str, list[bytes]]:
-    """The inputs' lines as verdicts and outputs tell them."""
+    """Lines of the inputs, as verdicts and outputs together give them back."""
     files = {
         "unique": (out / "unique.jsonl").open("rb"),
         "duplicate": (out / "duplicate.jsonl").open("rb"),
@@ -107,7 +107,7 @@ def test_nothing_is_lost_doubled_or_changed_whatever_the_lines(
     pack = {"jsonl": bytes, "jsonl.gz": gzip.compress, "jsonl.zst": zstandard.ZstdCompressor().compress}
     wanted: dict[str, list[bytes]] = {}
     for number, (raw, ended, kind) in enumerate(inputs):
-        # A first line that looks like a compressed file's first bytes would be taken for one.
+        # An input whose first line begins like a compressed file would be taken for one.
         lines = [b"{}", *[line.replace(b"\n", b"") for line in raw]]
         path = folder / f"{number}.{kind}"
         path.write_bytes(pack[kind](b"\n".join(lines) + (b"\n" if ended else b"")))
@@ -141,7 +141,7 @@ def two_files(tmp_path: Path) -> list[Path]:
 def crash_at_every_step(
     tmp_path: Path, paths: list[Path], *, power: bool, lying: bool = False, with_journal: bool = True
 ) -> list[str]:
-    """Crash at the first step at the disk, start again; the same at the second, ... Returns what went wrong."""
+    """Crash at the first step on the disk, and start again; the same at the second, and so on. Returns the faults."""
     wanted = undisturbed(tmp_path, paths)
     wrong: list[str] = []
     for step in range(1, 1000):
@@ -342,7 +342,7 @@ def test_of_several_contents_under_one_name_the_longest_that_agrees_is_recognise
     path = tmp_path / "in.jsonl"
     streams = []
     for number, content in enumerate([b"one\n", b"two\nthree\nfour\n", b"two\nthree\n"]):
-        # A fresh decider each time: the longer content would otherwise be recognised as the shorter one, grown.
+        # A fresh decider each time: otherwise the longer content would be taken for the shorter one, grown.
         alone = Decider()
         filter_files([write(path, content)], tmp_path / f"{number}", alone)
         decider.applied |= alone.applied
@@ -359,7 +359,7 @@ def test_of_several_contents_under_one_name_the_longest_that_agrees_is_recognise
 
 
 def old_copy(tmp_path: Path, decider: Decider, run: Callable[[Callable[[], None]], object]) -> None:
-    """Run to the end, with the folder then put back to what it was after six lines; the index stays ahead."""
+    """Run to the end, then put the folder back to its state after six lines; the index stays ahead."""
     steps = iter([lambda: None] * 2 + [crash])
     with pytest.raises(Crashed):
         run(lambda: next(steps)())

@@ -1,4 +1,4 @@
-"""How a forgotten transaction has to end, told from what is left of it; and what is said where that cannot be told."""
+"""The end that a forgotten transaction must have, told from what is left of it; and the error where nothing tells."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -52,7 +52,7 @@ def test_a_transaction_ends_as_it_was_decided_whichever_of_its_marks_were_forgot
     taken: set[Source],
     state: st.DataObject,
 ) -> None:
-    # A transaction of the records [start, start + length) of each source; only what sent its offsets can be committed.
+    # A transaction of records [start, start + length) of each source. Only one that sent its offsets can be committed.
     if offsets == "not sent":
         commit = False
     sources = sorted(starts)
@@ -62,7 +62,7 @@ def test_a_transaction_ends_as_it_was_decided_whichever_of_its_marks_were_forgot
         if not marked
     ]
     moved = length if commit and offsets == "marked" else 0
-    # What was aborted another worker may have delivered since; nobody can begin behind an offset that is open.
+    # Another worker may have delivered since what was aborted; none can begin behind an open offset.
     others = set() if offsets == "forgotten" else taken
     committed = {source: start + max(moved, length * (source in others)) for source, start in starts.items()}
     last = state.draw(st.sampled_from(ENDS[commit]))
@@ -108,7 +108,7 @@ def test_nothing_is_guessed_where_the_records_do_not_tell(positions: list[Positi
         ("", 0),
         ("a", 97),
         ("hello", 99_162_322),
-        # Java's hash of it is the least of all numbers, of which there is no absolute value.
+        # Java's hash of this name is the least integer, which has no absolute value.
         ("polygenelubricants", 0),
         ("近似", 0x8FD1 * 31 + 0x4F3C),
     ],

@@ -1,4 +1,4 @@
-"""What of the Kafka seam can be told without a transport: order, portions, topics by hand, errors in plain words."""
+"""Parts of the Kafka transport that need no open transport: order, portions, topics by hand, errors in plain words."""
 
 import random
 import uuid
@@ -40,7 +40,7 @@ def record(source: Source, offset: int, size: int = 1) -> Record:
 def merged(
     delivered: Sequence[tuple[int, Record]], seed: int, partitions: int = 3, held_bytes_max: int = 2**20
 ) -> list[Record]:
-    """Write the records to their output partitions, read those in turns of random length, merge."""
+    """Write the records to their output partitions, read the partitions in turns of random length, and merge."""
     logs: list[list[Record]] = [[] for _ in range(partitions)]
     for partition, each in delivered:
         logs[partition].append(each)
@@ -205,7 +205,7 @@ def test_a_lost_tail_is_found_from_the_end_without_reading_the_whole_output(
 
 
 def transport_tail(world: KafkaWorld) -> Source:
-    """The source whose records were delivered last."""
+    """Source whose records were delivered last."""
     found = committed_records(world.settings.kafka.bootstrap_servers[0], world.settings.topics.unique)
     position = parse_position(found[-1].headers)
     assert position is not None
