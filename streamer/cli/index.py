@@ -15,25 +15,21 @@ import click
 import orjson
 from rich.console import Console, RenderableType
 
+from streamer.cli.options import Chosen, json_option, pass_chosen, pass_settings
 from streamer.errors import OutputUnwritable
-from streamer.settings.settings import Settings, load
+from streamer.settings.settings import Settings
 
 EXIT_FOUND_WRONG = 1
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-def _as_json(function: Any) -> Any:
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(function)
-
-
 @click.group("index")
-@click.option("--directory", type=FOLDER, help="Folder of the index; index.directory of the settings if not given.")
-@click.pass_context
-def index_group(context: click.Context, directory: Path | None) -> None:
+@click.option("--directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]")
+@pass_chosen
+def index_group(chosen: Chosen, directory: Path | None) -> None:
     """Look after the index: sizes, queries, soundness, copies, exports, rebuilding, forgetting."""
-    file, overrides = context.obj
-    more = [f"index.directory={directory}"] if directory else []
-    context.obj = load(file, [*overrides, *more])
+    if directory:
+        chosen.overrides.append(f"index.directory={directory}")
 
 
 def _shown(found: dict[str, Any], as_json: bool, table: RenderableType) -> None:
@@ -45,8 +41,8 @@ def _shown(found: dict[str, Any], as_json: bool, table: RenderableType) -> None:
 
 @index_group.command("stats")
 @click.option("--kafka", "with_kafka", is_flag=True, help="Ask the broker for the group's committed offsets too.")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
     """How large the index is, how full its buckets are, how far each source was decided, and who reads it."""
     from streamer.index_admin import tables, tools
@@ -70,8 +66,8 @@ def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
     "--distance", type=click.IntRange(0, 7), help="SimHash: look this far; as far as matches count, if not given."
 )
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show at most so many.")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def query(
     settings: Settings,
     text: str | None,
@@ -127,8 +123,8 @@ def _entries(index: Any) -> int:
 
 
 @index_group.command("verify")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def verify(settings: Settings, as_json: bool) -> None:
     """Check the file's structure, and that all tables fit together; exit code 1 if anything is wrong.
 
@@ -148,8 +144,8 @@ def verify(settings: Settings, as_json: bool) -> None:
 
 @index_group.command("backup")
 @click.argument("directory", type=FOLDER)
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def backup(settings: Settings, directory: Path, as_json: bool) -> None:
     """Copy the index, as it is at this moment, into a new DIRECTORY."""
     _copied(settings, settings.index.directory, directory, compact=False, as_json=as_json)
@@ -157,8 +153,8 @@ def backup(settings: Settings, directory: Path, as_json: bool) -> None:
 
 @index_group.command("restore")
 @click.argument("backup_directory", metavar="BACKUP", type=FOLDER)
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def restore(settings: Settings, backup_directory: Path, as_json: bool) -> None:
     """Copy a BACKUP to where the index belongs; refused where there is one. The service enters what came since."""
     _copied(settings, backup_directory, settings.index.directory, compact=False, as_json=as_json)
@@ -167,8 +163,8 @@ def restore(settings: Settings, backup_directory: Path, as_json: bool) -> None:
 @index_group.command("compact")
 @click.argument("directory", required=False, type=FOLDER)
 @click.option("--in-place", is_flag=True, help="Replace the index; refused while any process has it open.")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def compact(settings: Settings, directory: Path | None, in_place: bool, as_json: bool) -> None:
     """Copy the index without its free pages, into a new DIRECTORY or --in-place."""
     if in_place == (directory is not None):
@@ -182,8 +178,8 @@ def compact(settings: Settings, directory: Path | None, in_place: bool, as_json:
 
 @index_group.command("switch")
 @click.argument("directory", type=FOLDER)
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def switch(settings: Settings, directory: Path, as_json: bool) -> None:
     """Replace the index by a copy of that in DIRECTORY; refused while any process has it open. The former file stays."""
     found, lines = _replaced(settings.index.directory, directory)
@@ -230,8 +226,8 @@ def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
 
 @index_group.command("export")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def export(settings: Settings, file: Path, as_json: bool) -> None:
     """Write all that the index knows into a FILE of JSON Lines (.zst: compressed; -: standard output)."""
     from streamer.index_admin import export, tables, tools
@@ -248,8 +244,8 @@ def export(settings: Settings, file: Path, as_json: bool) -> None:
 
 @index_group.command("import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def import_command(settings: Settings, file: Path, as_json: bool) -> None:
     """Enter an export into the index, a new one or one made with the same settings. Known positions are left alone."""
     entered, known = _imported(settings, file)
@@ -295,8 +291,8 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
     help="Enter an export; only similarity_min, distance_max and thresholds of a second look may differ.",
 )
 @click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def rebuild(
     settings: Settings,
     directory: Path,
@@ -353,8 +349,8 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 
 @index_group.command("forget")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
     """Remove documents, so that their near-duplicates are unique again; verdicts stay what they were.
 

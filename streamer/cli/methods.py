@@ -10,9 +10,10 @@ import click
 import orjson
 from rich.console import Console
 
+from streamer.cli.options import Chosen, json_option, pass_chosen, settings_options
 from streamer.errors import InputUnreadable, SettingsError
 from streamer.settings.recipes import RECIPES
-from streamer.settings.settings import Settings, load
+from streamer.settings.settings import Settings
 
 REPORT_COLUMNS = 160
 """Width of a table that goes into a file or a pipe."""
@@ -24,13 +25,8 @@ _SIMHASH_WAYS = [
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 
 
-def _settings(context: click.Context, more: Sequence[str] = ()) -> Settings:
-    file, overrides = context.obj
-    return load(file, [*overrides, *more])
-
-
-def _settings_by_distance(context: click.Context, more: Sequence[str] = ()) -> Settings:
-    settings = _settings(context, more)
+def _settings_by_distance(chosen: Chosen, more: Sequence[str] = ()) -> Settings:
+    settings = chosen.load(*more)
     if settings.fingerprint.second_look != "none":
         raise SettingsError(
             f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances and similarities "
@@ -40,6 +36,7 @@ def _settings_by_distance(context: click.Context, more: Sequence[str] = ()) -> S
 
 
 @click.group()
+@settings_options
 def idf() -> None:
     """Tables of how rare words are, for fingerprint.idf."""
 
@@ -54,14 +51,14 @@ def idf() -> None:
     type=click.IntRange(1),
     help="Words of fewer documents are left out; they count as though never seen.",
 )
-@click.pass_context
-def idf_build(context: click.Context, files: Sequence[Path], out: Path, documents_min: int) -> None:
+@pass_chosen
+def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: int) -> None:
     """Count in how many documents of FILES (JSON Lines) each word occurs and freeze that into a table."""
     from streamer.evaluation.sample import read_documents
     from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
     from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
-    settings = _settings(context, ["fingerprint.idf="])
+    settings = chosen.load("fingerprint.idf=")
     frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
     for batch in read_documents(files, settings.decode):
         frequencies.add([document.text for document in batch])
@@ -83,10 +80,10 @@ def idf_build(context: click.Context, files: Sequence[Path], out: Path, document
     type=click.Path(path_type=Path, dir_okay=False),
     help="HTML page of the distances or similarities to write.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.pass_context
+@json_option
+@pass_chosen
 def evaluate(
-    context: click.Context, folders: Sequence[Path], tries: Sequence[str], picture: Path | None, as_json: bool
+    chosen: Chosen, folders: Sequence[Path], tries: Sequence[str], picture: Path | None, as_json: bool
 ) -> None:
     """Precision, recall and F1, with intervals, over FOLDERS of documents with known truth (docs/methods.md).
 
@@ -97,8 +94,8 @@ def evaluate(
     from streamer.evaluation.sets import read_set
     from streamer.fingerprint.scheme import parameters_for, scheme_for
 
-    variants = [("in force", _settings_by_distance(context))]
-    variants += [(text, _settings_by_distance(context, text.split())) for text in tries]
+    variants = [("in force", _settings_by_distance(chosen))]
+    variants += [(text, _settings_by_distance(chosen, text.split())) for text in tries]
     found = []
     for folder in folders:
         each = read_set(folder)
@@ -154,9 +151,9 @@ def evaluate(
     type=click.FloatRange(0),
     help="Settings with more false duplicates per million documents are not recommended.",
 )
-@click.pass_context
+@pass_chosen
 def calibrate(
-    context: click.Context,
+    chosen: Chosen,
     files: Sequence[Path],
     documents: int,
     pairs_file: Path | None,
@@ -177,7 +174,7 @@ def calibrate(
 
     if not files and pairs_file is None:
         raise click.UsageError("Name FILES with documents, or --pairs, or both.")
-    settings = _settings_by_distance(context)
+    settings = _settings_by_distance(chosen)
     normaliser = Normaliser(settings.fingerprint)
     found = [
         (document.title, document.text)
@@ -198,9 +195,9 @@ def calibrate(
         for scheme in dict.fromkeys(schemes)
         for more in (_SIMHASH_WAYS if scheme == "simhash" else [[]])
     ]
-    tried = list(trials([_settings(context, more) for more in overrides], sample))
-    chosen = best(tried, false_per_million)
-    Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, chosen))
-    for line in recommendation(tried, chosen, len(sample.documents), pairs_file, false_per_million):
+    tried = list(trials([chosen.load(*more) for more in overrides], sample))
+    advised = best(tried, false_per_million)
+    Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))
+    for line in recommendation(tried, advised, len(sample.documents), pairs_file, false_per_million):
         click.echo(f"# {line}")
-    click.echo(fragment(chosen.settings), nl=False)
+    click.echo(fragment(advised.settings), nl=False)
