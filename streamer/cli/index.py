@@ -15,6 +15,7 @@ import click
 import orjson
 from rich.console import Console, RenderableType
 
+from streamer.cli.leftovers import NoLeftovers
 from streamer.cli.options import Chosen, json_option, pass_chosen, pass_settings
 from streamer.errors import OutputUnwritable
 from streamer.settings.settings import Settings
@@ -204,7 +205,7 @@ def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool,
     from index.tools.backup import copy
     from streamer.index_admin import tools
 
-    with tools.open_for_reading(_at(settings, source)) as index, _writing(directory):
+    with tools.open_for_reading(_at(settings, source)) as index, NoLeftovers(scratch=[directory]), _writing(directory):
         size = copy(index, directory, compact=compact)
     _shown({"directory": str(directory), "bytes": size}, as_json, f"{size:,} bytes in {directory}")
 
@@ -274,6 +275,7 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
         parameters = with_thresholds(parameters, asked)
         require_equal(parameters, asked, str(file))
     with (
+        NoLeftovers(index=settings.index.directory),
         Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max) as index,
         tables.progress_bar("importing", total) as progress,
     ):
@@ -336,6 +338,7 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 
     has_running = not files or (settings.index.directory / DATA_FILE).is_file()
     with (
+        NoLeftovers(index=new.index.directory),
         tools.open_for_reading(settings) if has_running else nullcontext() as running,
         tables.progress_bar("rebuilding", None) as progress,
     ):

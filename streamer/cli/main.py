@@ -11,6 +11,7 @@ from rich.console import Console
 
 from index.errors import IndexProblem
 from streamer.cli.index import index_group
+from streamer.cli.leftovers import NoLeftovers
 from streamer.cli.methods import calibrate, evaluate, idf
 from streamer.cli.options import Chosen, json_option, pass_chosen, settings_options
 from streamer.errors import StreamerError
@@ -49,7 +50,8 @@ def run(chosen: Chosen) -> None:
     settings = chosen.load()
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
-    sys.exit(Supervisor(settings).run())
+    with NoLeftovers(index=settings.index.directory):
+        sys.exit(Supervisor(settings).run())
 
 
 @cli.command("filter")
@@ -67,7 +69,8 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     settings = chosen.load(*([f"index.directory={directory}"] if directory else []))
     configure_logging("warning", settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
-    totals, finished = filter_files(settings, files, out, Console(stderr=True))
+    with NoLeftovers(index=settings.index.directory, output=out):
+        totals, finished = filter_files(settings, files, out, Console(stderr=True))
     if as_json:
         click.echo(orjson.dumps(totals.as_json(out), option=orjson.OPT_INDENT_2))
     else:
@@ -88,12 +91,15 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
 @pass_chosen
 def demo(chosen: Chosen, directory: Path) -> None:
     """Filter made-up news through the real engine and show what it found."""
-    from streamer.demo.demo import run_demo
+    from streamer.demo.demo import made_in, run_demo
     from streamer.observe.logs import configure_logging
 
     settings = chosen.load()
     configure_logging("warning", settings.observe.log_format)
-    sys.exit(run_demo(directory, Console(), settings))
+    with NoLeftovers(scratch=[directory, *made_in(directory)]):
+        code = run_demo(directory, Console(), settings)
+    # Outside: an interrupted demo goes on where it stopped.
+    sys.exit(code)
 
 
 @cli.group()
