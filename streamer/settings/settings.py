@@ -21,6 +21,11 @@ from streamer.settings.second_look import look_relations, with_distance
 from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
 from streamer.settings.values import Relation, RelationsBroken, gather, nested, problem_lines
 
+_OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
+    f"index.{key}" for key in ("directory", "insert", "map_bytes_max", "entries_max", "age_max_hours")
+}
+"""Of the sections that SimHash reads, the settings that MinHash reads too."""
+
 HEADERS_BYTES_MAX = 64 * 2**10
 """Room that an output record needs beside its value: the key, the headers that it came with and those it gains."""
 
@@ -240,17 +245,27 @@ def _size_relations(settings: Settings) -> list[Relation]:
 
 
 def without_use(settings: Settings) -> list[str]:
-    """Keys of settings that are not as shipped though the scheme in force makes no use of them; of a recipe its name."""
+    """Keys of settings that differ from their defaults and have no effect under the scheme in force.
+
+    Of a recipe this is `fingerprint.recipe` alone, without what the recipe sets.
+    """
     chosen = settings.fingerprint
     if chosen.scheme == "simhash":
-        return [f"minhash.{key}" for key, value in settings.minhash if value != getattr(Minhash(), key)]
-    usual = Fingerprint(recipe=chosen.recipe).model_copy(update={"recipe": "default"})
-    keys = [
-        f"fingerprint.{key}"
-        for key, value in chosen
-        if value != getattr(usual, key) and key not in {"scheme", "markup", "simplify"}
+        return _changed("minhash", settings.minhash, Minhash())
+    shipped = Fingerprint(recipe=chosen.recipe).model_copy(update={"recipe": "default"})
+    return [
+        key
+        for key in (
+            *_changed("fingerprint", chosen, shipped),
+            *_changed("second_look", settings.second_look, SecondLook()),
+            *_changed("index", settings.index, Index()),
+        )
+        if key not in _OF_BOTH_SCHEMES
     ]
-    return keys if settings.index.distance_max == Index().distance_max else [*keys, "index.distance_max"]
+
+
+def _changed(section: str, given: Section, shipped: Section) -> list[str]:
+    return [f"{section}.{key}" for key, value in given if value != getattr(shipped, key)]
 
 
 def load(

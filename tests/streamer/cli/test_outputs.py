@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from index.tools.backup import remove_unused
-from streamer.cli.leftovers import NoLeftovers
+from streamer.cli.outputs import NoLeftovers
 from streamer.errors import DeliveryDoubtful, SettingsError
 from tests.support.command_line import run
 from tests.support.indexes import opened
@@ -34,6 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "good.jsonl").write_bytes(good)
     (tmp_path / "damaged.jsonl.gz").write_bytes(gzip.compress(good)[:15])
     (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "pairs").write_text('{"a": "one", "b": "two", "label": false}')
     (tmp_path / "rubbish").write_bytes(b"\x00\xff rubbish\n")
     return tmp_path
 
@@ -58,6 +59,10 @@ def index(here: Path) -> Path:
         ("filter good.jsonl --out x --index y --set index.distance_max=8", os.EX_CONFIG),
         ("filter good.jsonl --out x --index y --set fingerprint.scheme=simhash --set fingerprint.idf=no.idf", os.EX_CONFIG),
         ("filter good.jsonl --out x --index y --config no.toml", os.EX_CONFIG),
+        ("filter good.jsonl --out x --index good.jsonl/y", os.EX_CONFIG),
+        ("index --directory good.jsonl/y rebuild good.jsonl/x good.jsonl", os.EX_CONFIG),
+        ("idf build good.jsonl --out no/x", os.EX_CANTCREAT),
+        ("evaluate pairs --picture no/x", os.EX_CANTCREAT),
         ("index --directory y import missing.jsonl", os.EX_NOINPUT),
         ("index --directory y import rubbish", os.EX_NOINPUT),
         ("index --directory y restore missing", os.EX_NOINPUT),

@@ -1,9 +1,9 @@
-"""A command that fails leaves nothing behind that it made and that is of no value to anybody."""
+"""What commands write: an error names the path, and a failure leaves nothing behind that is worth nothing."""
 
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,9 +11,18 @@ from typing import Self
 import click
 
 from index.errors import IndexProblem
-from streamer.errors import DeliveryDoubtful, StreamerError
+from streamer.errors import DeliveryDoubtful, OutputUnwritable, StreamerError
 
 _FAILURES = (StreamerError, IndexProblem, click.ClickException, click.exceptions.Exit, SystemExit, KeyboardInterrupt)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the operating system refuses into OutputUnwritable, which names the path."""
+    try:
+        yield
+    except OSError as problem:
+        raise OutputUnwritable(f"{path}: {problem.strerror}.") from problem
 
 
 class NoLeftovers:
