@@ -1,4 +1,4 @@
-"""The settings as people read them: a TOML file of what is in force, and the reference page."""
+"""Settings for people: a TOML file of those in force, and the reference page."""
 
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ and `streamer filter` warn, and `streamer config check` fails.
 
 
 def as_toml(settings: Settings) -> str:
-    """The settings as a TOML file that gives the same settings again; secrets and unset ones are comments."""
+    """The settings as a TOML file that yields them again; secrets and unset ones are comments."""
     lines: list[str] = []
     for section in type(settings).model_fields:
         lines += [*([""] if lines else []), f"[{section}]"]
@@ -71,7 +71,7 @@ def as_toml(settings: Settings) -> str:
 
 
 def assignment(key: str, value: Any) -> str:
-    """One line of TOML that sets a setting; a comment where it is unset or secret."""
+    """One line of TOML for a setting; a comment where it is unset or secret."""
     if value is None:
         return f"# {key} is unset"
     if isinstance(value, SecretStr):
