@@ -7,14 +7,15 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import lmdb
 from lmdb import verify as lmdb_verify
 
-from index.errors import IndexDamaged, IndexExists, IndexInUse, IndexMissing
+from index.errors import AlreadyOpen, IndexDamaged, IndexExists, IndexInUse, IndexMissing
 from index.index import Index
+from index.storage.layout import Table, unpack_applied
 from index.storage.open_directories import claim, release
 from index.storage.store import DATA_FILE
 
@@ -33,13 +34,15 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
         raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
     unfinished = directory.with_name(directory.name + _UNFINISHED)
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    with (unfinished / DATA_FILE).open("wb") as file:
-        index.copy_to(file.fileno(), compact=compact)
-        os.fsync(file.fileno())
-    _sync(unfinished)
-    size = (unfinished / DATA_FILE).stat().st_size
-    unfinished.replace(directory)
+    with ExitStack() as leftovers:
+        leftovers.callback(shutil.rmtree, unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        with (unfinished / DATA_FILE).open("wb") as file:
+            index.copy_to(file.fileno(), compact=compact)
+            os.fsync(file.fileno())
+        _sync(unfinished)
+        size = (unfinished / DATA_FILE).stat().st_size
+        unfinished.replace(directory)
     _sync(directory.parent)
     return size
 
@@ -55,7 +58,8 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         if not (each / DATA_FILE).is_file():
             raise IndexMissing(f"There is no index in {each}.")
     data, unfinished = directory / DATA_FILE, directory / (DATA_FILE + _UNFINISHED)
-    with _held(directory) as lock:
+    with _held(directory) as lock, ExitStack() as leftovers:
+        leftovers.callback(unfinished.unlink, missing_ok=True)
         before = data.stat().st_size
         with unfinished.open("wb") as file:
             _copy_compacted(source, file.fileno(), locked=source.samefile(directory))
@@ -71,6 +75,24 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         # This process holds the lock that LMDB asks for, so it opens as the first one does.
         lmdb.open(os.fspath(directory), readonly=True).close()
         return before, data.stat().st_size
+
+
+def remove_unused(directory: Path) -> bool:
+    """Remove the files of an index into which nothing ever entered; returns whether no index is left.
+
+    An index that any process has open stays, as does one that cannot be read.
+    """
+    if not (directory / DATA_FILE).is_file():
+        return True
+    try:
+        with _held(directory):
+            if _was_used(directory):
+                return False
+            (directory / DATA_FILE).unlink()
+            (directory / LOCK_FILE).unlink()
+    except (AlreadyOpen, IndexInUse, lmdb.Error, OSError):
+        return False
+    return True
 
 
 def structure_problems(directory: Path) -> list[str]:
@@ -92,6 +114,22 @@ def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None
             environment.copyfd(file_descriptor, compact=True)
     except lmdb.Error as problem:
         raise IndexDamaged(f"The index in {source} cannot be copied: {problem}.") from problem
+
+
+def _was_used(directory: Path) -> bool:
+    """Whether a document, or how far an input was decided, stands in an index that is ours alone."""
+    with (
+        lmdb.open(os.fspath(directory), readonly=True, lock=False, max_dbs=len(Table)) as environment,
+        environment.begin() as transaction,
+        suppress(lmdb.NotFoundError),
+    ):
+        log, applied = (
+            environment.open_db(each.value, transaction, create=False) for each in (Table.LOG, Table.APPLIED)
+        )
+        offsets = (unpack_applied(value)[0] for _, value in transaction.cursor(applied))
+        return transaction.stat(log)["entries"] > 0 or any(offsets)
+    # Its tables were never made.
+    return False
 
 
 @contextmanager

@@ -1,13 +1,13 @@
-"""`streamer index`: looking after the index. All of it is safe beside a running service unless a command refuses it.
+"""`streamer index`: looking after the index. Every command is safe beside a running service, or refuses to run.
 
-Exit codes: 0 done; 1 `verify` found something wrong, or `query --id` and `forget` did not find a document; 66 there is
-no index; 73 something stands where the new index was to be; 75 the index is open in another process; others as in
+Exit codes: 0 done; 1 `verify` found something wrong, or `query --id` or `forget` did not find a document; 66 there is no
+index; 73 the new index cannot be written where it should go; 75 the index is open in another process; others as in
 docs/operations.md.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,21 @@ import click
 import orjson
 from rich.console import Console, RenderableType
 
-from streamer.errors import OutputUnwritable
-from streamer.settings.settings import Settings, load
+from streamer.cli.options import Chosen, json_option, pass_chosen, pass_settings
+from streamer.cli.outputs import NoLeftovers, writing
+from streamer.settings.settings import Settings
 
 EXIT_FOUND_WRONG = 1
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-def _as_json(function: Any) -> Any:
-    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(function)
-
-
 @click.group("index")
-@click.option("--directory", type=FOLDER, help="Folder of the index; index.directory of the settings if not given.")
-@click.pass_context
-def index_group(context: click.Context, directory: Path | None) -> None:
-    """Look after the index: sizes, queries, soundness, copies, exports, rebuilding, forgetting."""
-    file, overrides = context.obj
-    more = [f"index.directory={directory}"] if directory else []
-    context.obj = load(file, [*overrides, *more])
+@click.option("--directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]")
+@pass_chosen
+def index_group(chosen: Chosen, directory: Path | None) -> None:
+    """Look after the index: inspect, copy, rebuild, forget."""
+    if directory:
+        chosen.overrides.append(f"index.directory={directory}")
 
 
 def _shown(found: dict[str, Any], as_json: bool, table: RenderableType) -> None:
@@ -44,11 +40,14 @@ def _shown(found: dict[str, Any], as_json: bool, table: RenderableType) -> None:
 
 
 @index_group.command("stats")
-@click.option("--kafka", "with_kafka", is_flag=True, help="Ask the broker for the group's committed offsets too.")
-@_as_json
-@click.pass_obj
+@click.option("--kafka", "with_kafka", is_flag=True, help="Also show the group's committed offsets.")
+@json_option
+@pass_settings
 def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
-    """How large the index is, how full its buckets are, how far each source was decided, and who reads it."""
+    """Show the size of the index, and how far inputs came.
+
+    Also how full its buckets are and which processes read it.
+    """
     from streamer.index_admin import tables, tools
 
     committed = None
@@ -62,16 +61,20 @@ def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
 
 
 @index_group.command("query")
-@click.option("--text", help="A text; - reads it from standard input.")
-@click.option("--file", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="A file with a text, UTF-8.")
-@click.option("--id", "id_", help="Id of a document in the index. All documents are looked through.")
-@click.option("--fingerprint", help="A fingerprint in hexadecimal.")
+@click.option("--text", help="Compare with this text; - reads standard input.")
 @click.option(
-    "--distance", type=click.IntRange(0, 7), help="SimHash: look this far; as far as matches count, if not given."
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Compare with the text of a file (UTF-8).",
 )
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show at most so many.")
-@_as_json
-@click.pass_obj
+@click.option("--id", "id_", help="Compare with a document of the index; scans all documents.")
+@click.option("--fingerprint", help="Compare with a fingerprint in hexadecimal.")
+@click.option(
+    "--distance", type=click.IntRange(0, 7), help="SimHash: search this far.  [default: distance_max of the index]"
+)
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Show at most this many.")
+@json_option
+@pass_settings
 def query(
     settings: Settings,
     text: str | None,
@@ -82,7 +85,10 @@ def query(
     limit: int,
     as_json: bool,
 ) -> None:
-    """The documents nearest to a text, a file, a document in the index, or a fingerprint; nothing is entered."""
+    """Show the documents nearest to a text or document.
+
+    Name one of --text, --file, --id, --fingerprint. The index does not change.
+    """
     from rich.console import Group
 
     from streamer.index_admin import tables, tools
@@ -127,12 +133,13 @@ def _entries(index: Any) -> int:
 
 
 @index_group.command("verify")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def verify(settings: Settings, as_json: bool) -> None:
-    """Check the file's structure, and that all tables fit together; exit code 1 if anything is wrong.
+    """Check the index; exit code 1 where it is damaged.
 
-    It holds one moment's state for as long as it takes; the file of a busy index grows meanwhile.
+    Checks the structure of the file, and that all tables agree. The check reads the state of one moment; the file of a
+    busy index grows meanwhile.
     """
     from streamer.index_admin import tables, tools
 
@@ -148,29 +155,35 @@ def verify(settings: Settings, as_json: bool) -> None:
 
 @index_group.command("backup")
 @click.argument("directory", type=FOLDER)
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def backup(settings: Settings, directory: Path, as_json: bool) -> None:
-    """Copy the index, as it is at this moment, into a new DIRECTORY."""
+    """Copy the index into a new DIRECTORY.
+
+    The copy is the state of one moment; the service may write meanwhile.
+    """
     _copied(settings, settings.index.directory, directory, compact=False, as_json=as_json)
 
 
 @index_group.command("restore")
 @click.argument("backup_directory", metavar="BACKUP", type=FOLDER)
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def restore(settings: Settings, backup_directory: Path, as_json: bool) -> None:
-    """Copy a BACKUP to where the index belongs; refused where there is one. The service enters what came since."""
+    """Put a BACKUP where the index belongs.
+
+    Refused where there is an index. The service then enters what came since the backup.
+    """
     _copied(settings, backup_directory, settings.index.directory, compact=False, as_json=as_json)
 
 
 @index_group.command("compact")
 @click.argument("directory", required=False, type=FOLDER)
-@click.option("--in-place", is_flag=True, help="Replace the index; refused while any process has it open.")
-@_as_json
-@click.pass_obj
+@click.option("--in-place", is_flag=True, help="Replace the index; refused while a process has it open.")
+@json_option
+@pass_settings
 def compact(settings: Settings, directory: Path | None, in_place: bool, as_json: bool) -> None:
-    """Copy the index without its free pages, into a new DIRECTORY or --in-place."""
+    """Give free pages back: copy to DIRECTORY or --in-place."""
     if in_place == (directory is not None):
         raise click.UsageError("give either DIRECTORY or --in-place")
     if directory is not None:
@@ -182,43 +195,37 @@ def compact(settings: Settings, directory: Path | None, in_place: bool, as_json:
 
 @index_group.command("switch")
 @click.argument("directory", type=FOLDER)
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def switch(settings: Settings, directory: Path, as_json: bool) -> None:
-    """Replace the index by a copy of that in DIRECTORY; refused while any process has it open. The former file stays."""
+    """Replace the index by the one in DIRECTORY.
+
+    Refused while a process has the index open. The former file stays beside the new one.
+    """
     found, lines = _replaced(settings.index.directory, directory)
     _shown(found, as_json, lines)
 
 
 def _at(settings: Settings, directory: Path) -> Settings:
-    """The settings with another folder of the index."""
+    """Settings with another folder of the index."""
     return settings.model_copy(update={"index": settings.index.model_copy(update={"directory": directory})})
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turn what the operating system refuses into an error that names the path."""
-    try:
-        yield
-    except OSError as problem:
-        raise OutputUnwritable(f"{path}: {problem.strerror}.") from problem
 
 
 def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool, as_json: bool) -> None:
     from index.tools.backup import copy
     from streamer.index_admin import tools
 
-    with tools.open_for_reading(_at(settings, source)) as index, _writing(directory):
+    with tools.open_for_reading(_at(settings, source)) as index, NoLeftovers(scratch=[directory]), writing(directory):
         size = copy(index, directory, compact=compact)
     _shown({"directory": str(directory), "bytes": size}, as_json, f"{size:,} bytes in {directory}")
 
 
 def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
-    """Replace an index; what came of it for machines, and in words."""
+    """Replace an index; returns the result for machines, and in words."""
     from index.tools.backup import FORMER_FILE, replace
 
     keep_former = not (directory.exists() and source.exists() and source.samefile(directory))
-    with _writing(directory):
+    with writing(directory):
         before, after = replace(directory, source, keep_former=keep_former)
     found: dict[str, Any] = {"directory": str(directory), "bytes_before": before, "bytes": after}
     lines = f"{before:,} bytes before, {after:,} bytes now in {directory}"
@@ -230,16 +237,19 @@ def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
 
 @index_group.command("export")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def export(settings: Settings, file: Path, as_json: bool) -> None:
-    """Write all that the index knows into a FILE of JSON Lines (.zst: compressed; -: standard output)."""
+    """Write the whole index into a FILE of JSON Lines.
+
+    A FILE named .zst is compressed; - is standard output.
+    """
     from streamer.index_admin import export, tables, tools
 
     with (
         tools.open_for_reading(settings) as index,
         tables.progress_bar("exporting", index.statistics().journal_rows) as progress,
-        _writing(file),
+        writing(file),
     ):
         count = export.export(index, file, progress)
     if str(file) != "-":
@@ -248,10 +258,13 @@ def export(settings: Settings, file: Path, as_json: bool) -> None:
 
 @index_group.command("import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def import_command(settings: Settings, file: Path, as_json: bool) -> None:
-    """Enter an export into the index, a new one or one made with the same settings. Known positions are left alone."""
+    """Enter an export into a new or equal index.
+
+    An index that exists must have been made with the same settings. Positions that it knows stay as they are.
+    """
     entered, known = _imported(settings, file)
     _shown(
         {"directory": str(settings.index.directory), "entered": entered, "already_known": known},
@@ -261,9 +274,9 @@ def import_command(settings: Settings, file: Path, as_json: bool) -> None:
 
 
 def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> tuple[int, int]:
-    """How many positions were entered, and how many were known.
+    """Enter an export; returns how many positions are new and how many were known.
 
-    by_settings  a new index gets the thresholds of the settings, all else of which must be what was exported
+    by_settings  a new index takes its thresholds from the settings; all else must equal the export
     """
     from index.index import Index
     from index.storage.parameters import require_equal, with_thresholds
@@ -277,26 +290,27 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
         asked = parameters_for(settings, scheme_for(settings).stamp())
         parameters = with_thresholds(parameters, asked)
         require_equal(parameters, asked, str(file))
-    with (
-        Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max) as index,
-        tables.progress_bar("importing", total) as progress,
-    ):
-        return export.take_in(index, found, streams, total, str(file), progress)
+    directory = settings.index.directory
+    with NoLeftovers(index=directory):
+        with writing(directory):
+            index = Index.open(directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+        with index, tables.progress_bar("importing", total) as progress:
+            return export.take_in(index, found, streams, total, str(file), progress)
 
 
 @index_group.command("rebuild")
 @click.argument("directory", type=FOLDER)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--topics", "from_topics", is_flag=True, help="Enter what was delivered to the output topics.")
+@click.option("--topics", "from_topics", is_flag=True, help="Read the output topics.")
 @click.option(
     "--export",
     "export_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Enter an export; only similarity_min, distance_max and thresholds of a second look may differ.",
+    help="Read an export; only similarity_min, distance_max and thresholds of a second look may differ.",
 )
-@click.option("--switch", "switch_to_it", is_flag=True, help="Then replace the index by the new one.")
-@_as_json
-@click.pass_obj
+@click.option("--switch", "switch_to_it", is_flag=True, help="Replace the index by the new one afterwards.")
+@json_option
+@pass_settings
 def rebuild(
     settings: Settings,
     directory: Path,
@@ -306,9 +320,10 @@ def rebuild(
     switch_to_it: bool,
     as_json: bool,
 ) -> None:
-    """Make an index by the settings in force in a new DIRECTORY, beside the running one; run again, it goes on.
+    """Build an index with other settings in a new DIRECTORY.
 
-    From JSON Lines FILES, from the output --topics, or from an --export.
+    Reads JSON Lines FILES, the output --topics or an --export. The running index stays in use meanwhile. The same
+    command, run again, goes on where it stopped.
     """
     if sum([bool(files), from_topics, export_file is not None]) != 1:
         raise click.UsageError("give one of FILES, --topics, --export")
@@ -340,6 +355,7 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 
     has_running = not files or (settings.index.directory / DATA_FILE).is_file()
     with (
+        NoLeftovers(index=new.index.directory),
         tools.open_for_reading(settings) if has_running else nullcontext() as running,
         tables.progress_bar("rebuilding", None) as progress,
     ):
@@ -353,12 +369,13 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 
 @index_group.command("forget")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@_as_json
-@click.pass_obj
+@json_option
+@pass_settings
 def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
-    """Remove documents, so that their near-duplicates are unique again; verdicts stay what they were.
+    """Remove documents by ID from the search.
 
-    With index.insert = "all" an original takes along the duplicates that entered after it.
+    Their near-duplicates count as unique from then on; earlier verdicts stay. With index.insert = "all" an original
+    takes its duplicates along.
     """
     import structlog
 

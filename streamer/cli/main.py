@@ -1,7 +1,7 @@
-"""Arguments to settings, wiring, run, exit code. Data goes to standard output, everything else to standard error."""
+"""Arguments to settings, wiring, run, exit code. Data goes to standard output, all else to standard error."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -12,28 +12,23 @@ from rich.console import Console
 from index.errors import IndexProblem
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, evaluate, idf
-from streamer.errors import StreamerError
-from streamer.settings.settings import Settings, load, without_use
+from streamer.cli.options import Chosen, json_option, pass_chosen, pass_settings, settings_options
+from streamer.cli.outputs import NoLeftovers
+from streamer.errors import SettingsError, StreamerError
+from streamer.settings.settings import Settings, without_use
 
 EXIT_INTERRUPTED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Settings file (TOML).")
-@click.option("--set", "overrides", multiple=True, metavar="SECTION.KEY=VALUE", help="One setting; may be repeated.")
+@settings_options
 @click.version_option(package_name="neardup-streamer")
-@click.pass_context
-def cli(context: click.Context, file: Path | None, overrides: Sequence[str]) -> None:
+def cli() -> None:
     """Filter near-duplicates out of a stream of documents: exactly once, every decision explained.
 
-    Settings come from --config FILE, then STREAMER_SECTION__KEY variables, then --set; the later wins.
+    Settings come from --config FILE, then from STREAMER_SECTION__KEY variables, then from --set; the later one wins.
+    Both options may stand before or after a command.
     """
-    context.obj = (file, tuple(overrides))
-
-
-def _settings(context: click.Context, *more: str) -> Settings:
-    file, overrides = context.obj
-    return load(file, [*overrides, *more])
 
 
 def _warn_of_what_has_no_use(settings: Settings) -> None:
@@ -45,37 +40,50 @@ def _warn_of_what_has_no_use(settings: Settings) -> None:
 
 
 @cli.command()
-@click.pass_context
-def run(context: click.Context) -> None:
-    """Read the input topic for ever: unique documents to one topic, near-duplicates to another. Ctrl-C stops."""
-    # The metrics library must not be loaded before the supervisor has made its folder, and only this command needs it.
+@pass_chosen
+def run(chosen: Chosen) -> None:
+    """Run the service: Kafka in, unique and duplicate topics out.
+
+    It reads the input topic until Ctrl-C or SIGTERM.
+    """
+    # The supervisor makes the metrics folder, and the metrics library must not load before that.
     from streamer.observe.logs import configure_logging
     from streamer.service.supervisor import Supervisor
 
-    settings = _settings(context)
+    settings = chosen.load()
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
-    sys.exit(Supervisor(settings).run())
+    with NoLeftovers(index=settings.index.directory):
+        sys.exit(Supervisor(settings).run())
 
 
 @cli.command("filter")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder of the outputs.")
-@click.option("--index", "directory", type=click.Path(path_type=Path, file_okay=False), help="Folder of the index.")
-@click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
-@click.pass_context
-def filter_command(
-    context: click.Context, files: Sequence[Path], out: Path, directory: Path | None, as_json: bool
-) -> None:
-    """Filter JSON Lines FILES (plain, .gz, .zst; - is standard input) into a folder; go on where it stopped."""
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Write the outputs into this folder."
+)
+@click.option(
+    "--index",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the index.  [default: index.directory of the settings]",
+)
+@json_option
+@pass_chosen
+def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: Path | None, as_json: bool) -> None:
+    """Filter JSON Lines FILES into a folder.
+
+    FILES are plain, .gz or .zst; - is standard input. The same command, run again, goes on where it stopped.
+    """
     from streamer.observe.logs import configure_logging
     from streamer.service.file_job import filter_files
     from streamer.service.summary import table
 
-    settings = _settings(context, *([f"index.directory={directory}"] if directory else []))
+    settings = chosen.load(*([f"index.directory={directory}"] if directory else []))
     configure_logging("warning", settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
-    totals, finished = filter_files(settings, files, out, Console(stderr=True))
+    with NoLeftovers(index=settings.index.directory, output=out):
+        totals, finished = filter_files(settings, files, out, Console(stderr=True))
     if as_json:
         click.echo(orjson.dumps(totals.as_json(out), option=orjson.OPT_INDENT_2))
     else:
@@ -91,22 +99,26 @@ def filter_command(
     default="demo-output",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of its documents, index and outputs.",
+    help="Write documents, indexes and outputs into this folder.",
 )
-@click.pass_context
-def demo(context: click.Context, directory: Path) -> None:
-    """Filter made-up news through the real engine and show what it found."""
-    from streamer.demo.demo import run_demo
+@pass_chosen
+def demo(chosen: Chosen, directory: Path) -> None:
+    """Filter made-up news by both schemes, and show the result."""
+    from streamer.demo.demo import made_in, run_demo
     from streamer.observe.logs import configure_logging
 
-    settings = _settings(context)
+    settings = chosen.load()
     configure_logging("warning", settings.observe.log_format)
-    sys.exit(run_demo(directory, Console(), settings))
+    with NoLeftovers(scratch=[directory, *made_in(directory)]):
+        code = run_demo(directory, Console(), settings)
+    # Outside: an interrupted demo goes on where it stopped.
+    sys.exit(code)
 
 
 @cli.group()
+@settings_options
 def topics() -> None:
-    """The topics that the service reads and writes."""
+    """Topics that the service reads and writes."""
 
 
 @topics.command("create")
@@ -114,52 +126,84 @@ def topics() -> None:
 @click.option(
     "--replicas", default=1, show_default=True, type=click.IntRange(1), help="Replication factor of each topic."
 )
-@click.pass_context
-def topics_create(context: click.Context, partitions: int, replicas: int) -> None:
-    """Create the four topics of the settings; those that exist are left alone."""
+@pass_chosen
+def topics_create(chosen: Chosen, partitions: int, replicas: int) -> None:
+    """Create the four topics of the settings.
+
+    Topics that exist stay as they are.
+    """
     from streamer.transports.kafka.topics import create_topics
 
-    for topic, outcome in create_topics(_settings(context), partitions, replicas).items():
+    for topic, outcome in create_topics(chosen.load(), partitions, replicas).items():
         click.echo(f"{topic}\t{outcome}")
 
 
 @cli.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--topic", help="Topic to write to; the settings' input topic if not given.")
-@click.pass_context
-def produce(context: click.Context, files: Sequence[Path], topic: str | None) -> None:
-    """Send every line of FILES (plain, .gz, .zst; - is standard input) to the input topic, in order."""
+@click.option("--topic", help="Write to this topic.  [default: topics.input of the settings]")
+@pass_chosen
+def produce(chosen: Chosen, files: Sequence[Path], topic: str | None) -> None:
+    """Send the lines of FILES to the input topic, in order.
+
+    FILES are plain, .gz or .zst; - is standard input.
+    """
     from streamer.transports.files.line_reader import lines
     from streamer.transports.kafka.topics import produce as send
 
-    settings = _settings(context)
+    settings = chosen.load()
     count = send(settings, topic or settings.topics.input, (line for file in files for line in lines(file)))
     click.echo(f"{count}\t{topic or settings.topics.input}")
 
 
 @cli.group("config")
+@settings_options
 def config_group() -> None:
-    """The settings: what is in force, and whether it holds together."""
+    """Show and check the settings."""
 
 
 @config_group.command("show")
-@click.pass_context
-def config_show(context: click.Context) -> None:
-    """Print all settings in force as TOML, secrets masked."""
+@pass_chosen
+def config_show(chosen: Chosen) -> None:
+    """Print all settings in force as TOML.
+
+    Secrets are left out.
+    """
     from streamer.settings.reference import as_toml
 
-    click.echo(as_toml(_settings(context)), nl=False)
+    click.echo(as_toml(chosen.load()), nl=False)
 
 
 @config_group.command("check")
-@click.pass_context
-def config_check(context: click.Context) -> None:
-    """Check the settings; exit code 78 if they do not hold together."""
-    settings = _settings(context)
+@pass_settings
+def config_check(settings: Settings) -> None:
+    """Check the settings; exit code 78 where one is wrong.
+
+    Each problem is one line: a wrong value, settings that contradict each other, a missing extra, a setting without
+    effect under the scheme in force.
+    """
+    problems = [*_missing_extras(settings), *_without_effect(settings)]
+    if problems:
+        raise SettingsError("\n".join(problems))
     click.echo("the settings hold together")
-    keys = without_use(settings)
-    if keys:
-        click.echo(f'of no use with fingerprint.scheme = "{settings.fingerprint.scheme}": {", ".join(keys)}')
+
+
+def _missing_extras(settings: Settings) -> Iterator[str]:
+    from streamer.text.main_text import require
+
+    if settings.fingerprint.markup == "html-main":
+        try:
+            require()
+        except SettingsError as error:
+            yield str(error)
+
+
+def _without_effect(settings: Settings) -> Iterator[str]:
+    scheme = settings.fingerprint.scheme
+    other = "simhash" if scheme == "minhash" else "minhash"
+    for key in without_use(settings):
+        yield (
+            f'{key}: has no effect with fingerprint.scheme = "{scheme}": leave it out, or set fingerprint.scheme = "{other}"'
+        )
 
 
 for command in (index_group, idf, evaluate, calibrate):
@@ -167,7 +211,7 @@ for command in (index_group, idf, evaluate, calibrate):
 
 
 def main() -> None:
-    """Run the command line; a known error is one line on standard error and an exit code that means something."""
+    """Run the command line. A known error becomes a line on standard error and its exit code."""
     try:
         cli.main(prog_name="streamer", standalone_mode=True)
     except StreamerError as error:

@@ -1,4 +1,4 @@
-"""The commands that measure and prepare, and decide nothing: `idf build`, `evaluate`, `calibrate`."""
+"""Commands that measure and prepare: `idf build`, `evaluate`, `calibrate`. They decide nothing."""
 
 import sys
 import time
@@ -10,9 +10,11 @@ import click
 import orjson
 from rich.console import Console
 
+from streamer.cli.options import Chosen, json_option, pass_chosen, settings_options
+from streamer.cli.outputs import writing
 from streamer.errors import InputUnreadable, SettingsError
 from streamer.settings.recipes import RECIPES
-from streamer.settings.settings import Settings, load
+from streamer.settings.settings import Settings
 
 REPORT_COLUMNS = 160
 """Width of a table that goes into a file or a pipe."""
@@ -24,13 +26,8 @@ _SIMHASH_WAYS = [
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 
 
-def _settings(context: click.Context, more: Sequence[str] = ()) -> Settings:
-    file, overrides = context.obj
-    return load(file, [*overrides, *more])
-
-
-def _settings_by_distance(context: click.Context, more: Sequence[str] = ()) -> Settings:
-    settings = _settings(context, more)
+def _settings_by_distance(chosen: Chosen, more: Sequence[str] = ()) -> Settings:
+    settings = chosen.load(*more)
     if settings.fingerprint.second_look != "none":
         raise SettingsError(
             f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances and similarities "
@@ -40,32 +37,39 @@ def _settings_by_distance(context: click.Context, more: Sequence[str] = ()) -> S
 
 
 @click.group()
+@settings_options
 def idf() -> None:
-    """Tables of how rare words are, for fingerprint.idf."""
+    """Build tables of word rarity for fingerprint.idf."""
 
 
 @idf.command("build")
 @FILES
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The table to write.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this file."
+)
 @click.option(
     "--documents-min",
     default=2,
     show_default=True,
     type=click.IntRange(1),
-    help="Words of fewer documents are left out; they count as though never seen.",
+    help="Leave out words of fewer documents; they weigh as much as unseen words.",
 )
-@click.pass_context
-def idf_build(context: click.Context, files: Sequence[Path], out: Path, documents_min: int) -> None:
-    """Count in how many documents of FILES (JSON Lines) each word occurs and freeze that into a table."""
+@pass_chosen
+def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: int) -> None:
+    """Count the documents of FILES that hold each word.
+
+    FILES are JSON Lines, plain, .gz or .zst; - is standard input. The counts go into a table that never changes.
+    """
     from streamer.evaluation.sample import read_documents
     from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
     from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
-    settings = _settings(context, ["fingerprint.idf="])
+    settings = chosen.load("fingerprint.idf=")
     frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
     for batch in read_documents(files, settings.decode):
         frequencies.add([document.text for document in batch])
-    count = write_table(out, frequencies.lines(documents_min))
+    with writing(out):
+        count = write_table(out, frequencies.lines(documents_min))
     click.echo(f"{count}\twords\t{frequencies.documents}\tdocuments\t{out}")
 
 
@@ -76,35 +80,36 @@ def idf_build(context: click.Context, files: Sequence[Path], out: Path, document
     "tries",
     multiple=True,
     metavar="'SECTION.KEY=VALUE ...'",
-    help="Settings to measure beside those in force, parted by blanks; may be repeated.",
+    help="Also measure these settings, separated by blanks; repeat it for more.",
 )
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="HTML page of the distances or similarities to write.",
+    help="Draw the distances or similarities on this HTML page.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-@click.pass_context
+@json_option
+@pass_chosen
 def evaluate(
-    context: click.Context, folders: Sequence[Path], tries: Sequence[str], picture: Path | None, as_json: bool
+    chosen: Chosen, folders: Sequence[Path], tries: Sequence[str], picture: Path | None, as_json: bool
 ) -> None:
-    """Precision, recall and F1, with intervals, over FOLDERS of documents with known truth (docs/methods.md).
+    """Measure precision, recall and F1 on labelled FOLDERS.
 
-    A folder may also be a file of labelled pairs: a JSON object {"a": text, "b": text, "label": true or false} a line.
+    docs/methods.md describes the folders. A folder may also be a file of labelled pairs: on each line a JSON object
+    {"a": text, "b": text, "label": true or false}.
     """
     from streamer.evaluation.report import Evaluation, page, table
     from streamer.evaluation.scores import UNIQUE_BELOW, score
     from streamer.evaluation.sets import read_set
     from streamer.fingerprint.scheme import parameters_for, scheme_for
 
-    variants = [("in force", _settings_by_distance(context))]
-    variants += [(text, _settings_by_distance(context, text.split())) for text in tries]
+    variants = [("in force", _settings_by_distance(chosen))]
+    variants += [(text, _settings_by_distance(chosen, text.split())) for text in tries]
     found = []
     for folder in folders:
         each = read_set(folder)
         for name, settings in variants:
             scheme = scheme_for(settings)
-            # The truth of a stream tells of all earlier documents, so all must be entries.
+            # The truth of a stream covers all earlier documents, so all must be entries.
             parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all")
             begin = time.process_time()
             prints = each.fingerprint(scheme)
@@ -122,22 +127,30 @@ def evaluate(
                     each.floor > UNIQUE_BELOW,
                 )
             )
-    if picture is not None:
-        picture.write_text(page(found), encoding="utf-8")
     if as_json:
         click.echo(orjson.dumps([each.as_json() for each in found], option=orjson.OPT_INDENT_2))
     else:
         Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(table(found))
+    # Last, so that a picture that cannot be written costs nobody the figures.
+    if picture is not None:
+        with writing(picture):
+            picture.write_text(page(found), encoding="utf-8")
 
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--documents", default=1_000, show_default=True, type=click.IntRange(10), help="Size of the sample.")
+@click.option(
+    "--documents",
+    default=1_000,
+    show_default=True,
+    type=click.IntRange(10),
+    help="Take this many documents as the sample.",
+)
 @click.option(
     "--pairs",
     "pairs_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help='Labelled pairs, {"a": text, "b": text, "label": true or false} on each line; without, near-duplicates are made.',
+    help='Labelled pairs: {"a": text, "b": text, "label": true or false} on each line.  [default: made by edits]',
 )
 @click.option(
     "--scheme",
@@ -145,29 +158,29 @@ def evaluate(
     multiple=True,
     type=click.Choice(["simhash", "minhash"]),
     default=("simhash", "minhash"),
-    help="Only this scheme.  [default: both]",
+    help="Try only this scheme.  [default: both]",
 )
 @click.option(
     "--false-per-million",
     default=100.0,
     show_default=True,
     type=click.FloatRange(0),
-    help="Settings with more false duplicates per million documents are not recommended.",
+    help="Recommend only settings with at most this many false duplicates per million documents.",
 )
-@click.pass_context
+@pass_chosen
 def calibrate(
-    context: click.Context,
+    chosen: Chosen,
     files: Sequence[Path],
     documents: int,
     pairs_file: Path | None,
     schemes: Sequence[str],
     false_per_million: float,
 ) -> None:
-    """Recommend a scheme and a threshold for the documents of FILES, as TOML on standard output.
+    """Recommend a scheme and a threshold for your FILES.
 
-    The first documents are taken as a sample, in which false duplicates are looked for. Duplicates are the labelled
-    pairs; where nobody has labelled any, near-duplicates are made by edits. What the figures mean stands in
-    docs/methods.md. With labelled pairs FILES may be left out: their first texts are the sample then.
+    Prints a settings file to standard output. The first documents of FILES are the sample, which shows false duplicates.
+    Labelled pairs show missed duplicates; without --pairs the command makes near-duplicates by edits. With --pairs you
+    may leave FILES out: the first texts of the pairs are the sample then. docs/methods.md explains the figures.
     """
     from streamer.evaluation.calibration import best, fragment, labelled_sample, make_sample, trials
     from streamer.evaluation.report import recommendation, trial_table
@@ -177,7 +190,7 @@ def calibrate(
 
     if not files and pairs_file is None:
         raise click.UsageError("Name FILES with documents, or --pairs, or both.")
-    settings = _settings_by_distance(context)
+    settings = _settings_by_distance(chosen)
     normaliser = Normaliser(settings.fingerprint)
     found = [
         (document.title, document.text)
@@ -198,9 +211,9 @@ def calibrate(
         for scheme in dict.fromkeys(schemes)
         for more in (_SIMHASH_WAYS if scheme == "simhash" else [[]])
     ]
-    tried = list(trials([_settings(context, more) for more in overrides], sample))
-    chosen = best(tried, false_per_million)
-    Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, chosen))
-    for line in recommendation(tried, chosen, len(sample.documents), pairs_file, false_per_million):
+    tried = list(trials([chosen.load(*more) for more in overrides], sample))
+    advised = best(tried, false_per_million)
+    Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))
+    for line in recommendation(tried, advised, len(sample.documents), pairs_file, false_per_million):
         click.echo(f"# {line}")
-    click.echo(fragment(chosen.settings), nl=False)
+    click.echo(fragment(advised.settings), nl=False)

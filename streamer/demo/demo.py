@@ -30,6 +30,8 @@ DIFFERENCES_SHOWN = 8
 SCHEMES = {"minhash": "MinHash", "simhash": "SimHash"}
 """The schemes in the order in which they are shown, the shipped one first, and what people call them."""
 
+_DOCUMENTS = "documents.jsonl"
+_DIFFERENCES = "differences.jsonl"
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 _VERDICTS = {
     "unique": "unique",
@@ -70,7 +72,7 @@ def run_demo(directory: Path, console: Console, settings: Settings) -> int:
     Of the settings, the scheme, the field names and the index's folder are the demo's own.
     Raises InputChanged where the folder holds the demo of another release, and what `filter_files` raises.
     """
-    documents_file = directory / "documents.jsonl"
+    documents_file = directory / _DOCUMENTS
     count = write_documents(documents_file)
     console.print(
         f"{count} documents, Chinese and English, are in {documents_file}: made-up news, edited copies of it,\n"
@@ -108,12 +110,11 @@ def run_demo(directory: Path, console: Console, settings: Settings) -> int:
 
 def of_scheme(settings: Settings, scheme: str, directory: Path) -> Settings:
     """The settings with which the demo filters by one scheme; its index is its own."""
-    name = "index" if scheme == "minhash" else f"index-{scheme}"
     return settings.model_copy(
         update={
             "decode": Decode(),
             "fingerprint": settings.fingerprint.model_copy(update={"scheme": scheme}),
-            "index": settings.index.model_copy(update={"directory": directory / name}),
+            "index": settings.index.model_copy(update={"directory": _index_of(scheme, directory)}),
         }
     )
 
@@ -121,6 +122,16 @@ def of_scheme(settings: Settings, scheme: str, directory: Path) -> Settings:
 def out_of(scheme: str, directory: Path) -> Path:
     """The folder of the outputs of one scheme."""
     return directory / ("out" if scheme == "minhash" else f"out-{scheme}")
+
+
+def made_in(directory: Path) -> list[Path]:
+    """The files and folders that the demo makes in its directory."""
+    folders = [make(scheme, directory) for scheme in SCHEMES for make in (out_of, _index_of)]
+    return [directory / _DOCUMENTS, directory / _DIFFERENCES, *folders]
+
+
+def _index_of(scheme: str, directory: Path) -> Path:
+    return directory / ("index" if scheme == "minhash" else f"index-{scheme}")
 
 
 def write_documents(file: Path) -> int:
@@ -262,7 +273,7 @@ def _show_differences(
     flagged = [verdict for found in both.values() for verdict in found if verdict["verdict"] == "duplicate"]
     known = documents_of(documents_file, {verdict[end] for verdict in flagged for end in ("id", "original")})
     found = differences(both["minhash"], both["simhash"], known, settings)
-    file = directory / "differences.jsonl"
+    file = directory / _DIFFERENCES
     file.write_bytes(b"".join(orjson.dumps(asdict(each)) + b"\n" for each in found))
     if not found:
         console.print("\nBoth schemes say the same of every document.")

@@ -24,7 +24,7 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.reason import Reason
 from streamer.settings.reference import assignment
-from streamer.settings.settings import Fingerprint, Minhash, Settings
+from streamer.settings.settings import Fingerprint, Minhash, Settings, without_use
 from streamer.text.normalisation import Normaliser
 
 EDITS = ("figure", "typo", "dropped", "moved", "framed")
@@ -223,14 +223,16 @@ def index_bytes_per_document(parameters: Parameters) -> float:
 def fragment(settings: Settings) -> str:
     """What to paste into a settings file so that it makes and compares fingerprints as these settings do, as TOML.
 
-    Scheme and limit always, of all else what is not as shipped (or as the recipe says).
+    Scheme and limit always, of all else what is not as shipped (or as the recipe says) and has an effect.
     """
+    idle = without_use(settings)
     chosen, minhash = settings.fingerprint, settings.minhash
     usual = Fingerprint(recipe=chosen.recipe, scheme=chosen.scheme)
     told: list[tuple[str, object]] = [("scheme", chosen.scheme)] + (
         [("recipe", chosen.recipe)] if chosen.recipe != "default" else []
     )
     told += [(key, value) for key, value in chosen if value != getattr(usual, key)]
+    told = [(key, value) for key, value in told if f"fingerprint.{key}" not in idle]
     sections: dict[str, list[tuple[str, object]]] = {"fingerprint": told}
     if chosen.scheme == "minhash":
         others = [

@@ -21,7 +21,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -253,13 +253,15 @@ def _written(file: Path) -> Iterator[IO[bytes]]:
         sys.stdout.buffer.flush()
         return
     unfinished = file.with_name(file.name + ".unfinished")
-    with unfinished.open("wb", buffering=_BUFFER_BYTES) as raw:
-        if file.suffix == ".zst":
-            compressed = zstandard.ZstdCompressor().stream_writer(raw, closefd=False)
-            with io.BufferedWriter(compressed, _BUFFER_BYTES) as buffered:  # type: ignore[type-var]
-                yield buffered
-        else:
-            yield raw
-        raw.flush()
-        os.fsync(raw.fileno())
-    unfinished.replace(file)
+    with ExitStack() as leftovers:
+        leftovers.callback(unfinished.unlink, missing_ok=True)
+        with unfinished.open("wb", buffering=_BUFFER_BYTES) as raw:
+            if file.suffix == ".zst":
+                compressed = zstandard.ZstdCompressor().stream_writer(raw, closefd=False)
+                with io.BufferedWriter(compressed, _BUFFER_BYTES) as buffered:  # type: ignore[type-var]
+                    yield buffered
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        unfinished.replace(file)

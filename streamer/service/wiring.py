@@ -5,7 +5,7 @@ import os
 from index.decide.retention import Retention
 from index.errors import FormatUnknown, IndexExists, IndexFull, IndexInUse, IndexMissing, IndexProblem, ParametersDiffer
 from index.index import Index
-from streamer.errors import StreamerError
+from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
 from streamer.service.loop import Listener, Service
@@ -16,13 +16,18 @@ from streamer.transports.transport import Transport
 
 
 def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
-    """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem."""
-    return Index.open(
-        settings.index.directory,
-        parameters_for(settings, fingerprinter.stamp()),
-        map_bytes_max=settings.index.map_bytes_max,
-        retention=retention_of(settings.index),
-    )
+    """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
+    try:
+        return Index.open(
+            settings.index.directory,
+            parameters_for(settings, fingerprinter.stamp()),
+            map_bytes_max=settings.index.map_bytes_max,
+            retention=retention_of(settings.index),
+        )
+    except OSError as error:
+        raise SettingsError(
+            f"index.directory: {settings.index.directory}: cannot be used: {error.strerror}: name another folder."
+        ) from error
 
 
 def retention_of(settings: IndexSettings) -> Retention:

@@ -1,1 +1,1 @@
-"""The settings: every one with its type, bounds, default and meaning. The only reader of the environment."""
+"""Settings with type, bounds, default and meaning. The only reader of the environment."""

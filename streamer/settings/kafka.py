@@ -1,4 +1,4 @@
-"""The settings of the connection to the broker, and the rules among those of its security."""
+"""Settings of the connection to the broker, and the rules among its security settings."""
 
 from typing import Literal
 
@@ -9,10 +9,10 @@ from streamer.settings.values import Relation
 
 
 class Kafka(Section):
-    """How the broker is reached."""
+    """Connection to the brokers."""
 
     bootstrap_servers: list[Server] = Field(
-        ["127.0.0.1:9092"], min_length=1, description="Brokers to ask first, host:port."
+        ["127.0.0.1:9092"], min_length=1, description="Brokers to contact first, host:port."
     )
     group: str = Field(
         "neardup", min_length=1, description="Consumer group; with the instance it names the transactions."
@@ -33,10 +33,10 @@ class Kafka(Section):
     ssl_certfile: File | None = Field(None, description="This client's certificate.")
     ssl_keyfile: File | None = Field(None, description="This client's key.")
     session_timeout_ms: Milliseconds = Field(
-        45_000, description="The group drops a worker that is silent for this long."
+        45_000, description="The group drops a worker after this long without a heartbeat."
     )
     max_poll_interval_ms: Milliseconds = Field(
-        300_000, description="The group drops a worker that does not read for this long."
+        300_000, description="The group drops a worker after this long without a read."
     )
     delivery_timeout_ms: Milliseconds = Field(30_000, description="A batch not delivered within this time is in doubt.")
     transaction_timeout_ms: Milliseconds = Field(
@@ -51,13 +51,13 @@ class Kafka(Section):
     request_bytes_max: int = Field(
         64 * 2**20,
         ge=2**10,
-        description="Largest record that is sent, before compression. Nothing larger can be delivered, not even as a "
-        "dead letter: keep it above the largest record of the input topic.",
+        description="Largest record to send, before compression. A larger one cannot be delivered, not even as a dead "
+        "letter: keep it above the largest record of the input topic.",
     )
 
 
 def security_relations(kafka: Kafka) -> list[Relation]:
-    """What must be set, and must not, with each `security_protocol`."""
+    """Rules between `security_protocol` and the settings that it needs or excludes."""
     protocol = "kafka.security_protocol"
     sasl, ssl = kafka.security_protocol.startswith("SASL"), kafka.security_protocol.endswith("SSL")
     by_sasl = {key: getattr(kafka, key) for key in ("sasl_mechanism", "sasl_username", "sasl_password")}

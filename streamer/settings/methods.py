@@ -1,4 +1,4 @@
-"""The settings of the methods: what makes a document's fingerprint, by either scheme."""
+"""Settings of the two schemes: how a document becomes a fingerprint."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -11,12 +11,12 @@ from streamer.settings.types import File, Markup, Section, TagFactors
 
 
 class Fingerprint(Section):
-    """How a document becomes a fingerprint. All of it is stamped into the index."""
+    """How a document becomes a fingerprint. The index is stamped with all of it."""
 
     scheme: Literal["minhash", "simhash"] = Field(
         "minhash",
-        description="MinHash: sets of shingles, a least similarity; the settings of the section minhash. SimHash: "
-        "words, bits within index.distance_max; all settings below.",
+        description="MinHash compares sets of shingles, by the section minhash. SimHash compares words, by "
+        "index.distance_max and the settings below.",
     )
     bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
     features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")
@@ -26,7 +26,7 @@ class Fingerprint(Section):
     )
     segmenter: Literal["compiled", "jieba"] = Field(
         "compiled",
-        description="What cuts Han text into words, jieba's algorithm as machine code or jieba; both give the same.",
+        description="What cuts Han text into words: jieba's algorithm as machine code, or jieba. Both give the same words.",
     )
     character_shingle_size: int = Field(2, ge=1, le=8, description="Characters in a feature of scripts without spaces.")
     features_min: int = Field(
@@ -34,28 +34,36 @@ class Fingerprint(Section):
     )
     recipe: Literal["default", "classic", "improved-1", "improved-2"] = Field(
         "default",
-        description="A published way to weigh words; what it sets (docs/methods.md) gives way to what is set.",
+        description="A published way to weigh words (docs/methods.md). Settings given explicitly win over it.",
     )
     idf: str | None = Field(
         None,
         min_length=1,
         title='"jieba" or the path of a table',
-        description="Rare words count more: jieba's frozen table for Chinese, or one made by `streamer idf build`.",
+        description="Rare words count more, by jieba's table for Chinese or a table of `streamer idf build`.",
     )
     topic_length: bool = Field(False, description="Words as long as topic words are count up to twice (1 + len).")
     word_length: bool = Field(False, description="The longest words of a document count twice, the shortest once.")
     part_of_speech: TagFactors | None = Field(None, description="Words count by their tag in jieba's dictionary.")
     marker_factor: int = Field(
-        1, ge=1, le=100, description="Words in a sentence that sums up or turns the text count so many times."
+        1, ge=1, le=100, description="Words in a sentence that sums up or turns the text count this many times."
     )
-    markers: File | None = Field(None, description="File of words and phrases that mark such a sentence, one a line.")
-    title_factor: int = Field(1, ge=1, le=100, description="What the title holds too counts so many times.")
-    dictionary: File | None = Field(None, description="Words for the segmenter, a line each: word [frequency] [tag].")
-    stop_words: File | None = Field(None, description="File of words that are left out, one a line.")
-    markup: Markup = Field("none", description="Both schemes: without tags, or by the main text alone (extra html).")
+    markers: File | None = Field(
+        None, description="File of words and phrases that mark such a sentence, one on each line."
+    )
+    title_factor: int = Field(
+        1, ge=1, le=100, description="Words of the text that the title holds count this many times."
+    )
+    dictionary: File | None = Field(
+        None, description="File of words for the segmenter, on each line: word [frequency] [tag]."
+    )
+    stop_words: File | None = Field(None, description="File of words to leave out, one on each line.")
+    markup: Markup = Field(
+        "none", description="Both schemes: HTML counts without its tags, or by its main text alone (extra html)."
+    )
     simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
     second_look: LookKind = Field(
-        "none", description="What else decides on a match: cosine of feature weights, metadata."
+        "none", description="Further test of a match: cosine of feature weights, or metadata."
     )
 
     @model_validator(mode="before")
@@ -67,17 +75,17 @@ class Fingerprint(Section):
 
 
 class Minhash(Section):
-    """How `fingerprint.scheme = "minhash"` does it: signatures of shingles, found by bands of them."""
+    """Signatures of shingles, with `fingerprint.scheme = "minhash"`."""
 
     similarity_min: float = Field(
         0.7,
         ge=0.3,
         le=1.0,
-        description="Documents at least this similar are near-duplicates: Jaccard similarity of their shingles, estimated. "
-        "The bands follow from it.",
+        description="Documents at least this similar are near-duplicates, by the estimated Jaccard similarity of their "
+        "shingles. The bands follow from it.",
     )
     shingles: Literal["characters", "words"] = Field(
-        "characters", description="What a document is a set of: runs of letters or runs of words (docs/minhash.md)."
+        "characters", description="Shingles of a document: runs of letters or runs of words (docs/minhash.md)."
     )
     shingle_words: int = Field(3, ge=1, le=10, description="Words in a shingle of words.")
     shingle_characters_wide: int = Field(

@@ -1,11 +1,11 @@
-"""Presets by name: where the records of known crawlers have their fields."""
+"""Presets by name: the fields of known crawlers' records."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Where a known crawler puts the fields (JSON pointers; None: nowhere).
+    """Fields of a known crawler's records (JSON pointers; None: no such field).
 
     `lists`: every field is an array of strings. Text and title are then its items joined by line breaks, other fields
     its first item.
@@ -21,7 +21,7 @@ class Preset:
 
 PRESETS = {
     "plain": Preset(text="/text", title="/title", id="/id"),
-    # One crawlid has many pages, and several urls may be redirected to one response_url: only url names one page.
+    # Only url names a single page: a crawlid has many pages, and several urls may redirect to one response_url.
     "scrapy-cluster": Preset(text="/body", id="/url", time="/timestamp", host="/response_url"),
     # The Kafka index writer puts every field of a page into an array of strings, dates as Java prints them.
     "nutch": Preset(text="/content", title="/title", id="/id", time="/tstamp", host="/host", lists=True),

@@ -1,4 +1,4 @@
-"""Published ways to weigh words, by name: what each sets in the section `fingerprint`. An explicit setting wins."""
+"""Published ways to weigh words: the settings of the section `fingerprint` by name. An explicit setting wins."""
 
 from collections.abc import Mapping
 

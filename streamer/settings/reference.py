@@ -1,4 +1,4 @@
-"""The settings as people read them: a TOML file of what is in force, and the reference page."""
+"""Settings for people: a TOML file of those in force, and the reference page."""
 
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ Values come from these places; a later one wins over an earlier one:
 In a variable or behind `--set` a list is a JSON array or is separated by commas, and an empty text unsets a setting
 that may be unset. Relative paths are relative to the folder that the service is started in. A value of the wrong type,
 an unknown key, an unknown `STREAMER_` variable and settings that contradict each other end the start with exit code 78
-and one line per problem; nothing is guessed. `streamer config check` does only that; `streamer config show` prints what
-is in force.
+and one line per problem; nothing is guessed. `streamer config check` ends in the same way, also where an extra that a
+setting needs is not installed or a setting has no effect; `streamer config show` prints what is in force.
 """
 
 _RELATIONS = """
@@ -50,8 +50,9 @@ _RELATIONS = """
   (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
-What the other scheme alone makes use of - the section `minhash` with SimHash; `index.distance_max` and, of the section
-`fingerprint`, all but `markup` and `simplify` with MinHash - may be set, and is warned of.
+SimHash does not read the section `minhash`. MinHash does not read `index.distance_max`, the section `second_look` and, of
+the section `fingerprint`, anything but `markup` and `simplify`. Where such a setting differs from its default, `streamer run`
+and `streamer filter` warn, and `streamer config check` fails.
 
 ## Presets
 
@@ -61,7 +62,7 @@ What the other scheme alone makes use of - the section `minhash` with SimHash; `
 
 
 def as_toml(settings: Settings) -> str:
-    """The settings as a TOML file that gives the same settings again; secrets and unset ones are comments."""
+    """The settings as a TOML file that yields them again; secrets and unset ones are comments."""
     lines: list[str] = []
     for section in type(settings).model_fields:
         lines += [*([""] if lines else []), f"[{section}]"]
@@ -70,7 +71,7 @@ def as_toml(settings: Settings) -> str:
 
 
 def assignment(key: str, value: Any) -> str:
-    """One line of TOML that sets a setting; a comment where it is unset or secret."""
+    """One line of TOML for a setting; a comment where it is unset or secret."""
     if value is None:
         return f"# {key} is unset"
     if isinstance(value, SecretStr):

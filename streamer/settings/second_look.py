@@ -1,4 +1,4 @@
-"""The settings of the second look, what the index is told of them, and the rules that bind them to others."""
+"""Settings of the second look, their form for the index, and their rules with other settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -14,36 +14,36 @@ LookKind = Literal["none", "cosine", "metadata"]
 
 
 class SecondLook(Section):
-    """A second look at what lies within the distance, chosen by `fingerprint.second_look`. All stamped into the index."""
+    """A second look at matches within the distance, chosen by `fingerprint.second_look`. The index is stamped with it."""
 
     cosine_min: float = Field(
         0.85,
         ge=0.0,
         le=1.0,
-        description='With "cosine": from this cosine of their feature weights on, documents match.',
+        description='With "cosine": documents match from this cosine of their feature weights on.',
     )
     cosine_cells: int = Field(
-        128, ge=16, le=1_024, description="Cells of the vectors by which the cosine is estimated: bytes of each entry."
+        128, ge=16, le=1_024, description="Cells of the vectors that estimate the cosine: bytes of each entry."
     )
     similarity_min: float = Field(
         0.25,
         ge=0.01,
         le=1.0,
-        description='With "metadata": from this similarity on, documents match: content_weight / (1 + distance) + '
+        description='With "metadata": documents match from this similarity on: content_weight / (1 + distance) + '
         "(1 - content_weight) * Jaccard similarity of their metadata.",
     )
     content_weight: float = Field(
-        0.9, ge=0.5, le=1.0, description="What the distance weighs in that similarity; the metadata weigh the rest."
+        0.9, ge=0.5, le=1.0, description="Weight of the distance in that similarity; the metadata have the rest."
     )
     metadata_functions: int = Field(
         100,
         ge=16,
         le=256,
-        description="Hash functions by which that Jaccard similarity is estimated: bytes of each entry.",
+        description="Hash functions that estimate that Jaccard similarity: bytes of each entry.",
     )
 
     def look(self, kind: LookKind) -> Look | None:
-        """What the index is told."""
+        """The second look as the index takes it; None where there is none."""
         if kind == "cosine":
             return CosineLook(self.cosine_cells, self.cosine_min)
         if kind == "metadata":
@@ -52,14 +52,14 @@ class SecondLook(Section):
 
 
 def with_distance(given: Any) -> Any:
-    """What settings are made from, with the index.distance_max that follows from a second look, where it is left out."""
+    """The given settings, with the index.distance_max that a second look implies where none is given."""
     if not isinstance(given, Mapping) or _given(given, "fingerprint").get("second_look") != "metadata":
         return given
     index = _given(given, "index")
     try:
         look = SecondLook.model_validate(_given(given, "second_look")).look("metadata")
     except ValidationError:
-        # Told where that section is read.
+        # The section itself reports the error.
         return given
     if "distance_max" in index or not isinstance(look, MetadataLook) or look.reach > DISTANCE_MAX:
         return given
@@ -67,7 +67,7 @@ def with_distance(given: Any) -> Any:
 
 
 def _given(given: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-    """What was said of a section; one that was made before says what it was made from."""
+    """The given keys of a section, which may be a model already."""
     found = given.get(section, {})
     if isinstance(found, BaseModel):
         return found.model_dump(exclude_unset=True)

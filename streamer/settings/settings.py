@@ -1,8 +1,7 @@
-"""The settings: every one with its type, bounds, default and meaning; frozen once read.
+"""All settings with type, bounds, default and meaning; frozen once read.
 
-This is the only module that reads the environment. `load` takes, weakest first: the defaults here and in
-`method_settings`, one TOML file,
-variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
+This is the only module that reads the environment. `load` takes, weakest first: the defaults of this package, one TOML
+file, variables STREAMER_<SECTION>__<KEY>, and `--set section.key=value`.
 """
 
 import os
@@ -21,21 +20,26 @@ from streamer.settings.second_look import look_relations, with_distance
 from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
 from streamer.settings.values import Relation, RelationsBroken, gather, nested, problem_lines
 
+_OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
+    f"index.{key}" for key in ("directory", "insert", "map_bytes_max", "entries_max", "age_max_hours")
+}
+"""Settings that MinHash reads in the sections of SimHash."""
+
 HEADERS_BYTES_MAX = 64 * 2**10
-"""Room that an output record needs beside its value: the key, the headers that it came with and those it gains."""
+"""Room of an output record for what is not its value: the key, the input's headers and the added ones."""
 
 
 class Topics(Section):
-    """The topics read and written. The service creates none; `streamer topics create` does."""
+    """Topics that the service reads and writes. It creates none; `streamer topics create` does."""
 
-    input: Topic = Field("documents", description="What the crawler writes.")
+    input: Topic = Field("documents", description="Documents of the crawler.")
     unique: Topic = Field("documents-unique", description="Unique and undecidable documents.")
     duplicate: Topic = Field("documents-duplicate", description="Near-duplicates.")
-    dead_letter: Topic = Field("documents-dead-letter", description="What could not be decoded.")
+    dead_letter: Topic = Field("documents-dead-letter", description="Records that cannot be decoded.")
 
 
 class Batching(Section):
-    """How much is decided and delivered at once."""
+    """Size of a batch, which is decided and delivered at once."""
 
     records_max: int = Field(1_000, ge=1, le=100_000, description="Records in a batch at most.")
     bytes_max: int = Field(
@@ -79,16 +83,18 @@ class Index(Section):
         description="SimHash: documents this many bits apart or nearer are near-duplicates. It "
         'follows from second_look where fingerprint.second_look = "metadata".',
     )
-    insert: Literal["unique", "all"] = Field("unique", description="Which documents later ones are compared with.")
+    insert: Literal["unique", "all"] = Field(
+        "unique", description="Documents that enter the index, to be compared with later ones."
+    )
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
-    entries_max: int | None = Field(None, ge=1, description="Only the newest so many documents count.")
+    entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")
     age_max_hours: float | None = Field(
-        None, ge=0.001, description="Documents count until the record time of their partition is this much further on."
+        None, ge=0.001, description="A document counts until the record time of its partition is this much later."
     )
 
 
 class Recovery(Section):
-    """What to do in a state that has more than one right answer."""
+    """Policies for states that have more than one right answer."""
 
     first_start: Literal["earliest", "latest"] = Field("earliest", description="Where a new group begins to read.")
     committed_missing: Literal["stop", "applied", "earliest"] = Field(
@@ -106,11 +112,11 @@ class Recovery(Section):
 
 
 class Workers(Section):
-    """Processes and their supervision."""
+    """Worker processes and their supervision."""
 
     count: int = Field(1, ge=1, le=64, description="Worker processes; they share the group and the index.")
     progress_timeout_ms: Milliseconds = Field(
-        60_000, description="A worker whose loop makes no progress for this long is killed and started anew."
+        60_000, description="A worker without progress for this long is killed and restarted."
     )
     restart_backoff_ms: Milliseconds = Field(500, description="Wait before a restart; doubled up to the maximum.")
     restart_backoff_max_ms: Milliseconds = Field(15_000, description="Longest wait before a restart.")
@@ -120,8 +126,8 @@ class Observe(Section):
     """Metrics, health and logs."""
 
     host: str = Field("127.0.0.1", description="Address of /metrics, /healthz and /readyz.")
-    port: Port = Field(9464, description="Their port; 0 picks a free one.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    port: Port = Field(9464, description="Port of these; 0 picks a free one.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
     log_format: Literal["console", "json"] = Field("console", description="Form of a log line on standard error.")
 
 
@@ -154,7 +160,7 @@ class Settings(Section):
 
 
 def relations(settings: Settings) -> list[Relation]:
-    """Every rule that binds settings to each other, held or broken."""
+    """All rules between settings, held or broken."""
     look = settings.second_look.look(settings.fingerprint.second_look)
     return [
         *_timeout_relations(settings),
@@ -174,18 +180,18 @@ def _timeout_relations(settings: Settings) -> list[Relation]:
         "workers.restart_backoff_max_ms",
     )
     return [
-        # The client refuses a delivery timeout that one request could use up.
+        # The client refuses a delivery timeout that a single request could use up.
         Relation(kafka.request_timeout_ms < kafka.delivery_timeout_ms, (request, delivery), "must be less than"),
-        # A batch must be known to be lost while its transaction is still ours to leave open.
+        # A lost batch must be noticed while its transaction is still open.
         Relation(
             kafka.delivery_timeout_ms < kafka.transaction_timeout_ms, (delivery, transaction), "must be less than"
         ),
-        # The watchdog outwaits a slow delivery, and kills before the broker aborts the transaction behind our back.
+        # The watchdog waits out a slow delivery, and kills before the broker aborts the transaction.
         Relation(kafka.delivery_timeout_ms < workers.progress_timeout_ms, (delivery, progress), "must be less than"),
         Relation(
             workers.progress_timeout_ms < kafka.transaction_timeout_ms, (progress, transaction), "must be less than"
         ),
-        # No batch outlives the watchdog, so none may cost the worker its membership.
+        # A batch takes at most as long as the watchdog waits, and must not cost the worker its membership.
         Relation(
             kafka.max_poll_interval_ms > 3 * workers.progress_timeout_ms, (poll, progress), "must be over three times"
         ),
@@ -240,30 +246,40 @@ def _size_relations(settings: Settings) -> list[Relation]:
 
 
 def without_use(settings: Settings) -> list[str]:
-    """Keys of settings that are not as shipped though the scheme in force makes no use of them; of a recipe its name."""
+    """Keys of settings that differ from their defaults and have no effect under the scheme in force.
+
+    Of a recipe this is `fingerprint.recipe` alone, without what the recipe sets.
+    """
     chosen = settings.fingerprint
     if chosen.scheme == "simhash":
-        return [f"minhash.{key}" for key, value in settings.minhash if value != getattr(Minhash(), key)]
-    usual = Fingerprint(recipe=chosen.recipe).model_copy(update={"recipe": "default"})
-    keys = [
-        f"fingerprint.{key}"
-        for key, value in chosen
-        if value != getattr(usual, key) and key not in {"scheme", "markup", "simplify"}
+        return _changed("minhash", settings.minhash, Minhash())
+    shipped = Fingerprint(recipe=chosen.recipe).model_copy(update={"recipe": "default"})
+    return [
+        key
+        for key in (
+            *_changed("fingerprint", chosen, shipped),
+            *_changed("second_look", settings.second_look, SecondLook()),
+            *_changed("index", settings.index, Index()),
+        )
+        if key not in _OF_BOTH_SCHEMES
     ]
-    return keys if settings.index.distance_max == Index().distance_max else [*keys, "index.distance_max"]
+
+
+def _changed(section: str, given: Section, shipped: Section) -> list[str]:
+    return [f"{section}.{key}" for key, value in given if value != getattr(shipped, key)]
 
 
 def load(
     file: Path | None = None, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of this run.
+    """Load the settings of this run.
 
     file         a TOML file; None: the one that STREAMER_CONFIG names, if any
     overrides    `section.key=value`, as given with --set
     environment  None: the process's own
 
-    Texts from variables and overrides are parsed by the setting's type: a list is a JSON array or is separated by
-    commas, and an empty text unsets a setting that may be unset. Raises SettingsError with one line per problem.
+    The type of a setting says how a variable or override is parsed. A list is a JSON array or separated by commas; an
+    empty text unsets a setting that may be unset. Raises SettingsError with one line per problem.
     """
     variables = os.environ if environment is None else environment
     if file is None and variables.get("STREAMER_CONFIG"):

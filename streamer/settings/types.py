@@ -1,4 +1,4 @@
-"""The types of settings that say more than text or number: their bounds, and in words what is right."""
+"""Types of settings beyond text and number: their bounds, and in words what is right."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """A group of settings: immutable, and no key is accepted that is not listed here."""
+    """A group of settings: immutable, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

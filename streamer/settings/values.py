@@ -1,6 +1,6 @@
-"""Where values of settings come from, what they are parsed to, and what is said when one is wrong.
+"""Sources of settings, parsing of their values, and messages about wrong ones.
 
-It knows no setting by name: the model is an argument, two levels deep (section, key). A key is `section.key`.
+The module knows no setting by name: the model is an argument, two levels deep (section, key). A key is `section.key`.
 """
 
 import re
@@ -17,11 +17,11 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 PREFIX = "STREAMER_"
-"""Of the variables; STREAMER_CONFIG names the file."""
+"""Prefix of the variables; STREAMER_CONFIG names the file."""
 
 _SHOWN_MAX = 80
 
-# A Kubernetes service named streamer puts such variables into every container beside it; they are not ours.
+# Kubernetes puts such variables into every container where a service is named streamer; they are no settings.
 _SERVICE_LINK = re.compile(
     r"STREAMER_([A-Z0-9_]+_)?(SERVICE_HOST=.*|SERVICE_PORT(_\w+)?=[0-9]+|PORT(_[0-9]+_\w+)?=(tcp|udp|sctp)://.*"
     r"|PORT_[0-9]+_\w+=.*)"
@@ -30,7 +30,7 @@ _SERVICE_LINK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value and who gave it: `file x.toml`, `variable STREAMER_X__Y`, `option --set x.y`."""
+    """A value and its origin: `file x.toml`, `variable STREAMER_X__Y`, `option --set x.y`."""
 
     value: Any
     origin: str
@@ -46,7 +46,7 @@ class Relation:
 
 
 class RelationsBroken(ValueError):
-    """Settings that are right one by one contradict each other."""
+    """Each setting is right, but some contradict each other."""
 
     def __init__(self, broken: Sequence[Relation]) -> None:
         super().__init__("; ".join(f"{relation.keys[0]} {relation.rule} {relation.keys[1]}" for relation in broken))
@@ -89,7 +89,7 @@ def leaf_types(annotation: Any) -> list[Any]:
 def gather(
     model: type[BaseModel], file: Path | None, overrides: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[dict[str, Given], list[str]]:
-    """The strongest value given for each key, and one line per thing that is no value of a known key."""
+    """The strongest value of each key, and one line for each thing that is not the value of a known key."""
     known = fields(model)
     values: dict[str, Given] = {}
     problems: list[str] = []
@@ -106,7 +106,7 @@ def gather(
 
 
 def nested(values: Mapping[str, Given]) -> dict[str, dict[str, Any]]:
-    """The values as the model wants them: by section, by key."""
+    """Values by section and key, as the model takes them."""
     sections: dict[str, dict[str, Any]] = {}
     for key, given in values.items():
         section, name = key.split(".", 1)
@@ -115,7 +115,7 @@ def nested(values: Mapping[str, Given]) -> dict[str, dict[str, Any]]:
 
 
 def problem_lines(model: type[BaseModel], error: ValidationError, values: Mapping[str, Given]) -> list[str]:
-    """One line per wrong value or broken relation: the key, what would be right, the value, where it came from."""
+    """One line for each wrong value or broken relation: key, what would be right, value, origin."""
     known = fields(model)
     lines: dict[str, str] = {}
     for problem in error.errors():
@@ -149,7 +149,7 @@ def wanted(field: FieldInfo) -> str:
 
 
 def _title(annotation: Any) -> str | None:
-    """The title nearest to the surface of an annotation's parts, if any has one."""
+    """The outermost title among the parts of an annotation, or None."""
     titles = [part.title for part in getattr(annotation, "__metadata__", ()) if isinstance(part, FieldInfo)]
     found = [*titles, *(_title(part) for part in get_args(annotation))]
     return next((title for title in found if title is not None), None)
@@ -167,7 +167,7 @@ def _quoted(value: Any) -> str:
 
 
 def _shown(field: FieldInfo, value: Any) -> str:
-    """The value as it was given, for people; never a secret."""
+    """The given value, for people; never a secret."""
     if SecretStr in leaf_types(field.annotation):
         return "what was given (not shown)"
     text = f'"{value}"' if isinstance(value, str) else str(value)
@@ -243,7 +243,7 @@ def _parsed(key: str, field: FieldInfo, text: str, origin: str) -> tuple[str, Gi
 
 
 def parse(field: FieldInfo, text: str) -> Any:
-    """The value that a text stands for, by the setting's type; the text itself where it stands for none."""
+    """The value of a text, by the setting's type; the text itself where it has none."""
     leaves = leaf_types(field.annotation)
     if not text and type(None) in leaves:
         return None

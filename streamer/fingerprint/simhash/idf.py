@@ -4,6 +4,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
@@ -42,11 +43,13 @@ def write_table(file: Path, lines: Iterable[str]) -> int:
     """Write the table in one piece or not at all; the number of its words."""
     partial = file.with_name(file.name + ".partial")
     count = -1
-    with partial.open("w", encoding="utf-8", newline="\n") as output:
-        for line in lines:
-            output.write(line + "\n")
-            count += 1
-        output.flush()
-        os.fsync(output.fileno())
-    partial.replace(file)
+    with ExitStack() as leftovers:
+        leftovers.callback(partial.unlink, missing_ok=True)
+        with partial.open("w", encoding="utf-8", newline="\n") as output:
+            for line in lines:
+                output.write(line + "\n")
+                count += 1
+            output.flush()
+            os.fsync(output.fileno())
+        partial.replace(file)
     return count

@@ -20,7 +20,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +37,8 @@ VERDICTS = "verdicts.jsonl"
 CHECKPOINT = "checkpoint.json"
 LOCK = "lock"
 OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
+_UNFINISHED = "checkpoint.new"
+_FILES = (*OUTPUTS, CHECKPOINT, _UNFINISHED, LOCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ class OutputFolder:
     def _save(self, lengths: dict[str, int], sources: Mapping[str, Delivered]) -> None:
         content = orjson.dumps(_Checkpoint(FORMAT, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE)
         path = self.folder / CHECKPOINT
-        beside = path.with_suffix(".new")
+        beside = self.folder / _UNFINISHED
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             _write_at(descriptor, content, 0)
@@ -217,6 +219,31 @@ class OutputFolder:
             f"--out {self.folder}: a batch could not be written: {cause}. Remove the cause and start again with the same "
             "--out: nothing is lost, and nothing will be doubled."
         )
+
+
+def files_of(folder: Path) -> set[str]:
+    """The names of a filter's own files that stand in a folder."""
+    return {name for name in _FILES if os.path.lexists(folder / name)}
+
+
+def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
+    """Remove a filter's files from a folder to which no line was delivered; returns whether none is left but `kept`.
+
+    kept  the files (`files_of`) that stood there before
+    A folder that a filter holds stays as it is.
+    """
+    made = files_of(folder) - kept
+    if any((folder / name).stat().st_size for name in made & set(OUTPUTS)):
+        return False
+    try:
+        with (folder / LOCK).open("rb") if LOCK in made else contextlib.nullcontext() as lock:
+            if lock is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for name in made:
+                (folder / name).unlink()
+    except OSError:
+        return False
+    return True
 
 
 def _write_at(descriptor: int, content: bytes, offset: int) -> None:

@@ -6,31 +6,27 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
 import pytest
-from click.testing import CliRunner
 
 from index.decide.retention import Retention
-from index.errors import IndexProblem
 from index.matching.second_look import CosineLook
 from index.storage.codec import pack_segment
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.tools import buckets
 from index.tools.backup import FORMER_FILE
-from streamer.cli.main import cli
 from streamer.demo.demo import documents
-from streamer.errors import StreamerError
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import parameters_for
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.index_admin.tools import time_text
-from streamer.service.wiring import exit_code_of
 from streamer.settings.settings import load
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
+from tests.support.command_line import Done, run
 from tests.support.entries import Row
 from tests.support.indexes import SMALL, everything, filled, looked_at, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
@@ -40,22 +36,6 @@ TEXT = " ".join(f"word{number}" for number in range(60))
 OTHER = " ".join(f"another{number}" for number in range(60))
 SHORT = "only four short words"
 SIMHASH = ("--set", "fingerprint.scheme=simhash", "--set", "index.distance_max=7")
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def run(*arguments: object, given: str = "") -> Done:
-    """The command line in this process, with the exit codes that `streamer.cli.main` gives errors."""
-    result = CliRunner().invoke(cli, [*map(str, arguments)], input=given)
-    if isinstance(result.exception, StreamerError | IndexProblem):
-        return Done(exit_code_of(result.exception), result.stdout, f"{result.stderr}streamer: {result.exception}")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Done(result.exit_code, result.stdout, result.stderr)
 
 
 def run_apart(*arguments: object, given: str = "", module: Sequence[str] = ("streamer",)) -> Done:

@@ -1,9 +1,11 @@
 """The command line as a person meets it: what goes where, what the exit code means, what a mistake is answered with."""
 
 import gzip
+import importlib.util
 import json
 import lzma
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from streamer.cli.main import cli
 from streamer.demo.demo import documents
+from streamer.settings.settings import Settings
+from tests.support.command_line import run
 from tests.support.memory_service import document
+from tests.support.paths import ROOT
 
 
 def streamer(*arguments: str, cwd: Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -134,13 +140,9 @@ def test_a_mistaken_setting_is_one_line_with_what_would_be_right(tmp_path: Path)
 
 
 def test_settings_of_the_other_scheme_are_warned_of_and_harm_nothing(news: Path, tmp_path: Path) -> None:
-    idle = ("--set", "index.distance_max=7")
-    checked = streamer(*idle, "config", "check", cwd=tmp_path)
-    assert checked.returncode == 0
-    assert checked.stdout.endswith('of no use with fingerprint.scheme = "minhash": index.distance_max\n')
-    assert streamer("config", "check", cwd=tmp_path).stdout == "the settings hold together\n"
+    idle = ("--set", "index.distance_max=7", "--set", "observe.log_format=json")
     filtering = ("filter", "news.jsonl", "--out", "out", "--index", "index")
-    warned = streamer(*idle, "--set", "observe.log_format=json", *filtering, cwd=tmp_path)
+    warned = streamer(*idle, *filtering, cwd=tmp_path)
     assert warned.returncode == 0, warned.stderr
     line = json.loads(warned.stderr.splitlines()[0])
     assert (line["event"], line["scheme"], line["settings"]) == (
@@ -149,6 +151,56 @@ def test_settings_of_the_other_scheme_are_warned_of_and_harm_nothing(news: Path,
         "index.distance_max",
     )
     assert "without use" not in streamer(*filtering, cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("overrides", "keys", "other"),
+    [
+        (["index.distance_max=7", "fingerprint.bits=128"], ["fingerprint.bits", "index.distance_max"], "simhash"),
+        (["second_look.cosine_min=0.9"], ["second_look.cosine_min"], "simhash"),
+        (["fingerprint.recipe=improved-2"], ["fingerprint.recipe"], "simhash"),
+        (["fingerprint.scheme=simhash", "minhash.similarity_min=0.8"], ["minhash.similarity_min"], "minhash"),
+    ],
+)
+def test_a_check_fails_where_a_setting_has_no_effect(overrides: list[str], keys: list[str], other: str) -> None:
+    checked = run("config", "check", *(part for override in overrides for part in ("--set", override)))
+    assert (checked.code, checked.out) == (os.EX_CONFIG, "")
+    lines = checked.err.removeprefix("streamer: ").splitlines()
+    assert [line.split(":")[0] for line in lines] == keys
+    assert all(f'leave it out, or set fingerprint.scheme = "{other}"' in line for line in lines)
+
+
+def test_a_check_fails_where_an_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = ("config", "check", "--set", "fingerprint.markup=html-main")
+    assert run(*check).code == 0
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    missing = run(*check, "--set", "fingerprint.bits=128")
+    assert missing.code == os.EX_CONFIG
+    extra, idle = missing.err.removeprefix("streamer: ").splitlines()
+    assert extra.startswith("fingerprint.markup: ")
+    assert 'pip install "neardup-streamer[html]"' in extra
+    assert idle.startswith("fingerprint.bits: ")
+
+
+def test_a_check_passes_on_the_defaults_and_on_what_show_prints(tmp_path: Path) -> None:
+    (tmp_path / "shown.toml").write_text(run("config", "show").out)
+    for arguments in ((), ("--config", tmp_path / "shown.toml")):
+        assert run("config", "check", *arguments) == (0, "the settings hold together\n", "")
+
+
+def test_a_check_passes_on_the_settings_that_are_shipped() -> None:
+    assert run("config", "check", "--config", ROOT / "deploy" / "streamer.toml").code == 0
+
+
+def test_what_commands_make_in_a_checkout_is_ignored_by_git() -> None:
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    page = (ROOT / "README.md").read_text()
+    folders = {Path(folder).parts[0] for folder in re.findall(r"--(?:out|index|directory) ([\w./-]+)", page)}
+    (demo,) = (option for option in cli.commands["demo"].params if option.name == "directory")
+    folders |= {str(demo.default), str(Settings().index.directory)}
+    assert len(folders) >= 4
+    assert [folder for folder in sorted(folders) if f"{folder}/" not in ignored] == []
+    assert [folder for folder in sorted(folders) if (ROOT / folder / "__init__.py").exists()] == []
 
 
 def test_settings_in_force_are_shown_with_secrets_masked(tmp_path: Path) -> None:

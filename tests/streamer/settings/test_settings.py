@@ -333,6 +333,7 @@ def test_settings_made_in_code_are_held_to_the_same_rules() -> None:
         (["fingerprint.recipe=improved-2", "fingerprint.title_factor=1"], ["fingerprint.recipe", "fingerprint.title_factor"]),
         (["fingerprint.scheme=simhash", "index.distance_max=7", "fingerprint.recipe=classic"], []),
         (["fingerprint.scheme=simhash", "minhash.similarity_min=0.8"], ["minhash.similarity_min"]),
+        (["second_look.cosine_min=0.9", "index.entries_max=9", "index.directory=x"], ["second_look.cosine_min"]),
     ],
 )  # fmt: skip
 def test_what_the_scheme_makes_no_use_of_is_named(overrides: list[str], keys: list[str]) -> None:

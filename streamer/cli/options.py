@@ -1,0 +1,84 @@
+"""`--config` and `--set`, which every command takes, at every depth of the command line."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from streamer.settings.settings import Settings, load
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Chosen:
+    """What the command line says about settings, in the order in which it says so.
+
+    file       the settings file; None: none was named
+    overrides  `section.key=value`; a later one wins
+    """
+
+    file: Path | None = None
+    overrides: list[str] = field(default_factory=list)
+
+    def load(self, *more: str) -> Settings:
+        """The settings in force; `more` wins over everything else. Raises SettingsError."""
+        return load(self.file, [*self.overrides, *more])
+
+
+def _choose_file(context: click.Context, _parameter: click.Parameter, files: tuple[Path, ...]) -> None:
+    chosen = context.ensure_object(Chosen)
+    for file in files:
+        if chosen.file not in (None, file):
+            raise click.UsageError(f"--config names two files, {chosen.file} and {file}: name one", context)
+        chosen.file = file
+
+
+def _choose(context: click.Context, _parameter: click.Parameter, overrides: tuple[str, ...]) -> None:
+    context.ensure_object(Chosen).overrides += overrides
+
+
+def settings_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Add --config and --set to a command or a group. A group's choices reach the commands below it as `Chosen`."""
+    with_set = click.option(
+        "--set",
+        multiple=True,
+        metavar="SECTION.KEY=VALUE",
+        expose_value=False,
+        callback=_choose,
+        help="Set one setting; repeat it for more.",
+    )
+    with_config = click.option(
+        "--config",
+        metavar="FILE",
+        # Told of twice, to say so: a single option would drop the first without a word.
+        multiple=True,
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_choose_file,
+        help="Read settings from this TOML file.",
+    )
+    return with_config(with_set(function))
+
+
+def pass_chosen(function: Callable[Concatenate[Chosen, Arguments], Result]) -> Callable[Arguments, Result]:
+    """Add both options to a command, and pass what was chosen as its first argument."""
+    return settings_options(click.make_pass_decorator(Chosen, ensure=True)(function))
+
+
+def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) -> Callable[Arguments, Result]:
+    """Add both options to a command, and pass the settings in force as its first argument."""
+
+    def command(chosen: Chosen, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return function(chosen.load(), *arguments, **options)
+
+    return pass_chosen(update_wrapper(command, function))
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --json to a command."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(function)
