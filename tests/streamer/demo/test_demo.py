@@ -15,7 +15,7 @@ from streamer.demo import demo as module
 from streamer.demo.changes import compare
 from streamer.demo.demo import DIFFERENCES_SHOWN, EXIT_INTERRUPTED, examples, render, run_demo, score, write_documents
 from streamer.demo.differences import COPY, OTHER, Difference, differences, shown_first
-from streamer.demo.documents import COUNT_MIN, EDITS, documents, truth
+from streamer.demo.documents import COUNT_MIN, EDITS, documents, label_of
 from streamer.errors import InputChanged, InputUnreadable
 from streamer.service.summary import Totals
 from streamer.settings.settings import Decode, Index, Minhash, Settings
@@ -23,11 +23,11 @@ from streamer.text.characters import normalise
 
 LINES = list(documents())
 UNTOUCHED = ("same", "noise", "headline")
-"""Edits that leave the normalised text as it is: a copy that only has one of them must be found."""
+"""Edits that do not change the normalised text: every copy with only one of them must be found."""
 FOUND_MIN = 235
-"""Of 240 copies by the default; it finds all."""
+"""Of 240 copies, by the default scheme, which finds all."""
 SIMHASH_FOUND_MIN = 150
-"""Of the same; SimHash as shipped finds 158."""
+"""Of the same copies, by SimHash; with the defaults it finds 158."""
 
 
 def parsed(lines: list[bytes]) -> dict[str, dict[str, str]]:
@@ -42,8 +42,8 @@ def parsed(lines: list[bytes]) -> dict[str, dict[str, str]]:
 
 
 DOCUMENTS = parsed(LINES)
-ARTICLES = {key: value["text"] for key, value in DOCUMENTS.items() if (known := truth(key)) and known.edit is None}
-COPIES = {key: value for key, value in DOCUMENTS.items() if (known := truth(key)) and known.edit}
+ARTICLES = {key: value["text"] for key, value in DOCUMENTS.items() if (label := label_of(key)) and label.edit is None}
+COPIES = {key: value for key, value in DOCUMENTS.items() if (label := label_of(key)) and label.edit}
 
 
 def shingles(language: str, text: str) -> frozenset[object]:
@@ -84,7 +84,7 @@ def test_the_documents_are_the_same_on_every_machine() -> None:
 
 
 @pytest.mark.parametrize("count", [COUNT_MIN, 149, 600, 1_001])
-def test_as_many_documents_are_written_as_were_asked_for_each_with_its_own_id(count: int) -> None:
+def test_the_documents_are_as_many_as_asked_for_and_have_distinct_ids(count: int) -> None:
     lines = list(documents(count))
     assert len(lines) == count
     ids = re.findall(rb'^{"id": ?"([^"]+)"', b"\n".join(lines), re.MULTILINE)
@@ -97,7 +97,7 @@ def test_too_few_documents_to_show_every_verdict_are_refused() -> None:
         list(documents(COUNT_MIN - 1))
 
 
-def test_two_of_three_articles_are_chinese_and_all_are_as_long_as_news() -> None:
+def test_two_of_three_articles_are_chinese_and_all_have_the_length_of_news() -> None:
     chinese = [text for key, text in ARTICLES.items() if key.startswith("zh")]
     english = [text for key, text in ARTICLES.items() if key.startswith("en")]
     assert len(chinese) // 2 <= len(english) + 1 <= len(chinese) // 2 + 2
@@ -105,43 +105,43 @@ def test_two_of_three_articles_are_chinese_and_all_are_as_long_as_news() -> None
     assert all(80 <= len(text.split()) <= 250 for text in english)
 
 
-def test_no_blank_and_no_choice_is_left_open() -> None:
+def test_every_blank_is_filled_and_every_choice_is_made() -> None:
     for key in ARTICLES | COPIES:
         assert not re.search(r"[\[\]{}|]", DOCUMENTS[key]["title"] + DOCUMENTS[key]["text"])
 
 
 @pytest.mark.parametrize(("count", "seed"), [(600, 2026), (400, 1), (400, 2)])
-def test_articles_are_really_different_from_each_other(count: int, seed: int) -> None:
+def test_no_two_articles_are_near_duplicates(count: int, seed: int) -> None:
     found = parsed(list(documents(count, seed)))
     sets = {
         key: shingles(key[:2], value["text"])
         for key, value in found.items()
-        if (known := truth(key)) and not known.edit
+        if (label := label_of(key)) and not label.edit
     }
     assert len(sets) > count // 2
     pairs = (pair for pair in combinations(sets, 2) if pair[0][:2] == pair[1][:2])
     assert max(jaccard(sets[one], sets[other]) for one, other in pairs) < 0.5
 
 
-def test_copies_are_really_near_duplicates_of_their_article() -> None:
+def test_copies_are_near_duplicates_of_their_article() -> None:
     likeness = {
-        key: jaccard(shingles(key[:2], copy["text"]), shingles(key[:2], ARTICLES[truth(key).article]))
+        key: jaccard(shingles(key[:2], copy["text"]), shingles(key[:2], ARTICLES[label_of(key).article]))
         for key, copy in COPIES.items()
     }
     assert min(likeness.values()) > 0.6
 
 
-def test_a_copy_comes_after_its_article_and_every_edit_is_made_alike_often() -> None:
+def test_a_copy_comes_after_its_article_and_every_edit_occurs_equally_often() -> None:
     order = list(DOCUMENTS)
-    assert all(order.index(truth(key).article) < order.index(key) for key in COPIES)
-    counts = Counter(truth(key).edit for key in COPIES)
+    assert all(order.index(label_of(key).article) < order.index(key) for key in COPIES)
+    counts = Counter(label_of(key).edit for key in COPIES)
     assert set(counts) == set(EDITS)
     assert set(counts.values()) == {30}
 
 
-def test_every_edit_changes_what_it_says_and_nothing_else() -> None:
+def test_every_edit_changes_only_what_it_names() -> None:
     for key, copy in COPIES.items():
-        article, edit = truth(key)
+        article, edit = label_of(key)
         before, after = ARTICLES[article], copy["text"]
         assert (normalise(before) == normalise(after)) == (edit in UNTOUCHED), key
         assert (before == after) == (edit in {"same", "headline"}), key
@@ -156,7 +156,7 @@ def test_every_edit_changes_what_it_says_and_nothing_else() -> None:
             assert len(after) < len(before)
 
 
-def test_both_schemes_find_every_copy_that_normalises_to_its_article_and_no_wrong_one(
+def test_both_schemes_find_every_copy_with_its_articles_normal_form_and_no_wrong_match(
     filtered: tuple[Path, str],
 ) -> None:
     reached, simhash = score(filtered[0] / "out"), score(filtered[0] / "out-simhash")
@@ -178,7 +178,7 @@ def test_every_verdict_occurs_and_every_document_has_one(filtered: tuple[Path, s
     assert reasons == {"not-json", "no-text", "text-not-string", "not-utf-8"}
 
 
-def test_a_second_run_changes_nothing_says_so_and_shows_the_same_examples(filtered: tuple[Path, str]) -> None:
+def test_a_second_run_changes_no_file_and_says_so_and_shows_the_same_examples(filtered: tuple[Path, str]) -> None:
     directory, first = filtered
     outputs = {path: path.read_bytes() for path in directory.glob("**/*.jsonl")}
     assert len(outputs) == 4 + 4 + 2
@@ -190,7 +190,7 @@ def test_a_second_run_changes_nothing_says_so_and_shows_the_same_examples(filter
     assert second[second.index(tail) :] == first[first.index(tail) :]
 
 
-def test_the_demo_minds_no_field_names_and_no_index_of_the_settings(tmp_path: Path) -> None:
+def test_the_demo_ignores_the_field_names_and_the_index_of_the_settings(tmp_path: Path) -> None:
     own = Settings(decode=Decode(text="/body"), index=Index(directory=tmp_path / "elsewhere"))
     assert "of 240" in shown(tmp_path / "demo", own)
     assert score(tmp_path / "demo" / "out").found.total() >= FOUND_MIN
@@ -201,10 +201,10 @@ def test_an_interrupted_run_shows_no_score(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "filter_files", lambda *_: (Totals(), False))
     screen = console()
     assert run_demo(tmp_path, screen, Settings()) == EXIT_INTERRUPTED
-    assert "goes on where it stopped" in screen.export_text()
+    assert "Run the same command again to resume" in screen.export_text()
 
 
-def test_documents_of_another_release_are_not_written_over(tmp_path: Path) -> None:
+def test_documents_of_another_release_are_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "demo" / "documents.jsonl"
     assert write_documents(file) == write_documents(file) == 600
     content = file.read_bytes()
@@ -218,7 +218,7 @@ def test_documents_of_another_release_are_not_written_over(tmp_path: Path) -> No
         write_documents(file)
 
 
-def test_the_examples_differ_from_their_originals_in_other_ways_and_in_both_languages(
+def test_the_examples_show_different_edits_in_both_languages(
     filtered: tuple[Path, str],
 ) -> None:
     directory, screen = filtered
@@ -232,10 +232,10 @@ def test_the_examples_differ_from_their_originals_in_other_ways_and_in_both_lang
         assert re.search(r"\[-.+-\]|\{\+.+\+\}", render(example).plain)
 
 
-def test_the_pairs_on_which_the_schemes_differ_are_told_with_both_answers_and_the_truth(
+def test_the_differences_of_the_schemes_give_both_verdicts_and_the_truth(
     filtered: tuple[Path, str],
 ) -> None:
-    """Held against the verdicts, one by one; whoever calls a pair a duplicate gave the same figure in the verdict."""
+    """Compared with the verdict lines: the scheme that calls a pair a duplicate gives the same figure there."""
     directory, screen = filtered
     told = [orjson.loads(line) for line in (directory / "differences.jsonl").read_bytes().splitlines()]
     minhash, simhash = verdicts(directory), verdicts(directory, "out-simhash")
@@ -259,7 +259,7 @@ def test_the_pairs_on_which_the_schemes_differ_are_told_with_both_answers_and_th
     assert len(rows) == DIFFERENCES_SHOWN
 
 
-def test_each_scheme_may_be_the_one_that_says_duplicate_and_texts_may_be_too_short() -> None:
+def test_either_scheme_may_say_duplicate_alone_and_texts_may_be_too_short() -> None:
     articles = list(ARTICLES)
     known = {article: ("", ARTICLES[article]) for article in articles[:2]}
     known |= {"en-0001-copy-1-typo": ("", "too short"), "en-0001": ("", "short as well")}
@@ -279,7 +279,7 @@ def test_each_scheme_may_be_the_one_that_says_duplicate_and_texts_may_be_too_sho
     assert differences(minhash[1:2], simhash[1:2], known, Settings()) == []
 
 
-def test_distances_are_those_of_the_verdicts_when_titles_count_too(tmp_path: Path) -> None:
+def test_distances_equal_those_of_the_verdicts_where_titles_count(tmp_path: Path) -> None:
     own = Settings.model_validate({"fingerprint": {"title_factor": 5}})
     run_demo(tmp_path, console(), own)
     told = [orjson.loads(line) for line in (tmp_path / "differences.jsonl").read_bytes().splitlines()]
@@ -341,9 +341,7 @@ def difference(tmp_path: Path, before: str, after: str) -> str:
         ),
     ],
 )
-def test_a_difference_is_shown_by_words_as_they_are_written(
-    tmp_path: Path, before: str, after: str, expected: str
-) -> None:
+def test_a_change_is_shown_in_words_as_they_are_written(tmp_path: Path, before: str, after: str, expected: str) -> None:
     assert difference(tmp_path, before, after) == expected
 
 
@@ -353,16 +351,16 @@ few_words = st.lists(word, min_size=1, max_size=6).map(" ".join)
 
 @settings(max_examples=60, deadline=None)
 @given(few_words, few_words)
-def test_a_difference_that_hides_nothing_gives_both_texts_back(before: str, after: str) -> None:
-    pieces, hidden = compare(before, after)
-    assume(pieces and not hidden)
-    old = " ".join(piece.text for piece in pieces if piece.kind != "added")
-    new = " ".join(piece.text for piece in pieces if piece.kind != "removed")
+def test_changes_without_gaps_give_both_texts_back(before: str, after: str) -> None:
+    spans, hidden = compare(before, after)
+    assume(spans and not hidden)
+    old = " ".join(span.text for span in spans if span.kind != "added")
+    new = " ".join(span.text for span in spans if span.kind != "removed")
     assert old.casefold().split() == before.casefold().split()
     assert new.split() == after.split()
 
 
-def test_a_score_tells_wrong_matches_and_missed_copies(tmp_path: Path) -> None:
+def test_a_score_counts_wrong_matches_and_missed_copies(tmp_path: Path) -> None:
     def verdict(document: str, original: str | None = None) -> dict[str, object]:
         return {"id": document, "verdict": "duplicate" if original else "unique", "original": original}
 
