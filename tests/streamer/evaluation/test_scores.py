@@ -1,15 +1,9 @@
-"""Scores against worked examples, intervals against simulation, distances against brute force; sets, table and page."""
+"""Scores against worked examples, intervals against simulation, distances against brute force."""
 
-import gzip
-import lzma
-import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,8 +11,6 @@ from hypothesis import strategies as st
 from index.entry import Kind
 from index.matching.minhash import pack_bins, signature_distances
 from index.storage.parameters import Parameters
-from streamer.errors import InputUnreadable
-from streamer.evaluation.report import Evaluation, page
 from streamer.evaluation.scores import (
     Scores,
     Truth,
@@ -33,13 +25,9 @@ from streamer.evaluation.scores import (
     unreachable,
     wilson,
 )
-from streamer.evaluation.sets import EvaluationSet, read_set
 from streamer.fingerprint.fingerprints import Fingerprints
-from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import load
-
-TEXT = "the lights of the bridge over the river are on tonight and nobody in the old town seems to know for how long"
-
 
 SIMHASH = Parameters(64, 3, "all")
 MINHASH = parameters_for(load(None, ["fingerprint.scheme=minhash", "index.insert=all"], {}), {})
@@ -198,7 +186,7 @@ def test_decisions_name_originals_and_their_cost_on_disk_and_in_time() -> None:
     assert admitted.cpu_seconds > 0
 
 
-# --- truth and sets --------------------------------------------------------------------------------------------------
+# --- truth -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_grey_zone_is_neither_duplicate_nor_different() -> None:
@@ -209,160 +197,3 @@ def test_the_grey_zone_is_neither_duplicate_nor_different() -> None:
     labelled = truth_of_labels(["dup", "true", "2", "3", "1", "unknown", "0.5", "neg", "false"])
     assert labelled.duplicate.tolist() == [True] * 4 + [False] * 5
     assert labelled.different.tolist() == [False] * 6 + [True] * 3
-
-
-def write_lines(file: Path, rows: Sequence[dict[str, object]]) -> None:
-    file.write_bytes(lzma.compress(b"".join(orjson.dumps(row) + b"\n" for row in rows)))
-
-
-@pytest.fixture
-def stream(tmp_path: Path) -> Path:
-    folder = tmp_path / "stream"
-    folder.mkdir()
-    texts = [TEXT, "quite another matter " + TEXT[::-1], TEXT.upper()]
-    write_lines(folder / "docs.jsonl.xz", [{"id": str(row), "text": text} for row, text in enumerate(texts)])
-    told = "#max_j: largest Jaccard; 0 = below 0.3\nid\tmax_j\tbest\n0\t0.0000\t\n1\t0.0000\t\n2\t1.0000\t0\n"
-    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress(told.encode()))
-    return folder
-
-
-@pytest.fixture(params=["simhash", "minhash"])
-def chosen(request: pytest.FixtureRequest) -> tuple[Scheme, Parameters]:
-    """A scheme and its parameters; no text is too short for a fingerprint."""
-    least = ["fingerprint.features_min=1", "minhash.features_min=1"]
-    own = load(None, [f"fingerprint.scheme={request.param}", "index.insert=all", *least], {})
-    return scheme_for(own), parameters_for(own, {})
-
-
-def judged(found: EvaluationSet, chosen: tuple[Scheme, Parameters]) -> Scores:
-    scheme, parameters = chosen
-    fingerprints = found.fingerprint(scheme)
-    flagged = fingerprints.flagged(parameters)
-    assert ((fingerprints.distances(parameters) <= parameters.distance_max) == flagged).all()
-    return score(flagged, found.truth)
-
-
-def test_a_stream_is_scored_against_its_truth(stream: Path, chosen: tuple[Scheme, Parameters]) -> None:
-    found = read_set(stream)
-    assert (found.name, found.others, found.floor) == ("stream", None, 0.3)
-    assert judged(found, chosen) == Scores(1, 0, 0, 2)
-
-
-PAIRS = [{"a": TEXT, "b": TEXT, "label": 3}, {"a": TEXT, "b": TEXT, "label": 0.5}, {"a": TEXT, "b": "x", "label": 2.0}]
-
-
-def test_labelled_pairs_and_variants_are_scored_against_their_labels(
-    tmp_path: Path, chosen: tuple[Scheme, Parameters]
-) -> None:
-    pairs, variants = tmp_path / "pairs", tmp_path / "variants"
-    pairs.mkdir()
-    variants.mkdir()
-    write_lines(pairs / "pairs.jsonl.xz", PAIRS)
-    rows = [("base", "base", TEXT), ("same", "dup", TEXT + "."), ("other", "neg", TEXT[::-1]), ("some", "grey", TEXT)]
-    write_lines(
-        variants / "docs.jsonl.xz",
-        [{"base": 7, "op": op, "label": label, "text": text} for op, label, text in rows],
-    )
-    assert judged(read_set(pairs), chosen) == Scores(1, 1, 1, 0)
-    assert judged(read_set(variants), chosen) == Scores(1, 0, 0, 1)
-
-
-def test_pairs_may_stand_in_a_file_of_their_own(tmp_path: Path, chosen: tuple[Scheme, Parameters]) -> None:
-    file = tmp_path / "pairs.jsonl"
-    yes_and_no = [{"a": TEXT, "b": TEXT, "label": True}, {"a": TEXT, "b": "x", "label": False}]
-    file.write_bytes(b"\n".join(map(orjson.dumps, [*PAIRS, *yes_and_no])) + b"\n\n")
-    assert judged(read_set(file), chosen) == Scores(2, 1, 1, 1)
-    for line in (b"no pair", b'{"a": "x", "label": true}', b'{"a": "x", "b": 3, "label": true}', b"7"):
-        file.write_bytes(line)
-        with pytest.raises(InputUnreadable, match="labelled pairs"):
-            read_set(file)
-
-
-def test_the_error_names_a_folder_that_is_no_set(tmp_path: Path) -> None:
-    with pytest.raises(InputUnreadable, match="holds no set"):
-        read_set(tmp_path)
-    (tmp_path / "pairs.jsonl.xz").write_bytes(lzma.compress(b'{"a": 1}\n'))
-    with pytest.raises(InputUnreadable, match="is not of the form of a set: KeyError"):
-        read_set(tmp_path)
-    (tmp_path / "pairs.jsonl.xz").write_bytes(b"no archive")
-    with pytest.raises(InputUnreadable, match="LZMAError"):
-        read_set(tmp_path)
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-
-class Bars(HTMLParser):
-    """The titles of the bars, and whether every element that was opened is closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.titles: list[str] = []
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag == "path"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag != "html":
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "title" and "rect" in self.open:
-            self.titles.append(data)
-
-
-def test_the_page_has_a_bar_for_every_distance_that_occurs() -> None:
-    truth = Truth(np.array([1, 1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 0, 1, 1, 0], np.bool_))
-    distances = np.array([0, 0, 7, 31, 65, 9])
-    evaluation = Evaluation(
-        "a <set>", "in & force", SIMHASH, distances, truth, score(distances <= 3, truth), 9.0, False
-    )
-    drawn = page([evaluation])
-    assert "a &lt;set&gt;: in &amp; force" in drawn
-    bars = Bars()
-    bars.feed(drawn)
-    assert bars.open == ["html"]
-    assert bars.titles == [
-        "duplicates, 0 bits: 0.6667",
-        "duplicates, 7 bits: 0.3333",
-        "different, 31 bits: 0.5000",
-    ]
-
-
-def test_similarities_descend_from_one_with_the_threshold_between_two_bars() -> None:
-    """A similarity of .7 counts as a duplicate and stands left of the border; a slightly lower one stands right of it."""
-    truth = Truth(np.array([1, 1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 0, 1, 1, 1], np.bool_))
-    distances = np.array([0, 3_000, 3_001, 10_000, 10_001, 9_000])
-    evaluation = Evaluation("s", "t", MINHASH, distances, truth, score(distances <= 3_000, truth), 9.0, False)
-    drawn = page([evaluation])
-    bars = Bars()
-    bars.feed(drawn)
-    assert bars.titles == [
-        "duplicates, similarity 1.00 to 0.98: 0.3333",
-        "duplicates, similarity 0.72 to 0.70: 0.3333",
-        "duplicates, similarity 0.70 to 0.68: 0.3333",
-        "different, similarity 0.12 to 0.10: 0.3333",
-        "different, similarity 0.02 to 0.00: 0.3333",
-    ]
-    assert "similarity ≥ 0.7" in drawn
-    border = re.search(r"M([0-9.]+) 14V", drawn)
-    edges = [float(x) for x in re.findall(r"<rect x='([0-9.]+)'", drawn)]
-    assert border is not None
-    assert edges[1] < float(border[1]) < edges[2]
-
-
-def test_figures_name_the_threshold_of_their_own_scheme_only() -> None:
-    truth = Truth(np.ones(1, np.bool_), np.zeros(1, np.bool_))
-    told = [
-        Evaluation("s", "t", parameters, None, truth, Scores(1, 0, 0, 0), 9.0, False).as_json()
-        for parameters in (SIMHASH, MINHASH)
-    ]
-    assert [(each["scheme"], each["distance_max"], each["similarity_min"]) for each in told] == [
-        ("simhash", 3, None),
-        ("minhash", None, 0.7),
-    ]
