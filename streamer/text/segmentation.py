@@ -87,20 +87,10 @@ def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segment
     named = f"jieba {importlib.metadata.version('jieba')} sha256 {hashlib.sha256(content).hexdigest()}"
     if name == "jieba":
         return Segmenter(partial(_segment_by_jieba, _tokenizer(entries)), named)
-    return Segmenter(partial(_segment_compiled, _dictionary(content, entries)), named)
+    return Segmenter(partial(segmentation_kernels.segment, _dictionary(content, entries)), named)
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
-
-
-def _segment_compiled(
-    dictionary: Dictionary,
-    codepoints: npt.NDArray[np.uint32],
-    starts: Numbers,
-    lengths: Numbers,
-    are_han: npt.NDArray[np.bool_],
-) -> tuple[Numbers, Numbers]:
-    return segmentation_kernels.segment(codepoints, starts, lengths, are_han, dictionary)
 
 
 def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Dictionary:

@@ -268,11 +268,11 @@ def _recognise(
 
 @compiled
 def segment(
+    dictionary: Dictionary,
     codepoints: npt.NDArray[np.uint32],
     run_starts: npt.NDArray[np.int64],
     run_lengths: npt.NDArray[np.int64],
     are_han: npt.NDArray[np.bool_],
-    dictionary: Dictionary,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The starts and lengths of the words of runs: int64 [words] twice, in the order of the runs.
 

@@ -35,7 +35,7 @@ class Fingerprinter:
     """Texts -> fingerprints, by one group of settings. Each depends only on its text, title and metadata."""
 
     def __init__(self, settings: Fingerprint, look: Look | None = None) -> None:
-        """Load the segmenter, the character tables (both below 0.6 s; with jieba itself 2 s) and the settings' own files.
+        """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s) and the settings' files.
 
         look  the second look, which says what an entry keeps for it; None: no second look
         Raises SettingsError if a file that the settings name cannot be used.

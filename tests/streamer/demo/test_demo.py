@@ -125,15 +125,15 @@ def test_the_differences_of_the_schemes_give_both_verdicts_and_the_truth(
 ) -> None:
     """Compared with the verdict lines: the scheme that calls a pair a duplicate gives the same figure there."""
     directory, screen = filtered
-    told = [orjson.loads(line) for line in (directory / "differences.jsonl").read_bytes().splitlines()]
+    listed = [orjson.loads(line) for line in (directory / "differences.jsonl").read_bytes().splitlines()]
     minhash, simhash = verdicts(directory), verdicts(directory, "out-simhash")
     flagged = [
         (one["verdict"] == "duplicate", other["verdict"] == "duplicate")
         for one, other in zip(minhash, simhash, strict=True)
     ]
     differing = [row for row, (one, other) in enumerate(flagged) if one != other]
-    assert [each["id"] for each in told] == [simhash[row]["id"] for row in differing] != []
-    for each, row in zip(told, differing, strict=True):
+    assert [each["id"] for each in listed] == [simhash[row]["id"] for row in differing] != []
+    for each, row in zip(listed, differing, strict=True):
         assert (each["minhash"], each["simhash"]) == flagged[row]
         if each["simhash"]:
             assert (each["original"], each["distance"]) == (simhash[row]["original"], simhash[row]["distance"])
@@ -142,7 +142,7 @@ def test_the_differences_of_the_schemes_give_both_verdicts_and_the_truth(
             assert (each["original"], each["similarity"]) == (minhash[row]["original"], minhash[row]["similarity"])
             assert each["distance"] > Index().distance_max
         assert each["truth"] == COPY
-    assert f"differ on {len(told)} documents" in screen
+    assert f"differ on {len(listed)} documents" in screen
     rows = [line for line in screen.splitlines() if re.search(r"(unique|duplicate), \d+ bits? ", line)]
     assert len(rows) == DIFFERENCES_SHOWN
 
@@ -150,9 +150,9 @@ def test_the_differences_of_the_schemes_give_both_verdicts_and_the_truth(
 def test_distances_equal_those_of_the_verdicts_where_titles_count(tmp_path: Path) -> None:
     own = Settings.model_validate({"fingerprint": {"title_factor": 5}})
     run_demo(tmp_path, console(), own)
-    told = [orjson.loads(line) for line in (tmp_path / "differences.jsonl").read_bytes().splitlines()]
-    assert told
-    assert all((each["distance"] <= own.index.distance_max) == each["simhash"] for each in told)
+    listed = [orjson.loads(line) for line in (tmp_path / "differences.jsonl").read_bytes().splitlines()]
+    assert listed
+    assert all((each["distance"] <= own.index.distance_max) == each["simhash"] for each in listed)
 
 
 def judged(tmp_path: Path, pairs: list[tuple[str, str]], rows: list[dict[str, object]] | None = None) -> Path:

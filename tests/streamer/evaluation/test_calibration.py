@@ -212,11 +212,11 @@ def test_the_recommendation_names_its_sample_and_its_cost(
         )
     )
     for number, taken in enumerate((tried[0], tried[-1])):
-        told = "\n".join(recommendation(tried, taken, 60, None, 100.0))
-        assert "nobody labelled any" in told
-        assert ["simhash, default, 64 bits", "minhash, 128 bins of 8 bits"][number] in told.split("The best of")[0]
-        assert told.count("bytes a document") == told.count("microseconds") == 2
-        assert "Nothing tried" not in told
+        advice = "\n".join(recommendation(tried, taken, 60, None, 100.0))
+        assert "nobody labelled any" in advice
+        assert ["simhash, default, 64 bits", "minhash, 128 bins of 8 bits"][number] in advice.split("The best of")[0]
+        assert advice.count("bytes a document") == advice.count("microseconds") == 2
+        assert "Nothing tried" not in advice
     labelled = "\n".join(recommendation(tried, tried[0], 60, Path("pairs.jsonl"), 100.0))
     assert "labelled pairs of pairs.jsonl" in labelled
     assert "nobody" not in labelled

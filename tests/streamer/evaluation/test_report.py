@@ -81,11 +81,11 @@ def test_similarities_descend_from_one_with_the_threshold_between_two_bars() -> 
 
 def test_figures_name_the_threshold_of_their_own_scheme_only() -> None:
     truth = Truth(np.ones(1, np.bool_), np.zeros(1, np.bool_))
-    told = [
+    figures = [
         Evaluation("s", "t", parameters, None, truth, Scores(1, 0, 0, 0), 9.0, False).as_json()
         for parameters in (SIMHASH, MINHASH)
     ]
-    assert [(each["scheme"], each["distance_max"], each["similarity_min"]) for each in told] == [
+    assert [(each["scheme"], each["distance_max"], each["similarity_min"]) for each in figures] == [
         ("simhash", 3, None),
         ("minhash", None, 0.7),
     ]

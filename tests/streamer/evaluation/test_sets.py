@@ -28,8 +28,8 @@ def stream(tmp_path: Path) -> Path:
     folder.mkdir()
     texts = [TEXT, "quite another matter " + TEXT[::-1], TEXT.upper()]
     write_lines(folder / "docs.jsonl.xz", [{"id": str(row), "text": text} for row, text in enumerate(texts)])
-    told = "#max_j: largest Jaccard; 0 = below 0.3\nid\tmax_j\tbest\n0\t0.0000\t\n1\t0.0000\t\n2\t1.0000\t0\n"
-    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress(told.encode()))
+    lines = "#max_j: largest Jaccard; 0 = below 0.3\nid\tmax_j\tbest\n0\t0.0000\t\n1\t0.0000\t\n2\t1.0000\t0\n"
+    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress(lines.encode()))
     return folder
 
 

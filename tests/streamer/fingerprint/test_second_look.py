@@ -94,9 +94,9 @@ def test_the_noise_of_the_cells_has_no_bias_and_the_documented_deviation() -> No
             ones = np.ones(500, np.int64)
             found = cosine(vector_of(hashes[:500], ones), vector_of(hashes[500 - shared :], ones))[0]
             errors.append(found - exact)
-        told = (1 - exact**2) / math.sqrt(CELLS)
-        assert abs(np.mean(errors)) < 4 * told / math.sqrt(300)
-        assert np.std(errors) == pytest.approx(told, rel=0.2)
+        deviation = (1 - exact**2) / math.sqrt(CELLS)
+        assert abs(np.mean(errors)) < 4 * deviation / math.sqrt(300)
+        assert np.std(errors) == pytest.approx(deviation, rel=0.2)
 
 
 def test_bits_of_the_fingerprint_play_no_part_in_the_cells() -> None:
