@@ -1,1 +1,1 @@
-"""The near-duplicate filter: read, decode, fingerprint, decide, route, commit."""
+"""The streaming near-duplicate filter: read, decode, fingerprint, decide, route, commit."""

@@ -1,4 +1,4 @@
-"""`python -m streamer`, and the command `streamer`."""
+"""Entry point of `python -m streamer` and of the command `streamer`."""
 
 import os
 import sys

@@ -1,28 +1,28 @@
-"""Everything the streamer may raise on purpose, and the exit code that each becomes."""
+"""All errors that the streamer raises on purpose, each with its exit code."""
 
 import os
 
 
 class StreamerError(Exception):
-    """Base of all errors of the streamer; the message names the cause and what to do."""
+    """Base of all errors of the streamer. The message names the cause and what to do."""
 
     exit_code = os.EX_SOFTWARE
 
 
 class SettingsError(StreamerError):
-    """A setting is unknown, of the wrong type, out of range, or contradicts another one."""
+    """A setting is unknown, of the wrong type, out of range, or contradicts another setting."""
 
     exit_code = os.EX_CONFIG
 
 
 class RecoveryRefused(StreamerError):
-    """The state found at start needs a person's decision; the message names the setting that makes it."""
+    """The state at start needs a person's decision. The message names the setting that makes the decision."""
 
     exit_code = os.EX_CONFIG
 
 
 class InputChanged(StreamerError):
-    """A file is no longer what was filtered before under its name."""
+    """A file differs from the one that was filtered before under its name."""
 
     exit_code = os.EX_DATAERR
 
@@ -34,24 +34,24 @@ class InputUnreadable(StreamerError):
 
 
 class OutputUnwritable(StreamerError):
-    """What an operator's command was to write cannot be written."""
+    """An operator's command cannot write its output."""
 
     exit_code = os.EX_CANTCREAT
 
 
 class DeliveryDoubtful(StreamerError):
-    """It is not known, or known not to be so, that a batch was delivered. The worker ends and a fresh one replays."""
+    """A batch was not delivered, or nobody can tell. The worker ends, and a fresh worker replays the batch."""
 
     exit_code = os.EX_TEMPFAIL
 
 
 class BrokerUnavailable(StreamerError):
-    """The broker does not answer, or not in time."""
+    """The broker does not answer in time."""
 
     exit_code = os.EX_TEMPFAIL
 
 
 class TransactionHanging(StreamerError):
-    """The broker holds a transaction open that nothing will end, and that must not be ended by guess. A person has to."""
+    """The broker holds a transaction open that nothing will end. Only a person may end it, not a guess."""
 
     exit_code = os.EX_PROTOCOL

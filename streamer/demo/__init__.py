@@ -1,1 +1,1 @@
-"""The demo: made-up news through the real engine by both schemes."""
+"""The demo: made-up news, filtered by both schemes of the real engine."""

@@ -1,4 +1,4 @@
-"""Where the words of two texts differ, for people: each change with its neighbourhood."""
+"""Shows people where the words of two texts differ: each change in its context."""
 
 import re
 import unicodedata
@@ -14,9 +14,9 @@ from streamer.text.words import words
 CONTEXT_WORDS = 5
 """Words shown on either side of a change."""
 RUN_WORDS_MAX = 12
-"""A longer change is shown by its ends."""
+"""Longer changes are shown by their ends only."""
 CHANGES_MAX = 3
-"""More changes are counted, not shown."""
+"""Further changes are counted, not shown."""
 
 _BEHIND_WORD = re.compile(r"\W*\Z")
 _BEHIND_SENTENCE = re.compile(r"\s*\Z")
@@ -24,17 +24,17 @@ _OPENING = {"Ps", "Pi"}
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Span:
     """Neighbouring words of one kind in a comparison: `same`, `removed`, `added`, or `gap` for words left out."""
 
     kind: str
     text: str
 
 
-def compare(before: str, after: str) -> tuple[list[Piece], int]:
-    """Where the words of two texts differ, each change with its neighbourhood; and how many changes are not shown."""
-    names = Fingerprint()
-    old_words, new_words = words([before, after], names.segmenter, names.character_shingle_size)
+def compare(before: str, after: str) -> tuple[list[Span], int]:
+    """The changes between the words of two texts, each in its context, and the number of changes not shown."""
+    defaults = Fingerprint()
+    old_words, new_words = words([before, after], defaults.segmenter, defaults.character_shingle_size)
     old, new = _as_written(before, old_words), _as_written(after, new_words)
     steps = SequenceMatcher(None, old_words, new_words, autojunk=False).get_opcodes()
     shown = [step for step in steps if step[0] != "equal"][:CHANGES_MAX]
@@ -42,36 +42,36 @@ def compare(before: str, after: str) -> tuple[list[Piece], int]:
     if not shown:
         return [], 0
     steps = steps[: steps.index(shown[-1]) + 2]
-    pieces: list[Piece] = []
+    spans: list[Span] = []
     for number, (kind, old_begin, old_end, new_begin, new_end) in enumerate(steps):
         if kind == "equal":
             written = new[new_begin:new_end]
             if old[old_end - 1].endswith(" ") and not written[-1].endswith(" "):
-                # The new text ends here, what was removed goes on.
+                # The new text ends here; removed words follow.
                 written[-1] += " "
-            pieces += _neighbourhood(written, first=number == 0, last=number == len(steps) - 1)
+            spans += _context(written, first=number == 0, last=number == len(steps) - 1)
             continue
-        pieces += _change(_shortened(old[old_begin:old_end]), _shortened(new[new_begin:new_end]))
-    return pieces, hidden
+        spans += _change(_shortened(old[old_begin:old_end]), _shortened(new[new_begin:new_end]))
+    return spans, hidden
 
 
-def _change(removed: str, added: str) -> list[Piece]:
-    """Where words replace others, what stands behind them (a comma, a blank) is no part of the change."""
+def _change(removed: str, added: str) -> list[Span]:
+    """The spans of one change. A comma or blank behind replaced words is no part of the change."""
     pattern = _BEHIND_WORD if removed and added else _BEHIND_SENTENCE
     behind = pattern.search(added or removed)
     assert behind
-    pieces = [Piece("removed", pattern.sub("", removed)), Piece("added", pattern.sub("", added))]
-    return [*(piece for piece in pieces if piece.text), Piece("same", behind[0])]
+    spans = [Span("removed", pattern.sub("", removed)), Span("added", pattern.sub("", added))]
+    return [*(span for span in spans if span.text), Span("same", behind[0])]
 
 
-def _neighbourhood(written: Sequence[str], *, first: bool, last: bool) -> list[Piece]:
-    """The words next to the changes, those farther off left out."""
+def _context(written: Sequence[str], *, first: bool, last: bool) -> list[Span]:
+    """The words next to the changes, with a gap for words farther off."""
     behind = 0 if first else CONTEXT_WORDS
     ahead = 0 if last else CONTEXT_WORDS
     if len(written) <= behind + ahead:
-        return [Piece("same", "".join(written))]
-    pieces = [Piece("same", "".join(written[:behind])), Piece("gap", "…")]
-    return [*pieces, Piece("same", "".join(written[len(written) - ahead :]))]
+        return [Span("same", "".join(written))]
+    spans = [Span("same", "".join(written[:behind])), Span("gap", "…")]
+    return [*spans, Span("same", "".join(written[len(written) - ahead :]))]
 
 
 def _shortened(written: Sequence[str]) -> str:
@@ -83,9 +83,10 @@ def _shortened(written: Sequence[str]) -> str:
 
 
 def _as_written(text: str, found: Sequence[str]) -> list[str]:
-    """The words with what stands behind them, so that all together are the text.
+    """The words, each with the characters behind it; joined, they equal the text with white space collapsed.
 
-    Opening brackets and quotes stand before a word. Letters keep their case unless normalising changed the length.
+    Opening brackets and quotes go with the word that follows. Letters keep their case unless normalising changed the
+    length of the text.
     """
     normal = normalise(text)
     shown = " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Where the two schemes differ on the demo's documents, and who is right."""
+"""Where the two schemes differ on the demo's documents, and which is right."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from index.matching.minhash import similarity_of
-from streamer.demo.documents import truth
+from streamer.demo.documents import label_of
 from streamer.evaluation.scores import pair_distances, unreachable
 from streamer.evaluation.sets import Documents, fingerprint_documents
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -17,13 +17,13 @@ COPY, OTHER = "a copy", "another text"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A document that one scheme calls a near-duplicate and the other one does not.
+    """A document that only one scheme calls a near-duplicate.
 
-    original            what the one that calls it so takes for its original
-    minhash, simhash    whether each calls it a near-duplicate
-    similarity          of the two documents, estimated; None: they are too short to be compared by it
-    distance            bits between the two; None likewise
-    truth               COPY or OTHER; the document's id names the edit
+    original          the original by that scheme
+    minhash, simhash  whether each scheme calls the document a near-duplicate
+    similarity        of document and original, estimated by MinHash; None: they are too short to compare
+    distance          of document and original, bits by SimHash; None likewise
+    truth             COPY or OTHER; the document's id names the edit
     """
 
     id: str
@@ -35,7 +35,7 @@ class Difference:
     truth: str
 
     def said(self) -> tuple[str, str]:
-        """What MinHash and what SimHash say of the pair, in words."""
+        """The verdicts of MinHash and of SimHash on the pair, in words."""
         apart = "too short" if self.distance is None else "1 bit" if self.distance == 1 else f"{self.distance} bits"
         alike = "too short" if self.similarity is None else f"{self.similarity:.2f}"
         return f"{_WORDS[self.minhash]}, {alike}", f"{_WORDS[self.simhash]}, {apart}"
@@ -50,10 +50,10 @@ def differences(
     known: Mapping[str, tuple[str, str]],
     settings: Settings,
 ) -> list[Difference]:
-    """Every document of which only one scheme's verdict is `duplicate`, in order.
+    """Every document that is a `duplicate` by the verdict of only one scheme, in order.
 
     minhash, simhash  verdict lines of the same documents
-    known             title and text of every document named in a pair that differs, by id
+    known             title and text of every document in such a pair, by id
     """
     differing = [
         (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
@@ -70,22 +70,25 @@ def differences(
             simhash=not by_minhash,
             similarity=None if of_units is None else similarity_of(of_units),
             distance=apart,
-            truth=_told(*pair),
+            truth=_truth(*pair),
         )
         for pair, (by_minhash, _), of_units, apart in zip(pairs, differing, units, bits, strict=True)
     ]
 
 
 def shown_first(found: Sequence[Difference], count: int) -> list[Difference]:
-    """`count` of them: wrong matches before missed copies, then one of each edit, language and scheme after the other.
+    """The `count` differences to show first: wrong matches before missed copies, the kinds taken in turn.
 
-    Those held against the article itself stand before those held against another copy.
+    A kind is an edit, a language and a scheme. Within a kind, matches with the article itself come before matches with
+    another copy.
     """
     seen: Counter[tuple[object, ...]] = Counter()
     ranks = []
-    for place, each in sorted(enumerate(found), key=lambda item: truth(item[1].original) != (item[1].original, None)):
-        made_from = truth(each.id)
-        kind = (each.truth, each.minhash, made_from and made_from.edit, each.id[:2])
+    for place, each in sorted(
+        enumerate(found), key=lambda item: label_of(item[1].original) != (item[1].original, None)
+    ):
+        label = label_of(each.id)
+        kind = (each.truth, each.minhash, label and label.edit, each.id[:2])
         seen[kind] += 1
         ranks.append((each.truth == COPY, seen[kind], place))
     return [found[place] for *_, place in sorted(ranks)[:count]]
@@ -99,7 +102,7 @@ def _distances(left: Documents, right: Documents, settings: Settings, name: str)
     return [None if distance == unreachable(parameters) else distance for distance in apart.tolist()]
 
 
-def _told(identity: str, original: str) -> str:
-    made_from, other = truth(identity), truth(original)
-    same = made_from is not None and other is not None and made_from.article == other.article
-    return COPY if same else OTHER
+def _truth(identity: str, original: str) -> str:
+    """COPY if both documents come from one article, else OTHER."""
+    one, other = label_of(identity), label_of(original)
+    return COPY if one is not None and other is not None and one.article == other.article else OTHER

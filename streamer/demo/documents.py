@@ -1,8 +1,8 @@
 """The demo's documents: made-up news in Chinese and English, and edited copies of it, from a stock of sentences.
 
-An article is an opening and some sentences of one topic, with every choice made and every blank filled at random. The
-stock stands in chinese.toml and english.toml: `[a|b]` is a choice, `{name}` a blank. The id of an edited copy
-names the article it was made from and the edit, so that the verdicts can be held against the truth.
+An article is an opening and some sentences of one topic. Random draws make every choice and fill every blank. The stock
+stands in chinese.toml and english.toml: `[a|b]` is a choice, `{name}` a blank. The id of an edited copy names its article
+and its edit, so that verdicts can be scored against the truth.
 """
 
 import re
@@ -19,11 +19,12 @@ from streamer.evaluation.dice import Dice
 
 COUNT_MIN = 100
 ARTICLES_FIRST = 12
-"""So many articles stand before the first copy."""
-PICKS_TRIED = 24
+"""Articles before the first copy."""
+DRAWS = 24
+"""Draws of sentences for an article; `_pick` keeps the best."""
 
 EDITS = {
-    "same": "unchanged, read once more",
+    "same": "unchanged, read again",
     "noise": "full-width digits, invisible characters, other spacing",
     "headline": "another headline",
     "figure": "one figure changed",
@@ -32,7 +33,7 @@ EDITS = {
     "dropped": "one sentence dropped",
     "moved": "one paragraph moved",
 }
-"""What is done to copies; the first three leave the normalised text as it is."""
+"""The edits of copies, and their names for people. The first three do not change the normalised text."""
 
 _COPY_ID = re.compile(r"(?P<article>[a-z]{2}-\d+)(?:-copy-\d+-(?P<edit>[a-z]+))?")
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
@@ -48,8 +49,8 @@ _HALF_WIDTH = str.maketrans("，：；？！（）", ",:;?!()")
 _WORDLESS = ("", "……！！！", " \n\t ", "—— * * * ——", "🙂🙂🙂", "\u200b\ufeff", "。。。", "<<< >>>")
 
 
-class Truth(NamedTuple):
-    """What a document's id says: the article it is or was made from, and the edit (None: it is the article)."""
+class Label(NamedTuple):
+    """What a document's id says: its article, and its edit (None: the document is the article itself)."""
 
     article: str
     edit: str | None
@@ -67,7 +68,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What articles of one language are made of. `between` stands between two sentences, and between two words."""
+    """The parts of articles of one language. `between` separates sentences, and words."""
 
     code: str
     between: str
@@ -77,7 +78,7 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """One document before it becomes a line: an id, a headline, paragraphs of sentences, and what filled its blanks."""
+    """A document before it becomes a line: id, headline, paragraphs of sentences, and the values of its blanks."""
 
     id: str
     stock: Stock
@@ -87,21 +88,21 @@ class Article:
 
     @property
     def text(self) -> str:
-        """The paragraphs, a line each."""
+        """The paragraphs, one a line."""
         return "\n".join(map(self.stock.between.join, self.paragraphs))
 
 
-def truth(document_id: str) -> Truth | None:
-    """What the id of a demo document says; None for wordless documents, broken lines and other ids."""
+def label_of(document_id: str) -> Label | None:
+    """The label in the id of a demo document; None for wordless documents, broken lines and other ids."""
     match = _COPY_ID.fullmatch(document_id)
-    return Truth(match["article"], match["edit"]) if match else None
+    return Label(match["article"], match["edit"]) if match else None
 
 
 def documents(count: int = 600, seed: int = 2026) -> Iterator[bytes]:
-    """`count` JSON lines {id, title, text} without line breaks: the same for a seed on every machine.
+    """`count` JSON lines {id, title, text} without line breaks. Equal seeds give equal lines on every machine.
 
-    Two fifths are edited copies (every edit of EDITS alike often), one in 75 has no words and one in 75 is broken, the
-    rest are articles; two of three are Chinese. Raises ValueError for a count below COUNT_MIN.
+    Two fifths are edited copies, every edit of EDITS equally often. One in 75 has no words, and one in 75 is broken. The
+    rest are articles, two of three of them Chinese. Raises ValueError for a count below COUNT_MIN.
     """
     if count < COUNT_MIN:
         raise ValueError(f"at least {COUNT_MIN} documents are needed to show every verdict, not {count}")
@@ -117,7 +118,7 @@ def documents(count: int = 600, seed: int = 2026) -> Iterator[bytes]:
 
 
 class _Writer:
-    """Writes one document after the other and knows what it has written."""
+    """Writes one document after the other and remembers all that it has written."""
 
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
@@ -152,9 +153,9 @@ class _Writer:
             return _filled(template, blanks, stock, dice)
 
         body = self._pick(stock, topic)
-        cut = dice.number(2, len(body) - 2)
+        third = dice.number(2, len(body) - 2)
         opening = dice.one(topic.openings)
-        paragraphs = ([opening, body[0]], body[1:cut], body[cut:])
+        paragraphs = ([opening, body[0]], body[1:third], body[third:])
         return Article(
             f"{stock.code}-{written + 1:04d}",
             stock,
@@ -164,10 +165,10 @@ class _Writer:
         )
 
     def _pick(self, stock: Stock, topic: Topic) -> list[str]:
-        """Sentences of a topic, of several draws the one that shares the fewest with any article before."""
+        """Sentences of a topic: the draw, of DRAWS, that shares the fewest sentences with any earlier article."""
         before = self._picked.setdefault((stock.code, topic.name), [])
         size = self._dice.number(6, 8)
-        draws = [self._dice.some(topic.sentences, size) for _ in range(PICKS_TRIED)]
+        draws = [self._dice.some(topic.sentences, size) for _ in range(DRAWS)]
         best = min(draws, key=lambda draw: max((len(earlier.intersection(draw)) for earlier in before), default=0))
         before.append(frozenset(best))
         return best
@@ -186,7 +187,7 @@ class _Writer:
 
 
 def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
-    """The edits that leave every sentence as it is."""
+    """The article with an edit that changes no sentence."""
     paragraphs, parts = article.paragraphs, article.stock.parts
     if edit == "headline":
         return replace(article, title=_filled(dice.one(parts["new_headlines"]), article.blanks, article.stock, dice))
@@ -208,7 +209,7 @@ def _rearranged(article: Article, edit: str, dice: Dice) -> Article:
 
 
 def _noisy(text: str, dice: Dice) -> str:
-    """Another look, the same normalised text: widths, invisible characters, white space where there was some."""
+    """The text in other characters with the same normal form: widths, invisible characters, longer white space."""
 
     def noisy(character: str) -> str:
         if character in " \n":
@@ -227,7 +228,7 @@ def _other_figure(text: str, dice: Dice) -> str:
 
 
 def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
-    """Two unequal neighbours inside a word or a clause change places."""
+    """The text with two unequal neighbours inside a word or clause swapped."""
     letters = "[a-z]" if stock.between else "[\u4e00-\u9fff]"
     places = [
         match.start() + 1
@@ -239,7 +240,7 @@ def _mistyped(text: str, stock: Stock, dice: Dice) -> str:
 
 
 def _broken(number: int) -> bytes:
-    """A line that cannot become a document, each for another reason."""
+    """A line that is no document, by one of five reasons in turn."""
     lines = (
         f'{{"id": "broken-{number}", "title": "cut off", "text": "The connection was closed while'.encode(),
         f'{{"id": "broken-{number}", "title": "no text"}}'.encode(),
@@ -262,7 +263,7 @@ def _stock(code: str, between: str) -> Stock:
 
 
 def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
-    """What stays the same throughout an article."""
+    """Values of the blanks that stay the same throughout an article."""
     stems = dice.some(stock.parts["stems"], 3)
     kinds = stock.parts["place_kinds"]
     firsts, seconds = (dice.some(stock.parts[part], 2) for part in ("surnames", "given_names"))
@@ -283,7 +284,7 @@ def _blanks(stock: Stock, dice: Dice) -> dict[str, str]:
 
 
 def _filled(template: str, blanks: dict[str, str], stock: Stock, dice: Dice) -> str:
-    """The template with every choice made and every blank filled; figures are new every time."""
+    """The template with every choice made and every blank filled. Figures are drawn anew every time."""
     many = "d" if stock.code == "zh" else ",d"
     figures = {
         "few": lambda: str(dice.number(2, 9)),

@@ -1,1 +1,1 @@
-"""How well settings tell near-duplicates from others, on documents whose truth is known."""
+"""How well settings tell near-duplicates from other documents, on documents with known truth."""

@@ -1,9 +1,10 @@
-"""Which scheme, recipe and limit fit a person's own documents.
+"""Which scheme, recipe and threshold fit the user's own documents.
 
-Where nobody has said what is a duplicate of what, near-duplicates are made: each document gets a copy with a few edits of
-the kinds that editors and crawlers make. Whether a copy still is a duplicate, and whether two documents of the sample
-that stand near each other are, is decided by the exact Jaccard similarity of their character shingles. So the figures say
-how settings compare on these documents; how often real duplicates are found depends on what is really done to them.
+Without labelled pairs, near-duplicates are made: each document gets a copy with a few edits of the kinds that editors and
+crawlers make. The exact Jaccard similarity of character shingles decides whether a copy still is a duplicate. It also
+decides whether two documents of the sample that the filter matches are duplicates.
+
+So the figures compare settings on these documents. How many real duplicates are found depends on how real copies differ.
 """
 
 import re
@@ -28,19 +29,19 @@ from streamer.settings.settings import Fingerprint, Minhash, Settings, without_u
 from streamer.text.normalisation import Normaliser
 
 EDITS = ("figure", "typo", "dropped", "moved", "framed")
-"""What is done to copies: a digit changed, two letters swapped, a sentence left out, moved, one of another text added."""
+"""The edits of copies: a digit changed; two letters swapped; a sentence dropped, moved, or added from another text."""
 
 EDITS_MAX = 4
-"""A copy gets one edit to so many, alike often."""
+"""A copy gets 1 to EDITS_MAX edits, every number equally often."""
 
 INDEX_DOCUMENTS = 20_000
-"""The cost on disk is that of an index of so many documents."""
+"""Size of the index whose bytes a document are measured."""
 
 SIMILARITIES_TRIED = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 SHINGLE_CHARACTERS = 5
 
-# Whatever ends a sentence, line breaks included, belongs to it, so that sentences joined are the text.
+# The end of a sentence, line breaks included, belongs to it, so that the joined sentences equal the text.
 _SENTENCE = re.compile(r"[^\n。！？!?.]*(?:[。！？!?.\n]\s*|$)")
 _DIGIT = re.compile(r"[0-9]")
 _TWO_LETTERS = re.compile(r"(?=([^\W\d_])(?!\1)[^\W\d_])")
@@ -48,24 +49,23 @@ _TWO_LETTERS = re.compile(r"(?=([^\W\d_])(?!\1)[^\W\d_])")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What settings are tried on.
+    """Documents and pairs to try settings on, all without mark-up.
 
-    documents  a stream, mark-up taken off; a document that is flagged though it resembles its original less than
-               UNIQUE_BELOW is a false duplicate
-    forms      their normal forms, by which they resemble one another
-    pairs      two sides of pairs, mark-up taken off
-    truth      of the pairs
+    documents     a stream; a flagged document is a false duplicate if its similarity to its original is below UNIQUE_BELOW
+    normal_forms  of the documents; `similarity` compares them
+    pairs         both sides of the pairs
+    truth         of the pairs
     """
 
     documents: Documents
-    forms: Sequence[str]
+    normal_forms: Sequence[str]
     pairs: tuple[Documents, Documents]
     truth: Truth
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one setting did on a sample, and the microseconds of processor time that a document takes."""
+    """The result of one setting on a sample, and its processor time in microseconds a document."""
 
     settings: Settings
     parameters: Parameters
@@ -74,17 +74,17 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """How the fingerprints are made."""
+        """The kind of fingerprint, without the threshold."""
         if self.parameters.banding is not None:
             return f"minhash, {self.parameters.banding.bins} bins of {self.parameters.banding.bin_bits} bits"
         return f"simhash, {self.settings.fingerprint.recipe}, {self.parameters.bits} bits"
 
 
 def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) -> Sample:
-    """Pair every document with an edited copy of it; the same for a seed on every machine.
+    """Pair every document with an edited copy. Equal seeds give equal samples on every machine.
 
-    One edit to EDITS_MAX of them, every number and every kind alike often. The pair is a duplicate if the similarity of
-    the two is DUPLICATE_MIN or more, else it counts neither way.
+    A copy has 1 to EDITS_MAX edits, every number and every kind equally often. A pair is a duplicate from the similarity
+    DUPLICATE_MIN on; any other pair counts neither way.
     """
     dice = Dice(seed)
     documents = _plain(documents, normaliser)
@@ -95,25 +95,26 @@ def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) 
             other = documents[dice.number(0, len(documents) - 1)][1]
             copy = edited(copy, EDITS[(number // EDITS_MAX + edit) % len(EDITS)], other, dice)
         copies.append((title, copy))
-    forms = _forms(documents, normaliser)
-    alike = [
-        similarity(one, other) >= DUPLICATE_MIN for one, other in zip(forms, _forms(copies, normaliser), strict=True)
-    ]
+    normal_forms, copied_forms = _normal_forms(documents, normaliser), _normal_forms(copies, normaliser)
+    alike = [similarity(one, other) >= DUPLICATE_MIN for one, other in zip(normal_forms, copied_forms, strict=True)]
     truth = Truth(np.array(alike, np.bool_), np.zeros(len(alike), np.bool_))
-    return Sample(documents, forms, (documents, copies), truth)
+    return Sample(documents, normal_forms, (documents, copies), truth)
 
 
 def labelled_sample(
     documents: Documents, pairs: tuple[Documents, Documents], truth: Truth, normaliser: Normaliser
 ) -> Sample:
-    """Documents in which false duplicates are looked for, and pairs of which somebody has said what they are."""
+    """A sample of documents, which may hold false duplicates, and of labelled pairs."""
     documents = _plain(documents, normaliser)
     sides = _plain(pairs[0], normaliser), _plain(pairs[1], normaliser)
-    return Sample(documents, _forms(documents, normaliser), sides, truth)
+    return Sample(documents, _normal_forms(documents, normaliser), sides, truth)
 
 
 def edited(text: str, edit: str, other: str, dice: Dice) -> str:
-    """The text with one edit; as it is where it has nothing to be edited (no digit, one sentence)."""
+    """The text with one edit of EDITS, or unchanged where the edit does not apply (no digit, a single sentence).
+
+    other  another text, whose sentence `framed` adds
+    """
     if edit in ("figure", "typo"):
         places = [match.start() for match in (_DIGIT if edit == "figure" else _TWO_LETTERS).finditer(text)]
         if not places:
@@ -132,13 +133,13 @@ def edited(text: str, edit: str, other: str, dice: Dice) -> str:
 
 
 def similarity(one: str, other: str) -> float:
-    """Jaccard similarity of the sets of SHINGLE_CHARACTERS consecutive characters of two normal forms; 1 of nothing."""
+    """Jaccard similarity of two normal forms by their runs of SHINGLE_CHARACTERS characters; 1 for two empty ones."""
     left, right = _shingles(one), _shingles(other)
     return len(left & right) / len(left | right) if left or right else 1.0
 
 
-def limits(settings: Settings) -> Iterator[Settings]:
-    """The settings with every limit that may make a duplicate: all distances that the index knows, or SIMILARITIES_TRIED."""
+def at_every_threshold(settings: Settings) -> Iterator[Settings]:
+    """The settings at every threshold: all values of `distance_max`, or SIMILARITIES_TRIED for `similarity_min`."""
     if settings.fingerprint.scheme == "simhash":
         for distance_max in range(DISTANCE_MAX + 1):
             yield settings.model_copy(
@@ -151,32 +152,31 @@ def limits(settings: Settings) -> Iterator[Settings]:
             )
 
 
-def trials(ways: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
-    """Every way to make fingerprints with all of its `limits`, decided by the index with `insert = unique`.
+def trials(configurations: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
+    """Try every configuration at every threshold. An index with `insert = unique` decides.
 
-    The mark-up is off already, and what taking it off costs is not counted.
+    The sample has no mark-up, so the cost of taking mark-up off is not counted.
     """
-    # What a process takes to load its machine code is no trial's cost.
+    # The kernels are loaded first, so that no trial pays for them.
     compile_kernels()
     count = len(sample.documents)
     similarities: dict[tuple[int, int], float] = {}
-    for way in ways:
-        scheme = scheme_for(
-            way.model_copy(update={"fingerprint": way.fingerprint.model_copy(update={"markup": "none"})})
-        )
+    for configuration in configurations:
+        without_markup = configuration.fingerprint.model_copy(update={"markup": "none"})
+        scheme = scheme_for(configuration.model_copy(update={"fingerprint": without_markup}))
         fingerprint_documents(scheme, sample.documents[:1])
         begin = time.process_time()
-        prints = fingerprint_documents(scheme, sample.documents)
+        fingerprints = fingerprint_documents(scheme, sample.documents)
         seconds = time.process_time() - begin
         left, right = (fingerprint_documents(scheme, side) for side in sample.pairs)
-        for settings in limits(way):
+        for settings in at_every_threshold(configuration):
             parameters = replaced(parameters_for(settings, scheme.stamp()), insert="unique")
-            admitted = admit(prints, parameters)
+            admitted = admit(fingerprints, parameters)
             different = np.ones(count, np.bool_)
             for row in np.flatnonzero(admitted.originals >= 0).tolist():
                 pair = row, int(admitted.originals[row])
                 if pair not in similarities:
-                    similarities[pair] = similarity(sample.forms[pair[0]], sample.forms[pair[1]])
+                    similarities[pair] = similarity(sample.normal_forms[pair[0]], sample.normal_forms[pair[1]])
                 different[row] = similarities[pair] < UNIQUE_BELOW
             truth = Truth(
                 np.concatenate([sample.truth.duplicate, np.zeros(count, np.bool_)]),
@@ -192,11 +192,10 @@ def trials(ways: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
 
 
 def best(found: Sequence[Trial], false_per_million_max: float) -> Trial:
-    """The highest F1 among the trials with so few false duplicates, else of those with the fewest.
+    """The trial with the highest F1 among those within `false_per_million_max`, else among those with the fewest.
 
-    Of equal ones the shortest fingerprint, the way tried first, and of its limits the one in the middle, rather the
-    stricter: the sample cannot tell them apart, and what lies between two that are as good is the safest on other
-    documents.
+    Ties go to the shortest fingerprint, then to the configuration tried first, then to the threshold in the middle, the
+    stricter of two. The sample cannot tell these thresholds apart, and the middle one is the safest on other documents.
     """
     limit = max(false_per_million_max, min(trial.scores.false_per_million for trial in found))
     allowed = [trial for trial in found if trial.scores.false_per_million <= limit]
@@ -209,31 +208,32 @@ def best(found: Sequence[Trial], false_per_million_max: float) -> Trial:
 
 
 def index_bytes_per_document(parameters: Parameters) -> float:
-    """What a document takes on disk in an index of INDEX_DOCUMENTS random fingerprints, with ids of a few letters."""
+    """The bytes a document in an index of INDEX_DOCUMENTS random fingerprints with short ids."""
     random = np.random.default_rng(2026)
-    prints = Fingerprints(
+    fingerprints = Fingerprints(
         np.full(INDEX_DOCUMENTS, Kind.NEAR, np.uint8),
         np.full(INDEX_DOCUMENTS, Reason.ORDINARY, np.uint8),
         random.integers(0, 2**64, (INDEX_DOCUMENTS, parameters.words), np.uint64),
         np.zeros(INDEX_DOCUMENTS, np.int32),
     )
-    return admit(prints, parameters).bytes_per_document
+    return admit(fingerprints, parameters).bytes_per_document
 
 
 def fragment(settings: Settings) -> str:
-    """What to paste into a settings file so that it makes and compares fingerprints as these settings do, as TOML.
+    """TOML for a settings file that makes and compares fingerprints as these settings do.
 
-    Scheme and limit always, of all else what is not as shipped (or as the recipe says) and has an effect.
+    It always has the scheme and the threshold. Of the other keys it has those that have an effect and differ from the
+    default or from the recipe.
     """
     idle = without_use(settings)
     chosen, minhash = settings.fingerprint, settings.minhash
-    usual = Fingerprint(recipe=chosen.recipe, scheme=chosen.scheme)
-    told: list[tuple[str, object]] = [("scheme", chosen.scheme)] + (
+    defaults = Fingerprint(recipe=chosen.recipe, scheme=chosen.scheme)
+    assignments: list[tuple[str, object]] = [("scheme", chosen.scheme)] + (
         [("recipe", chosen.recipe)] if chosen.recipe != "default" else []
     )
-    told += [(key, value) for key, value in chosen if value != getattr(usual, key)]
-    told = [(key, value) for key, value in told if f"fingerprint.{key}" not in idle]
-    sections: dict[str, list[tuple[str, object]]] = {"fingerprint": told}
+    assignments += [(key, value) for key, value in chosen if value != getattr(defaults, key)]
+    assignments = [(key, value) for key, value in assignments if f"fingerprint.{key}" not in idle]
+    sections: dict[str, list[tuple[str, object]]] = {"fingerprint": assignments}
     if chosen.scheme == "minhash":
         others = [
             (key, value) for key, value in minhash if value != getattr(Minhash(), key) and key != "similarity_min"
@@ -256,8 +256,8 @@ def _plain(documents: Documents, normaliser: Normaliser) -> Documents:
     return [(title, text) for (title, _), text in zip(documents, texts, strict=True)]
 
 
-def _forms(documents: Documents, normaliser: Normaliser) -> list[str]:
-    """The normal forms of documents without mark-up; in one way of writing Chinese, if the settings ask for that."""
+def _normal_forms(documents: Documents, normaliser: Normaliser) -> list[str]:
+    """The normal forms of documents without mark-up, in Simplified characters where the settings ask for that."""
     return [normaliser.normal_form(text) for _, text in documents]
 
 

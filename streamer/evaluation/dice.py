@@ -1,4 +1,4 @@
-"""Seeded choices that stay the same in every release of Python."""
+"""Seeded random choices that are the same in every release of Python."""
 
 import random
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ Item = TypeVar("Item")
 
 
 class Dice:
-    """Choices that depend on nothing but the seed: of `random` only `random()` is the same in every release."""
+    """Random choices that depend only on the seed. Built on `random()`, which alone stays the same in every release."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def number(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """An integer from `low` to `high`, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def one(self, items: Sequence[Item]) -> Item:

@@ -1,4 +1,4 @@
-"""Evaluations as people read them: a table for the terminal, and a page with a picture of the distances or similarities."""
+"""Reports of evaluations: a table for the terminal, and a page with histograms of distances or similarities."""
 
 import html
 from collections.abc import Callable, Sequence
@@ -15,17 +15,19 @@ from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, b
 from streamer.evaluation.scores import Interval, Scores, Truth
 
 SIMILARITY_BARS = 50
-"""Into so many bars the similarities from 1 to 0 are sorted for a picture."""
+"""Bars of a histogram of similarities from 1 to 0."""
 
+_FIGURES = ("precision", "recall", "F1", "false/million", "CPU us")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 260, 46, 12, 34, 14
 _COLOURS = {"duplicates": "#c2410c", "different": "#1d4ed8"}
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one setting did on one set.
+    """The result of one setting on one set.
 
-    distances  as of `SetPrints.distances`, for the picture; None: none is wanted
+    distances    as in `SetFingerprints.distances`, for the histogram; None: no histogram
+    lower_bound  whether precision is only a lower bound
     """
 
     set_name: str
@@ -60,18 +62,18 @@ class Evaluation:
 
 
 def table(evaluations: Sequence[Evaluation]) -> Table:
-    """A row for each setting on each set."""
-    found = Table(
-        title="95 of 100 confidence: Wilson for precision and recall, bootstrap for F1; microseconds for one document",
+    """One row for each setting on each set."""
+    rows = Table(
+        title="95% confidence intervals: Wilson for precision and recall, bootstrap for F1. CPU: microseconds a document.",
         title_justify="left",
     )
-    found.add_column("set", no_wrap=True)
-    found.add_column("setting", min_width=24)
-    found.add_column("duplicate if", no_wrap=True)
-    for column in ("precision", "recall", "F1", "false/million", "CPU us"):
-        found.add_column(column, justify="right", no_wrap=True)
+    rows.add_column("set", no_wrap=True)
+    rows.add_column("setting", min_width=24)
+    rows.add_column("duplicate if", no_wrap=True)
+    for column in _FIGURES:
+        rows.add_column(column, justify="right", no_wrap=True)
     for each in evaluations:
-        found.add_row(
+        rows.add_row(
             each.set_name,
             each.setting,
             rule(each.parameters),
@@ -81,25 +83,25 @@ def table(evaluations: Sequence[Evaluation]) -> Table:
             f"{each.scores.false_per_million:,.0f}",
             f"{each.cpu_us_per_document:,.0f}",
         )
-    return found
+    return rows
 
 
 def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
-    """For each way to make fingerprints the limit with the highest F1, and the chosen one where it is another."""
-    found = Table(
-        title="95 of 100 confidence; microseconds for one document; * is recommended",
+    """For each kind of fingerprint the threshold with the highest F1, and the chosen one where it differs."""
+    rows = Table(
+        title="95% confidence intervals. CPU: microseconds a document. * recommended",
         title_justify="left",
     )
-    found.add_column("", no_wrap=True)
-    found.add_column("fingerprints", no_wrap=True)
-    found.add_column("duplicate if", no_wrap=True)
-    for column in ("precision", "recall", "F1", "false/million", "CPU us"):
-        found.add_column(column, justify="right", no_wrap=True)
+    rows.add_column("", no_wrap=True)
+    rows.add_column("fingerprints", no_wrap=True)
+    rows.add_column("duplicate if", no_wrap=True)
+    for column in _FIGURES:
+        rows.add_column(column, justify="right", no_wrap=True)
     for name in dict.fromkeys(trial.name for trial in tried):
         of_name = [trial for trial in tried if trial.name == name]
         highest = max(of_name, key=lambda trial: trial.scores.f1.value)
         for trial in (each for each in of_name if each is highest or each is chosen):
-            found.add_row(
+            rows.add_row(
                 "*" if trial is chosen else "",
                 name,
                 rule(trial.parameters),
@@ -109,24 +111,24 @@ def trial_table(tried: Sequence[Trial], chosen: Trial) -> Table:
                 f"{trial.scores.false_per_million:,.0f}",
                 f"{trial.cpu_us_per_document:,.0f}",
             )
-    return found
+    return rows
 
 
 def recommendation(
     tried: Sequence[Trial], chosen: Trial, documents: int, pairs_file: Path | None, false_per_million_max: float
 ) -> list[str]:
-    """In a few lines what was measured on what, what the chosen settings cost, and what the best of the other scheme do."""
+    """In a few lines the sample, the chosen settings and their cost, and the best settings of the other scheme."""
     if pairs_file is None:
         lines = [
-            f"{documents} documents, and a near-duplicate of each made by one to {EDITS_MAX} edits: nobody labelled any.",
-            "Compare settings by the figures; what is really done to documents may be more.",
+            f"{documents} documents, each with a near-duplicate made by one to {EDITS_MAX} edits: nobody labelled any.",
+            "Use the figures to compare settings; real documents may be changed more.",
         ]
     else:
         lines = [f"{documents} documents, and the labelled pairs of {pairs_file}."]
     lines += _described("Recommended", chosen)
     if chosen.scores.false_per_million > false_per_million_max:
         lines.append(
-            f"Nothing tried keeps to {false_per_million_max:g} false duplicates a million; this has "
+            f"Nothing tried stays within {false_per_million_max:g} false duplicates a million; this has "
             f"{chosen.scores.false_per_million:,.0f}, the fewest."
         )
     others = [trial for trial in tried if trial.parameters.scheme != chosen.parameters.scheme]
@@ -146,23 +148,24 @@ def _described(role: str, trial: Trial) -> list[str]:
 
 
 def rule(parameters: Parameters) -> str:
-    """What makes a document a duplicate, in few words."""
+    """The rule that makes a document a duplicate, in few words."""
     if parameters.banding is not None:
         return f"similarity ≥ {similarity_of(parameters.distance_max):g}"
     return f"distance ≤ {parameters.distance_max} of {parameters.bits}"
 
 
 def page(evaluations: Sequence[Evaluation]) -> str:
-    """An HTML page of its own: for each setting and set how far duplicates stand apart, and how far others do."""
+    """A complete HTML page with the histogram of every setting on every set."""
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Distances and similarities</title>",
         "<style>body{font:15px system-ui,sans-serif;max-width:760px;margin:2em auto;color:#1f2937}"
         "h2{font-size:1.05em;margin:2em 0 .2em}p{margin:.2em 0 .6em}svg{width:100%;height:auto}</style>",
-        "<h1>How far apart duplicates and other documents stand</h1>",
-        f"<p>Bars: share of the duplicates ({_swatch('duplicates')}) and of the others ({_swatch('different')}) by how "
-        "near the nearest earlier document is, or the other one of their pair: in bits for SimHash, by estimated "
-        "similarity for MinHash, the nearest on the left. Each kind adds up to 1 with those that can never match, which "
-        "are left out. What stands left of the line is near enough to be called a duplicate.</p>",
+        "<h1>Distances of duplicates and of other documents</h1>",
+        f"<p>Each bar is a share of the duplicates ({_swatch('duplicates')}) or of the other documents "
+        f"({_swatch('different')}). Distances are those to the nearest earlier document, or to the other document of the "
+        "pair: bits for SimHash, estimated similarity for MinHash, the nearest on the left. The filter calls everything "
+        "left of the line a duplicate. The shares of a colour add up to 1 together with the documents that can never "
+        "match, which have no bar.</p>",
     ]
     for each in evaluations:
         scores = each.scores
@@ -176,10 +179,10 @@ def page(evaluations: Sequence[Evaluation]) -> str:
 
 
 def histogram(evaluation: Evaluation) -> str:
-    """An SVG of the shares of duplicates and of different documents, from the nearest on the left to the farthest.
+    """An SVG histogram of the shares of duplicates and of different documents, the nearest on the left.
 
-    SimHash: a bar for every distance in bits. MinHash: one for every SIMILARITY_BARS-th of similarity. Raises ValueError
-    where there are no distances.
+    SimHash has a bar for every distance in bits. MinHash has SIMILARITY_BARS bars of equal width. Raises ValueError for an
+    evaluation without distances.
     """
     if evaluation.distances is None:
         raise ValueError("an evaluation without distances cannot be drawn")
@@ -213,12 +216,12 @@ def histogram(evaluation: Evaluation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """The axis of a picture.
+    """The axis of a histogram.
 
     border   where duplicates end, in bars
-    bars_of  the bar of each distance, `bars` for one out of reach: int64 [n] -> int64 [n]
+    bars_of  the bar of each distance, `bars` for an unreachable one: int64 [n] -> int64 [n]
     label    what a bar stands for
-    marks    places on the axis, in bars, and what is written there
+    marks    places on the axis, in bars, and their texts
     """
 
     title: str
@@ -245,8 +248,8 @@ def _scale(parameters: Parameters) -> _Scale:
         title="similarity",
         bars=SIMILARITY_BARS,
         border=parameters.distance_max / units,
-        # A bar holds its lower similarity and not its higher one, but for the first: what is as near as asked for lies
-        # left of the border.
+        # A bar includes its lower similarity and excludes its higher one, except the first bar. So a similarity that
+        # equals the threshold lies left of the border.
         bars_of=lambda distances: np.maximum(distances - 1, 0) // units,
         label=lambda bar: f"similarity {1 - bar / SIMILARITY_BARS:.2f} to {1 - (bar + 1) / SIMILARITY_BARS:.2f}",
         marks=[(SIMILARITY_BARS * tenth / 10, f"{1 - tenth / 10:.1f}") for tenth in range(11)],

@@ -1,4 +1,4 @@
-"""Documents of files, for commands that look at them and decide nothing."""
+"""Reads documents of files for commands that decide nothing."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -16,7 +16,7 @@ BATCH_DOCUMENTS = 1_000
 def read_documents(files: Iterable[Path], settings: Decode, count_max: int | None = None) -> Iterator[list[Document]]:
     """Batches of the documents of JSON Lines files (plain, .gz, .zst; - is standard input), in order.
 
-    Lines that are no documents are passed over. At most `count_max` documents. Raises InputUnreadable.
+    Lines that are no documents are skipped. Stops after `count_max` documents. Raises InputUnreadable.
     """
     decoder = Decoder(settings)
     records = (

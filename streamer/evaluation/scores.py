@@ -1,4 +1,4 @@
-"""How well a setting tells duplicates from others, on documents whose truth is known: distances, scores, intervals."""
+"""How well a setting tells duplicates from other documents of known truth: distances, scores, intervals."""
 
 import math
 import tempfile
@@ -18,13 +18,13 @@ from index.storage.parameters import Parameters
 from streamer.fingerprint.fingerprints import Fingerprints
 
 DUPLICATE_MIN = 0.8
-"""Jaccard similarity with an earlier document from which on a document is a duplicate."""
+"""A document is a duplicate from this Jaccard similarity with an earlier document on."""
 
 UNIQUE_BELOW = 0.5
-"""Below this similarity with every earlier document it is unique; between the two lies the grey, which counts nowhere."""
+"""A document is unique below this similarity with every earlier document. The grey zone between counts neither way."""
 
 CONFIDENCE_DEVIATIONS = 1.959964
-"""Of the normal distribution, for 95 of 100."""
+"""Half the width of a 95% interval of the normal distribution, in standard deviations."""
 
 BOOTSTRAP_DRAWS = 2_000
 _SEED = 2026
@@ -33,7 +33,7 @@ _BATCH_DOCUMENTS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is known about n documents or pairs: bool [n] each. What is neither is grey."""
+    """The truth about n documents or pairs: bool [n] each. Rows that are neither lie in the grey zone."""
 
     duplicate: npt.NDArray[np.bool_]
     different: npt.NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A share and what it may be with a confidence of 95 of 100."""
+    """A share and its 95% confidence interval."""
 
     value: float
     low: float
@@ -50,7 +50,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Counts of decisions against the truth; the grey apart."""
+    """Counts of decisions against the truth, without the grey zone."""
 
     true_duplicates: int
     false_duplicates: int
@@ -59,12 +59,12 @@ class Scores:
 
     @property
     def precision(self) -> Interval:
-        """Share of the flagged that are duplicates."""
+        """Share of duplicates among the flagged rows."""
         return wilson(self.true_duplicates, self.true_duplicates + self.false_duplicates)
 
     @property
     def recall(self) -> Interval:
-        """Share of the duplicates that were flagged."""
+        """Share of flagged rows among the duplicates."""
         return wilson(self.true_duplicates, self.true_duplicates + self.missed)
 
     @property
@@ -74,16 +74,15 @@ class Scores:
 
     @property
     def false_per_million(self) -> float:
-        """False duplicates per million documents that are none."""
+        """False duplicates per million rows that are no duplicates."""
         different = self.false_duplicates + self.true_uniques
         return self.false_duplicates / different * 1e6 if different else 0.0
 
 
 def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
-    """How far apart the fingerprints of each pair are, in the index's units: int64 [n].
+    """The distance of the fingerprints of each pair, in the units of the index: int64 [n].
 
-    `unreachable` where the index never compares the two: texts that only match equal ones, and do not, or have nothing
-    to be compared by.
+    `unreachable` where the index never compares the two: exact texts that differ, and texts without features.
     """
     apart = distances(left.fingerprints, right.fingerprints, parameters).astype(np.int64)
     both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
@@ -93,9 +92,9 @@ def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Paramete
 
 
 def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.bool_]:
-    """Would the index call the one of each pair a duplicate of the other, were that its only entry? bool [n].
+    """Which pairs an index would flag, were one text its only entry and the other the next document: bool [n].
 
-    They lie within the distance and, with MinHash, share a band.
+    A flagged pair lies within `distance_max`, and with MinHash it shares a band.
     """
     flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= parameters.distance_max
     if parameters.banding is not None:
@@ -104,20 +103,20 @@ def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameter
     return flagged
 
 
-def nearest_distances(prints: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
-    """How far each document is from the nearest earlier one: int64 [n], `unreachable` where there is none.
+def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
+    """The distance of each document to its nearest earlier one: int64 [n], `unreachable` where there is none.
 
-    Brute force over all pairs, whether the index would look at them or not: it is for looking at, not for deciding.
+    Brute force over all pairs, also those that an index never compares: for pictures, not for decisions.
     """
-    nearest = np.full(len(prints), unreachable(parameters), np.int64)
-    rows = np.flatnonzero(prints.kinds == Kind.NEAR)
-    of_kind = prints.fingerprints[rows]
+    nearest = np.full(len(fingerprints), unreachable(parameters), np.int64)
+    rows = np.flatnonzero(fingerprints.kinds == Kind.NEAR)
+    near = fingerprints.fingerprints[rows]
     for place in range(1, len(rows)):
-        one = np.broadcast_to(of_kind[place], of_kind[:place].shape)
-        nearest[rows[place]] = distances(one, of_kind[:place], parameters).min()
-    exact = np.flatnonzero(prints.kinds == Kind.EXACT)
+        one = np.broadcast_to(near[place], near[:place].shape)
+        nearest[rows[place]] = distances(one, near[:place], parameters).min()
+    exact = np.flatnonzero(fingerprints.kinds == Kind.EXACT)
     if len(exact):
-        _, firsts, groups = np.unique(prints.fingerprints[exact], axis=0, return_index=True, return_inverse=True)
+        _, firsts, groups = np.unique(fingerprints.fingerprints[exact], axis=0, return_index=True, return_inverse=True)
         again = np.arange(len(exact)) != firsts[groups.reshape(-1)]
         nearest[exact[again]] = 0
     return nearest
@@ -125,11 +124,11 @@ def nearest_distances(prints: Fingerprints, parameters: Parameters) -> npt.NDArr
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What an index of their own said of n documents in order, and what it cost.
+    """The decisions of an index of their own on n documents in order, and the cost.
 
-    originals           int64 [n], the row of the document that each is a duplicate of, -1 where it is none
-    bytes_per_document  of the index's file in use, divided by n; a larger index takes less for each
-    cpu_seconds         of this process, for deciding them
+    originals           int64 [n], the row of each document's original, -1 for a document that is no duplicate
+    bytes_per_document  bytes in use of the index's file, divided by n; larger indexes take less a document
+    cpu_seconds         processor time of this process for all decisions
     """
 
     originals: npt.NDArray[np.int64]
@@ -137,9 +136,9 @@ class Admitted:
     cpu_seconds: float
 
 
-def admit(prints: Fingerprints, parameters: Parameters) -> Admitted:
-    """Pass documents through an index made for them, in batches as the service does, and throw it away."""
-    source, count = Source("evaluation", 0), len(prints)
+def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
+    """Admit documents to a temporary index, in batches as the service does."""
+    source, count = Source("evaluation", 0), len(fingerprints)
     originals = np.full(count, -1, np.int64)
     begun = time.process_time()
     with (
@@ -153,9 +152,9 @@ def admit(prints: Fingerprints, parameters: Parameters) -> Admitted:
                     sources=(source,),
                     source_numbers=np.zeros(len(rows), np.uint32),
                     offsets=np.arange(rows.start, rows.stop, dtype=np.uint64),
-                    kinds=prints.kinds[rows.start : rows.stop],
-                    reasons=prints.reasons[rows.start : rows.stop],
-                    fingerprints=prints.fingerprints[rows.start : rows.stop],
+                    kinds=fingerprints.kinds[rows.start : rows.stop],
+                    reasons=fingerprints.reasons[rows.start : rows.stop],
+                    fingerprints=fingerprints.fingerprints[rows.start : rows.stop],
                     times_ms=np.zeros(len(rows), np.int64),
                     ids=[str(row) for row in rows],
                 ),
@@ -167,21 +166,23 @@ def admit(prints: Fingerprints, parameters: Parameters) -> Admitted:
 
 
 def unreachable(parameters: Parameters) -> int:
-    """A distance beyond all others, one more than the largest there is."""
+    """A distance that no two fingerprints have: the largest distance plus one."""
     return (parameters.bits if parameters.banding is None else DISTANCE_UNITS) + 1
 
 
 def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -> Truth:
     """The truth of documents by their largest Jaccard similarity with an earlier one.
 
-    Nothing is known below `floor`; where it lies above UNIQUE_BELOW, what is below it counts as different, the grey
-    included: precision is then no more than a lower bound.
+    similarities  float64 [n], unknown below `floor`
+
+    Where `floor` lies above UNIQUE_BELOW, all rows below it count as different, the grey zone included. Precision is then
+    a lower bound.
     """
     return Truth(similarities >= DUPLICATE_MIN, similarities < max(UNIQUE_BELOW, floor))
 
 
 def truth_of_labels(labels: Sequence[str]) -> Truth:
-    """The truth of labelled pairs: `dup`, `true`, 2 and 3 are duplicates, `neg`, `false` and 0.5 are not, all else grey."""
+    """The truth of labelled pairs: `dup`, `true`, 2, 3 are duplicates; `neg`, `false`, 0.5 differ; all else is grey."""
     return Truth(
         np.array([label in ("dup", "true", "2", "3") for label in labels], np.bool_),
         np.array([label in ("neg", "false", "0.5") for label in labels], np.bool_),
@@ -199,22 +200,22 @@ def score(flagged: npt.NDArray[np.bool_], truth: Truth) -> Scores:
 
 
 def wilson(hits: int, count: int) -> Interval:
-    """A share and its score interval (Wilson 1927), 95 of 100; of nothing the share is 1 and may be anything."""
+    """A share and its 95% score interval (Wilson 1927). For a count of 0 the share is 1 and the interval 0 to 1."""
     if count == 0:
         return Interval(1.0, 0.0, 1.0)
     share, square = hits / count, CONFIDENCE_DEVIATIONS**2
     middle = (share + square / (2 * count)) / (1 + square / count)
     spread = math.sqrt(share * (1 - share) / count + square / (4 * count * count)) / (1 + square / count)
     half = CONFIDENCE_DEVIATIONS * spread
-    # At either end the bound is the share itself; only rounding would say otherwise.
+    # At either end the bound equals the share exactly, which rounding would miss.
     low, high = 0.0 if hits == 0 else middle - half, 1.0 if hits == count else middle + half
     return Interval(share, low, high)
 
 
 def bootstrap_f1(scores: Scores) -> Interval:
-    """F1 and the middle 95 of 100 of what it is when documents are drawn anew with replacement (Efron 1979).
+    """F1 and its 95% bootstrap interval: documents are drawn anew with replacement (Efron 1979).
 
-    F1 depends on the documents through four counts alone, so that drawing these (multinomially) is drawing documents.
+    F1 depends on the documents through four counts only, so one multinomial draw of the counts replaces the documents'.
     """
     counts = np.array([scores.true_duplicates, scores.false_duplicates, scores.missed, scores.true_uniques])
     total = int(counts.sum())
@@ -226,7 +227,7 @@ def bootstrap_f1(scores: Scores) -> Interval:
 
 
 def _f1(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """2 TP / (2 TP + FP + FN) by row; 1 where there is neither a duplicate nor anything flagged."""
+    """2 TP / (2 TP + FP + FN) by row; 1 where there are neither duplicates nor flagged rows."""
     doubled = 2 * counts[:, 0]
     whole = doubled + counts[:, 1] + counts[:, 2]
     return np.where(whole == 0, 1.0, doubled / np.maximum(whole, 1))

@@ -1,12 +1,12 @@
-"""Folders of documents with known truth: a stream with similarities, or labelled pairs.
+"""Sets of documents with known truth, one a folder: a stream with similarities, or labelled pairs.
 
 `docs.jsonl.xz`        one JSON object a line: id, text, title; in stream order
-  and `stream_truth.tsv.gz`  a remark whose last word is the least similarity told, a line of column names, then
-                             id and largest Jaccard similarity with an earlier document
-  or the documents have `base`, `op`, `label`: each is held against the document of its base whose op is `base`
+  with `stream_truth.tsv.gz`  a comment line whose last word is the smallest similarity listed, a line of column names,
+                              then the id and the largest Jaccard similarity with an earlier document
+  or with `base`, `op`, `label` in every document: each is paired with the document of its base whose op is `base`
 `pairs.jsonl.xz`       one pair a line: a, b, label
 
-Pairs may also stand in a file by themselves.
+Labelled pairs may also stand in a file of their own, without a folder.
 """
 
 import gzip
@@ -40,7 +40,7 @@ Documents = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class SetPrints:
+class SetFingerprints:
     """The fingerprints of a set: of its stream, or of both sides of its pairs."""
 
     documents: Fingerprints
@@ -50,13 +50,16 @@ class SetPrints:
         return len(self.documents) + (0 if self.others is None else len(self.others))
 
     def flagged(self, parameters: Parameters) -> npt.NDArray[np.bool_]:
-        """What an index of these parameters calls duplicates: bool [n], by document or by pair."""
+        """Which documents or pairs an index with these parameters calls duplicates: bool [n]."""
         if self.others is None:
             return admit(self.documents, parameters).originals >= 0
         return pairs_flagged(self.documents, self.others, parameters)
 
     def distances(self, parameters: Parameters) -> npt.NDArray[np.int64]:
-        """From each document to the nearest earlier one, or of each pair: int64 [n] (`evaluation.unreachable`: none)."""
+        """The distance of each document to its nearest earlier one, or of each pair: int64 [n].
+
+        `scores.unreachable` stands for none.
+        """
         if self.others is None:
             return nearest_distances(self.documents, parameters)
         return pair_distances(self.documents, self.others, parameters)
@@ -64,10 +67,9 @@ class SetPrints:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """Documents with truth.
+    """Documents with known truth: a stream, or with `others` the pairs (documents[i], others[i]).
 
-    Without `others` it is a stream, with them row i is the pair (documents[i], others[i]). `floor` as of
-    `evaluation.truth_of_similarities`.
+    floor  as in `scores.truth_of_similarities`
     """
 
     name: str
@@ -76,14 +78,14 @@ class EvaluationSet:
     truth: Truth
     floor: float = 0.0
 
-    def fingerprint(self, scheme: Scheme) -> SetPrints:
+    def fingerprint(self, scheme: Scheme) -> SetFingerprints:
         """The fingerprints of all documents."""
         others = None if self.others is None else fingerprint_documents(scheme, self.others)
-        return SetPrints(fingerprint_documents(scheme, self.documents), others)
+        return SetFingerprints(fingerprint_documents(scheme, self.documents), others)
 
 
 def read_set(folder: Path) -> EvaluationSet:
-    """The set of a folder, or the pairs of a file. Raises InputUnreadable where there is none, or of another form."""
+    """The set of a folder, or the pairs of a file. Raises InputUnreadable where there is none, or a malformed one."""
     if folder.is_file():
         return EvaluationSet(folder.name, *read_pairs(folder))
     try:
@@ -100,10 +102,10 @@ def read_set(folder: Path) -> EvaluationSet:
 
 def _stream(folder: Path) -> EvaluationSet:
     rows = list(_lines(folder / "docs.jsonl.xz"))
-    remark, _, *told = gzip.decompress((folder / "stream_truth.tsv.gz").read_bytes()).decode().splitlines()
-    known = {identity: float(similarity) for identity, similarity, *_ in (line.split("\t") for line in told)}
-    similarities = np.array([known.get(str(row["id"]), 0.0) for row in rows])
-    floor = _floor(remark)
+    comment, _, *listed = gzip.decompress((folder / "stream_truth.tsv.gz").read_bytes()).decode().splitlines()
+    by_id = {identity: float(similarity) for identity, similarity, *_ in (line.split("\t") for line in listed)}
+    similarities = np.array([by_id.get(str(row["id"]), 0.0) for row in rows])
+    floor = _floor(comment)
     truth = truth_of_similarities(similarities, floor)
     return EvaluationSet(folder.name, [_document(row) for row in rows], None, truth, floor)
 
@@ -126,9 +128,9 @@ def _pairs(folder: Path) -> EvaluationSet:
 
 
 def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
-    """Labelled pairs of a file of JSON Lines (plain, .gz, .zst), each a, b (texts) and a label.
+    """The labelled pairs of a JSON Lines file (plain, .gz, .zst): texts a and b, and a label on each line.
 
-    Labels as of `evaluation.truth_of_labels`. Raises InputUnreadable.
+    `scores.truth_of_labels` says what labels mean. Raises InputUnreadable.
     """
     try:
         return _pairs_of([orjson.loads(line) for line in lines(file) if line.strip()])
@@ -153,9 +155,9 @@ def _document(row: dict[str, Any]) -> tuple[str, str]:
     return row.get("title") or "", row["text"]
 
 
-def _floor(remark: str) -> float:
-    """The least similarity that the file tells, if its remark ends in one."""
-    last = remark.rsplit(maxsplit=1)[-1]
+def _floor(comment: str) -> float:
+    """The smallest similarity that the file lists; 0 where its comment ends in no number."""
+    last = comment.rsplit(maxsplit=1)[-1]
     return float(last) if last.replace(".", "", 1).isdecimal() else 0.0
 
 

@@ -1,1 +1,1 @@
-"""Texts to fingerprints, a batch at a time, by either scheme."""
+"""Texts -> fingerprints, a batch at a time: SimHash, MinHash, and what both share."""

@@ -1,7 +1,7 @@
-"""Fingerprints of a batch of texts, whatever the scheme.
+"""Fingerprints of a batch of texts, by either scheme.
 
-A fingerprint of 64 bits is one uint64, one of 128 bits two: bit i is bit i % 64 of number i // 64. In hexadecimal the
-highest bit stands first, as in an ordinary number.
+A fingerprint of 64 bits is one uint64, a fingerprint of 128 bits is two: bit i is bit i % 64 of number i // 64.
+Hexadecimal writes the highest bit first, as in an ordinary number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ class Fingerprints:
     reasons         uint8 [n], values of `Reason`: ORDINARY, SHORT_TEXT or NO_FEATURES
     fingerprints    uint64 [n, bits / 64]; EXACT rows hold a hash of the normalised text, UNDECIDABLE rows zeros
     feature_counts  int32 [n], distinct features
-    looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: there is none
+    looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -38,9 +38,10 @@ class Fingerprints:
 
 
 def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint64]) -> list[str | None]:
-    """Every fingerprint in lower-case hexadecimal, bits / 4 digits, the highest bit first; None where there is none.
+    """Every fingerprint in lower-case hexadecimal, bits / 4 digits, the highest bit first; None for rows without one.
 
-    kinds uint8 [n] of `Kind`: NEAR and EXACT rows have a fingerprint. fingerprints uint64 [n, lanes].
+    kinds         uint8 [n] of `Kind`: NEAR and EXACT rows have a fingerprint
+    fingerprints  uint64 [n, lanes]
     """
     digits = fingerprints[:, ::-1].astype(">u8").tobytes().hex()
     length = 16 * fingerprints.shape[1]
@@ -49,14 +50,17 @@ def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint6
 
 
 def from_hexadecimal(text: str, bits: int) -> npt.NDArray[np.uint64]:
-    """The reverse of `hexadecimal` for one fingerprint: uint64 [1, bits / 64]. Raises ValueError."""
+    """The inverse of `hexadecimal` for one fingerprint: uint64 [1, bits / 64]. Raises ValueError."""
     if len(text) != bits // 4:
         raise ValueError(f"a fingerprint of {bits} bits has {bits // 4} hexadecimal digits, not {len(text)}")
     return np.frombuffer(bytes.fromhex(text), ">u8").astype(np.uint64)[None, ::-1]
 
 
 def slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Ranges of texts that are worked on at once, bounded in characters (a longer text stands alone); at least one."""
+    """Ranges of texts to work on at once, bounded in characters and texts; at least one range.
+
+    A text longer than the bound makes a range of its own.
+    """
     begin = characters = 0
     for end, text in enumerate(texts):
         if end > begin and (characters + len(text) > _SLICE_CHARACTERS or end - begin >= _SLICE_TEXTS):

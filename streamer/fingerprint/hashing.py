@@ -1,4 +1,4 @@
-"""XXH3 of words and texts in UTF-8: of the words of whole batches as machine code, of others by the library."""
+"""XXH3 of words and texts in UTF-8: compiled for the words of whole batches, by the library for all else."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def hash_words(words: Words, lanes: int) -> Hashes:
-    """Every word's hash: uint64 [words, lanes], XXH3 of 64 or 128 bits of its UTF-8, the low 64 bits first."""
+    """XXH3 of every word's UTF-8, 64 bits a lane, the low 64 bits first: uint64 [words, lanes], 1 or 2 lanes."""
     hashes, left_out = word_kernels.hashes(words.codepoints, words.starts, words.lengths, lanes)
     if len(left_out):
         count = len(left_out)
@@ -23,14 +23,14 @@ def hash_words(words: Words, lanes: int) -> Hashes:
 
 
 def hash_strings(strings: Sequence[str], lanes: int) -> Hashes:
-    """The same of strings, none of which holds a surrogate: uint64 [strings, lanes]."""
+    """`hash_words` of strings without surrogates: uint64 [strings, lanes]."""
     digest: Callable[[bytes], bytes] = xxhash.xxh3_64_digest if lanes == 1 else xxhash.xxh3_128_digest
     digests = b"".join(map(digest, map(str.encode, strings)))
     return np.frombuffer(digests, ">u8").reshape(-1, lanes)[:, ::-1].astype(np.uint64, order="C")
 
 
 def hash_text(text: str, lanes: int) -> tuple[int, ...]:
-    """XXH3 of the text's UTF-8 (lone surrogates as UTF-8 would write them): 64 bits a lane, the low ones first."""
+    """XXH3 of the text's UTF-8, 64 bits a lane, the low 64 bits first. Lone surrogates are encoded as UTF-8 would."""
     octets = text.encode("utf-8", "surrogatepass")
     if lanes == 1:
         return (xxhash.xxh3_64_intdigest(octets),)

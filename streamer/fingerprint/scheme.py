@@ -1,4 +1,4 @@
-"""The schemes by name: what turns texts into fingerprints, and what the index must know to compare them."""
+"""The schemes by name: what turns texts into fingerprints, and the index parameters that compare them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,7 +13,7 @@ from streamer.text.normalisation import Normaliser
 
 
 class Scheme(Protocol):
-    """Texts -> fingerprints, whatever kind these are."""
+    """Texts -> fingerprints of one kind."""
 
     def fingerprint(
         self,
@@ -21,21 +21,21 @@ class Scheme(Protocol):
         titles: Sequence[str] | None = None,
         metadata: Sequence[Sequence[str]] | None = None,
     ) -> Fingerprints:
-        """The fingerprint of every text, row for row; it depends on nothing but that text, its title and metadata."""
+        """The fingerprint of every text, row for row. Each depends only on its text, title and metadata."""
 
     def stamp(self) -> dict[str, str]:
-        """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints."""
+        """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints."""
 
 
 def scheme_for(settings: Settings) -> Scheme:
-    """What makes the fingerprints that the settings ask for; loads its tables."""
+    """The scheme that the settings name, its tables loaded."""
     if settings.fingerprint.scheme == "minhash":
         return MinHasher(settings.minhash, Normaliser(settings.fingerprint))
     return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look))
 
 
 def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
-    """What the index is built with. Bands follow from the number of bins and the least similarity that counts."""
+    """The parameters of the index. Bands follow from the number of bins and from `similarity_min`."""
     index, minhash = settings.index, settings.minhash
     if settings.fingerprint.scheme == "minhash":
         banding = banding_for(minhash.bins, minhash.bin_bits, minhash.similarity_min)

@@ -1,4 +1,7 @@
-"""Compiled loops over the hashes of words; `word_shingles` defines what they compute. See `index.kernels`."""
+"""SplitMix64, and compiled loops over the hashes of words; `word_shingles` defines the results.
+
+`index.kernels` says how kernels are written.
+"""
 
 from typing import Any
 
@@ -7,21 +10,31 @@ import numpy.typing as npt
 
 from index.kernels.jit import compiled
 
+GOLDEN_RATIO = 0x9E37_79B9_7F4A_7C15
+"""2^64 divided by the golden ratio, made odd: the increment of SplitMix64."""
 
-@compiled
-def mix(number: Any) -> Any:
-    """A step of SplitMix64 (Steele, Lea, Flood 2014; finaliser of Stafford's variant 13): uint64 -> uint64."""
-    number += np.uint64(0x9E3779B97F4A7C15)
-    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number ^ (number >> np.uint64(31))
+
+def mix_column(numbers: Any) -> Any:
+    """One step of SplitMix64 for every number of a column, one to one: uint64 [any] -> uint64 [any], modulo 2^64.
+
+    The step adds GOLDEN_RATIO and applies the finaliser (Steele, Lea, Flood 2014; Stafford's variant 13).
+    """
+    mixed = numbers + np.uint64(GOLDEN_RATIO)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+mix: Any = compiled(mix_column)
+"""The same step for one number inside a kernel: uint64 -> uint64."""
 
 
 @compiled
 def shingle(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], shingle_bounds: npt.NDArray[np.int64], size: int
 ) -> npt.NDArray[np.uint64]:
-    """The hashes of shingles, uint64 [shingles, lanes]; text i has those shingle_bounds[i]:shingle_bounds[i + 1]."""
+    """Hashes of shingles, uint64 [shingles, lanes]; text i has the shingles shingle_bounds[i]:shingle_bounds[i + 1]."""
     lanes = hashes.shape[1]
     found = np.empty((shingle_bounds[-1], lanes), np.uint64)
     for text in range(len(bounds) - 1):

@@ -1,7 +1,7 @@
-"""Make the machine code of all kernels before it is needed: python -m streamer.fingerprint.warm_up
+"""Warm the JIT cache with all kernels before the first batch: python -m streamer.fingerprint.warm_up
 
-Otherwise the first batches do it, which takes them some twenty seconds. The code is kept beside the packages, or, where
-that is not writable, in the cache of the user who runs this: it should be the one who runs the service.
+Without this the first batches take some twenty seconds longer. numba keeps its cache beside the packages, or, where that
+folder is not writable, in the user's own cache folder. So run this as the user who runs the service.
 """
 
 from index.tools import warm_up
@@ -11,7 +11,7 @@ from streamer.settings.settings import Fingerprint, Minhash
 
 
 def compile_kernels() -> None:
-    """Run every kernel once. Compiles what no process of this user has compiled yet."""
+    """Run every kernel once, which compiles every kernel that is not in the cache yet."""
     warm_up.compile_kernels()
     MinHasher(Minhash()).fingerprint(["杭研大厦 in spring"])
     Fingerprinter(Fingerprint(features="shingles", topic_length=True, idf="jieba")).fingerprint(["杭研大厦 in spring"])

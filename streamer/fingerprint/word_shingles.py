@@ -1,4 +1,4 @@
-"""Hashes of words -> hashes of word shingles, a whole batch at once; both schemes take them as features."""
+"""Hashes of words -> hashes of word shingles, a whole batch at once. Both schemes use them as features."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,22 @@ def shingle(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Hashes of the runs of `size` consecutive words of each text, and the texts' bounds among them.
 
-    A text with fewer words, but any, has one shingle: all of them. The hash of words w1 ... wk is a chain,
-    a0 = 0, ai = mix(a(i-1) + wi + 0x9E3779B97F4A7C15), with the finaliser of SplitMix64 as `mix` (Steele, Lea, Flood
-    2014; Stafford's variant 13), lane by lane: it depends on the order of the words and on each of them bijectively.
+    hashes  uint64 [words, lanes]
+    bounds  int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
+    Returns uint64 [shingles, lanes] and int64 [n + 1].
+
+    The hash of words w1 ... wk is ak of the chain a0 = 0, ai = mix(a(i-1) + wi), lane by lane, with
+    `shingle_kernels.mix`. The order of the words counts, and the hash depends on each word bijectively.
+    """
+    shingle_bounds = np.concatenate([[0], np.cumsum(shingle_counts(bounds, size))])
+    return shingle_kernels.shingle(hashes, bounds, shingle_bounds, size), shingle_bounds
+
+
+def shingle_counts(bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """How many shingles of `size` words each text has: int64 [n].
+
+    bounds  int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
+    A text with one word or more, but fewer than `size`, has one shingle of all its words. A text without words has none.
     """
     word_counts = np.diff(bounds)
-    counts = np.maximum(word_counts - (size - 1), np.minimum(word_counts, 1))
-    shingle_bounds = np.concatenate([[0], np.cumsum(counts)])
-    return shingle_kernels.shingle(hashes, bounds, shingle_bounds, size), shingle_bounds
+    return np.asarray(np.maximum(word_counts - (size - 1), np.minimum(word_counts, 1)))

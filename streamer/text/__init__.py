@@ -1,1 +1,1 @@
-"""Text before it is fingerprinted: normal form, scripts, segmentation, words, main text."""
+"""Text before fingerprints: main text, normal form, scripts, segmentation, words."""

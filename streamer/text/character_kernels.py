@@ -1,6 +1,6 @@
-"""Compiled loops from code points to their normal form, one by one; `text` defines it.
+"""Compiled loops from code points to their normal form, one by one; `characters` defines it.
 
-See `index.kernels` for how kernels are written.
+`index.kernels` says how kernels are written.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from index.kernels.jit import compiled
 COUNT_BITS = 0b0011_1111
 NONSTARTER = 0b0100_0000
 INTERACTS = 0b1000_0000
-"""How a code point behaves: how many it becomes; whether it is one mark afterwards; whether it acts upon others."""
+"""The bits of a code point's behaviour: how many code points its form has; the form is one mark; it acts upon others."""
 
 
 @compiled
@@ -23,9 +23,10 @@ def survey(
     behaviours: npt.NDArray[np.uint8],
     classes: npt.NDArray[np.uint8],
 ) -> tuple[npt.NDArray[np.bool_], np.int64]:
-    """Which of n texts hold composing characters, or marks out of canonical order; how many code points there will be.
+    """Which of n texts hold composing characters or marks out of canonical order, and the code points of all forms.
 
-    behaviours, classes  uint8 [all code points], as `text` has them
+    behaviours, classes  uint8 [all code points], the tables of `characters`
+    Returns bool [n] and a count.
     """
     found = np.zeros(len(bounds) - 1, np.bool_)
     total = np.int64(0)
@@ -57,7 +58,11 @@ def write(
     pool_starts: npt.NDArray[np.int64],
     total: Any,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """What code points become, uint32 [total], and the bounds of the texts among them; tables as `text` has them."""
+    """The forms of all code points, uint32 [total], and the texts' bounds among them, int64 [n + 1].
+
+    behaviours, folded, pool, pool_starts  the tables of `characters`
+    total                                  the count that `survey` returns
+    """
     written, written_bounds = np.empty(total, np.uint32), np.zeros(len(bounds), np.int64)
     filled = np.int64(0)
     for text in range(len(bounds) - 1):

@@ -1,7 +1,7 @@
-"""Text as arrays: the normal form of a batch of texts, and which script rule each of its characters follows.
+"""Text as arrays: the normal form of a batch of texts, and the script rule of every character.
 
-A batch is joined into one array of code points, so that a table look-up does the work of `unicodedata` for nearly every
-text; the few texts in which characters act upon one another take the definition's road (`_fold_by_definition`).
+A batch is one array of code points, so table look-ups replace `unicodedata` for nearly every text. The few texts whose
+characters act upon one another go through the definition itself (`_fold_by_definition`).
 """
 
 import unicodedata
@@ -20,31 +20,31 @@ from streamer.text.character_kernels import COUNT_BITS, INTERACTS, NONSTARTER
 
 CODE_POINTS = 0x110000
 _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
-"""The planes that hold characters with properties; every other code point is unassigned or for private use."""
+"""The planes whose characters have properties; all other code points are unassigned or for private use."""
 
 _INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]+")
 APOSTROPHES = "\u2019\u02bc"
-"""What is written U+0027 within a word."""
+"""Characters that a word writes as U+0027."""
 
 _IOTA_BELOW = "\u0345"
-"""The one mark that folds to a letter: only the definition knows on which side of it other marks come to stand."""
+"""The one mark that folds to a letter. Only the definition knows on which side of the letter other marks end up."""
 
 
 class Rule(IntEnum):
-    """How a character takes part in words."""
+    """The role of a character in words."""
 
     SEPARATOR = 0
-    """In no word: punctuation, symbols, white space, emoji."""
+    """Part of no word: punctuation, symbols, white space, emoji."""
     WORD = 1
-    """Letters, marks and digits of scripts that part words by spaces: a run is a word."""
+    """Letters, marks and digits of scripts with spaces between words: a run is a word."""
     HAN = 2
-    """Han characters that the segmenter's dictionary covers: runs go to the segmenter."""
+    """Han characters that the segmenter's dictionary covers: the segmenter splits runs into words."""
     IDEOGRAPH = 3
     """Every other ideograph: a word of its own."""
     UNSPACED = 4
-    """Letters of scripts without spaces: runs become character shingles."""
+    """Letters of scripts without spaces: runs become overlapping shingles of characters."""
     MARK = 5
-    """Belongs to the WORD or UNSPACED character that it follows, else separates."""
+    """Part of the WORD or UNSPACED character before it, else a separator."""
     APOSTROPHE = 6
     """Part of a word between two WORD characters, else a separator."""
 
@@ -54,9 +54,9 @@ UNSPACED_SCRIPTS = (
     r"\p{Script=Tai_Le}\p{Script=New_Tai_Lue}\p{Script=Tai_Tham}\p{Script=Tai_Viet}\p{Script=Ahom}"
     r"\p{Script=Javanese}\p{Script=Balinese}]"
 )
-"""Matches one character of the scripts, ideographs apart, that do not part words by spaces."""
+"""Matches one character of the scripts without spaces between words, ideographs apart."""
 
-# A later rule wins over an earlier one. U+4E00 to U+9FD5 is what jieba itself hands to its dictionary.
+# Later rules override earlier ones. jieba looks up U+4E00 to U+9FD5 in its dictionary.
 _RULES = (
     (Rule.WORD, r"[\p{L}\p{N}]"),
     (Rule.UNSPACED, r"(?=\p{L})" + UNSPACED_SCRIPTS),
@@ -69,7 +69,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """n texts as code points, one after the other.
+    """The code points of n texts, text after text.
 
     codepoints  uint32 [characters]
     bounds      int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
@@ -79,14 +79,17 @@ class Characters:
     bounds: npt.NDArray[np.int64]
 
     def text(self, number: int) -> str:
-        """Text `number` with white space collapsed: its normal form, as `normalise` gives it."""
+        """The normal form of text `number` (`normalise`), white space collapsed."""
         begin, end = self.bounds[number : number + 2]
         return _collapse(decode(self.codepoints[begin:end]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Per code point: its normal form (`folded`, or `pool` from `pool_starts` on where longer), behaviour and rule."""
+    """The normal form, behaviour, combining class and rule of every code point.
+
+    A form of one code point stands in `folded`, a longer form in `pool` from `pool_starts` on.
+    """
 
     folded: npt.NDArray[np.uint32]
     behaviours: npt.NDArray[np.uint8]
@@ -97,17 +100,18 @@ class _Tables:
 
 
 def normalise(text: str) -> str:
-    """The normal form of one text; normalising it again changes nothing.
+    """The normal form of one text. Normalising twice changes nothing more.
 
-    In this order: code points that are not seen (category Cf, and what Unicode calls default-ignorable: variation
-    selectors, fillers) are removed; NFD, casefold, NFKC, casefold, NFKC (The Unicode Standard, D146: the order that is
-    stable); runs of white space become one space, none stands at either end. Lone surrogates are kept.
+    1. Invisible code points go: category Cf, and Unicode's default-ignorable ones (variation selectors, fillers).
+    2. NFD, casefold, NFKC, casefold, NFKC: the stable order (The Unicode Standard, D146).
+    3. Runs of white space become one space, with none at either end.
+    Lone surrogates are kept.
     """
     return fold([text]).text(0)
 
 
 def fold(texts: Sequence[str]) -> Characters:
-    """The normal forms of a batch of texts, except that white space is not collapsed yet (no feature depends on it)."""
+    """The normal forms of a batch of texts, before white space is collapsed: no feature depends on white space."""
     tables = _tables()
     codepoints, bounds = _join(texts)
     interacting, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
@@ -125,13 +129,13 @@ def fold(texts: Sequence[str]) -> Characters:
 
 
 def rule_table() -> npt.NDArray[np.uint8]:
-    """The `Rule` of every code point: uint8 [CODE_POINTS], not to be written to."""
+    """The `Rule` of every code point: uint8 [CODE_POINTS], read-only by agreement."""
     return _tables().rules
 
 
 @cache
 def tables_hash() -> str:
-    """Hexadecimal hash of all that the tables know: two programs with equal hashes normalise and split alike."""
+    """A hexadecimal hash of all tables. Programs with equal hashes normalise alike and find the same runs of words."""
     tables = _tables()
     digest = xxhash.xxh3_128()
     for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules):
@@ -140,12 +144,12 @@ def tables_hash() -> str:
 
 
 def decode(codepoints: npt.NDArray[np.uint32]) -> str:
-    """The string of these code points."""
+    """Code points -> string."""
     return codepoints.astype("<u4", copy=False).tobytes().decode("utf-32-le", "surrogatepass")
 
 
 def ragged(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The positions starts[i], starts[i] + 1, ... of lengths[i] each, one after the other: int64 [sum of lengths]."""
+    """The ranges starts[i] to starts[i] + lengths[i] - 1, range after range: int64 [sum of lengths]."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
@@ -159,7 +163,7 @@ def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.
 
 
 def _fold_by_definition(text: str) -> str:
-    """The definition of the normal form, white space apart (see `normalise`)."""
+    """Steps 1 and 2 of `normalise` for one text."""
     decomposed = unicodedata.normalize("NFD", _INVISIBLE.sub("", text))
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", decomposed.casefold()).casefold())
 
@@ -170,11 +174,11 @@ def _collapse(text: str) -> str:
 
 @cache
 def _tables() -> _Tables:
-    """Everything looked up by code point, derived from `unicodedata` and `regex` once per process (about 0.3 s)."""
+    """All tables, derived from `unicodedata` and `regex` once per process (about 0.3 s)."""
     everything = list(map(chr, _TABLED))
-    # One call for all: a line feed composes with nothing, so neighbours do not meet.
+    # One call for all characters: a line feed composes with nothing, so it keeps neighbours apart.
     forms = _fold_by_definition("\n".join(everything)).split("\n")
-    # The invisible ones vanished, and the line feed itself became two empty forms.
+    # Invisible characters have an empty form; the line feed itself was split into two.
     forms[0xA:0xC] = ["\n"]
     folded = np.arange(CODE_POINTS, dtype=np.uint32)
     behaviours = np.ones(CODE_POINTS, np.uint8)
@@ -206,7 +210,7 @@ def _tables() -> _Tables:
 
 
 def _composing() -> frozenset[str]:
-    """The characters that may join the one before them (Unicode's NFKC_Quick_Check = Maybe)."""
+    """The characters that may compose with the character before them (Unicode's NFKC_Quick_Check = Maybe)."""
     canonical = (unicodedata.decomposition(chr(codepoint)) for codepoint in _TABLED)
     pairs = (parts.split() for parts in canonical if parts and not parts.startswith("<"))
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2}

@@ -1,6 +1,6 @@
-"""The article of an HTML page without what stands around it, by trafilatura: the only module that imports it.
+"""The article of an HTML page, without navigation and the like, by trafilatura. The only importer of trafilatura.
 
-It is not installed with the filter but by its extra `html`, and loaded at the first use.
+The extra `html` installs trafilatura; the first call loads it.
 """
 
 import importlib.metadata
@@ -9,7 +9,7 @@ import logging
 
 from streamer.errors import SettingsError
 
-# What decides on the result: the extraction itself, and the parser below it.
+# Both change results: the extraction, and the parser below it.
 _PACKAGES = ("trafilatura", "lxml")
 
 
@@ -23,19 +23,20 @@ def require() -> None:
 
 
 def releases() -> str:
-    """What the main text of a page depends on: equal names, equal texts."""
+    """The releases that the main text depends on. Equal releases give equal texts."""
     return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in _PACKAGES)
 
 
 def main_text(page: str) -> str | None:
-    """The main text of an HTML page, None where none is found: navigation, footers, comments and the like left out.
+    """The main text of an HTML page, a line for each block; None where none is found.
 
-    A line for each block. It depends on nothing but the page. Lone surrogates must have been replaced.
+    Navigation, footers, comments and the like are left out. The text depends only on the page. The page must hold no lone
+    surrogates.
     """
     from trafilatura import extract
 
-    # A page without an article is nothing to be told of, and pages come by the million.
+    # trafilatura logs every page without an article, and pages come by the million.
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
-    # Without its second opinions (`fast`): they choose between extractions by their lengths, so that one article in two
-    # pages is told alike less often (151 of 160, not 159: bench.boilerplate), and take two thirds more time.
+    # `fast` skips the fallback extractions, which choose by length and take two thirds more time. With them, one article
+    # in two pages gives equal texts less often (151 of 160 instead of 159: bench.boilerplate).
     return extract(page, fast=True, include_comments=False, deduplicate=False) or None

@@ -1,6 +1,6 @@
-"""Texts -> characters that features are made of: mark-up taken off, the normal form, one way of writing Chinese.
+"""Texts -> the characters that features are made of: without mark-up, in the normal form, in one writing of Chinese.
 
-`text` holds the normal form, which every text gets; this module adds what settings ask for.
+`characters` has the normal form, which every text gets. This module adds the steps that settings switch on.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _BLOCKS = (
 
 
 class Normaliser:
-    """Texts -> characters, by the settings. What a text becomes depends on nothing but that text."""
+    """Texts -> characters, by the settings. Each result depends only on its text."""
 
     def __init__(self, settings: Fingerprint) -> None:
         self._markup = settings.markup
@@ -43,11 +43,11 @@ class Normaliser:
         fold([])
 
     def characters(self, texts: Sequence[str]) -> Characters:
-        """The characters of every text, white space not collapsed."""
+        """The characters of every text, before white space is collapsed."""
         return self._written(fold(self.without_markup(texts)))
 
     def without_markup(self, texts: Sequence[str]) -> Sequence[str]:
-        """What the settings leave of every text before anything else is done to it."""
+        """Every text with its mark-up taken off, as `fingerprint.markup` asks."""
         if self._markup == "none":
             return texts
         seen = visible_text if self._markup == "html" else article_text
@@ -58,13 +58,13 @@ class Normaliser:
         return self._written(fold([text])).text(0)
 
     def words(self, listed: Sequence[str]) -> list[str]:
-        """Every word of a list as it would stand in a text; no word may hold a line feed."""
+        """The form of every word in a text. No word may hold a line feed."""
         if not listed:
             return []
         return decode(self._written(fold(["\n".join(listed)])).codepoints).split("\n")
 
     def stamp(self) -> dict[str, str]:
-        """What is switched on, by name, with all that its results depend on."""
+        """The steps that are switched on, by name, with all that their results depend on."""
         stamp: dict[str, str] = {}
         if self._markup != "none":
             stamp["markup"] = "html" if self._markup == "html" else f"html-main, {releases()}"
@@ -80,10 +80,10 @@ class Normaliser:
 
 @cache
 def simplified() -> npt.NDArray[np.uint32]:
-    """For every code point the Simplified form of that character (OpenCC's t2s), itself where there is no other.
+    """The Simplified form of every code point (OpenCC's t2s), else the code point itself: uint32 [CODE_POINTS].
 
-    uint32 [CODE_POINTS]. A character at a time, unlike OpenCC over running text: 乾 becomes 干 in 乾隆 too. What
-    counts is that Traditional and Simplified writings of a text become one, and texts that mix both.
+    Characters are converted one by one, unlike OpenCC over running text: 乾 becomes 干 in 乾隆 too. That is enough: the
+    Traditional, Simplified and mixed writings of a text become one.
     """
     converter = opencc.OpenCC("t2s")
     table = np.arange(CODE_POINTS, dtype=np.uint32)
@@ -91,14 +91,15 @@ def simplified() -> npt.NDArray[np.uint32]:
     for codepoint, form in zip(_HAN, forms, strict=True):
         if len(form) == 1:
             table[codepoint] = ord(form)
-    # A few characters are simplified in two steps; what is simplified must stay as it is.
+    # A few characters take two steps, and a Simplified form must not change again.
     return table[table]
 
 
 def visible_text(text: str) -> str:
-    """What a reader sees of an HTML text, with a line break around every block; a text without a tag as it is.
+    """The visible text of an HTML text, with a line break around every block.
 
-    Scripts, styles and the head are left out; character references are resolved (WHATWG HTML parsing, by lexbor).
+    Scripts, styles and the head are left out; character references are resolved (WHATWG HTML parsing, by lexbor). A text
+    without `<` and `&` is returned unchanged.
     """
     if "<" not in text and "&" not in text:
         return text
@@ -111,9 +112,9 @@ def visible_text(text: str) -> str:
 
 
 def article_text(text: str) -> str:
-    """The main text of an HTML page (`main_text`); what a reader sees of it where there is none to be found.
+    """The main text of an HTML page (`main_text`), or its visible text where no main text is found.
 
-    A text without a tag is taken as it is, and a short piece of a page as what a reader sees of it.
+    Short pieces of a page have no main text. A text without `<` is no page and gets its visible text.
     """
     if "<" not in text:
         return visible_text(text)
@@ -121,5 +122,5 @@ def article_text(text: str) -> str:
 
 
 def _parsable(text: str) -> str:
-    """The text without what parsers end at (NUL) or cannot be given (lone surrogates)."""
+    """The text with replacements for NUL, where parsers end, and for lone surrogates, which they cannot take."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,8 +1,8 @@
 """Runs of Han characters -> words, by jieba's algorithm and dictionary. The only importer of jieba.
 
-The words of a run are those of the likeliest path through its dictionary words, each as likely as its share in the
-dictionary's frequencies; single characters that are left over next to one another go to a hidden Markov model.
-`compiled` is that algorithm as machine code, step by step in the same floating point numbers; `jieba` is jieba.
+A run's words are those of the likeliest path through its dictionary words. A word's probability is its share in the
+dictionary's frequencies. Neighbouring single characters that the path leaves over go to a hidden Markov model.
+The segmenter `compiled` is this algorithm compiled, step by step in the same floating point numbers; `jieba` is jieba.
 """
 
 import hashlib
@@ -36,21 +36,21 @@ _IMPOSSIBLE = -3.14e100
 
 _STATES = "BEMS"
 _ENTRIES = 1 << 20
-"""Of the table of words at first: twice as many as jieba's dictionary needs."""
+"""Entries of the trie's table at first: twice what jieba's dictionary needs."""
 
 _HAN_WORD = re.compile(f"[{chr(HAN_FIRST)}-{chr(HAN_LAST)}]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Segmenter:
-    """What cuts runs of Han characters into words.
+    """Splits runs of Han characters into words.
 
-    cut         (code points uint32, starts of runs int64 [runs], their lengths int64 [runs], which are Han bool [runs])
+    segment     (code points uint32, starts of runs int64 [runs], their lengths int64 [runs], which are Han bool [runs])
                 -> starts and lengths of words, int64 [words] twice, ascending; a run that is not Han is one word
-    dictionary  names the dictionary and the release that it cuts by: equal names, equal words, whichever segmenter it is
+    dictionary  names the dictionary and its release; equal names give equal words, by either segmenter
     """
 
-    cut: Callable[[npt.NDArray[np.uint32], Numbers, Numbers, npt.NDArray[np.bool_]], tuple[Numbers, Numbers]]
+    segment: Callable[[npt.NDArray[np.uint32], Numbers, Numbers, npt.NDArray[np.bool_]], tuple[Numbers, Numbers]]
     dictionary: str
 
 
@@ -61,17 +61,17 @@ def segmenter(name: Name) -> Segmenter:
 
 
 def segmenter_with(name: Name, entries: Sequence[tuple[str, int | None]], digest: str) -> Segmenter:
-    """A segmenter of its own that knows more words: (word, frequency; None: enough to be cut out as one word).
+    """A segmenter that also knows the words of `entries`: (word, frequency); None: high enough to make it one word.
 
-    `digest` stands for the entries in the name of the dictionary. jieba itself finds the frequencies that are missing, in
-    one more second.
+    `digest` stands for the entries in the name of the dictionary. Missing frequencies take one more second: jieba itself
+    finds them.
     """
-    found = _segmenter(name, entries)
-    return Segmenter(found.cut, f"{found.dictionary} and {digest}")
+    base = _segmenter(name, entries)
+    return Segmenter(base.segment, f"{base.dictionary} and {digest}")
 
 
 def jieba_file(path: str) -> bytes:
-    """A file of the installed jieba, such as its dictionary `dict.txt` (word frequency tag); jieba is not loaded."""
+    """A file of the installed jieba, such as its dictionary `dict.txt` (word frequency tag), without loading jieba."""
     return _jieba_path(path).read_bytes()
 
 
@@ -86,25 +86,15 @@ def _segmenter(name: Name, entries: Sequence[tuple[str, int | None]]) -> Segment
     content = jieba_file("dict.txt")
     named = f"jieba {importlib.metadata.version('jieba')} sha256 {hashlib.sha256(content).hexdigest()}"
     if name == "jieba":
-        return Segmenter(partial(_cut_by_jieba, _tokenizer(entries)), named)
-    return Segmenter(partial(_cut_compiled, _dictionary(content, entries)), named)
+        return Segmenter(partial(_segment_by_jieba, _tokenizer(entries)), named)
+    return Segmenter(partial(segmentation_kernels.segment, _dictionary(content, entries)), named)
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------
 
 
-def _cut_compiled(
-    dictionary: Dictionary,
-    codepoints: npt.NDArray[np.uint32],
-    starts: Numbers,
-    lengths: Numbers,
-    are_han: npt.NDArray[np.bool_],
-) -> tuple[Numbers, Numbers]:
-    return segmentation_kernels.cut(codepoints, starts, lengths, are_han, dictionary)
-
-
 def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Dictionary:
-    """What the kernels cut by: jieba's dictionary with more words, and its model."""
+    """jieba's dictionary with the words of `entries`, and its model, for the kernels. Raises SettingsError."""
     known = list(entries)
     if any(frequency is None for _, frequency in entries):
         tokenizer = _tokenizer(())
@@ -112,12 +102,12 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
         for word, frequency in entries:
             tokenizer.add_word(word, frequency)
             known.append((word, tokenizer.FREQ[word]))
-    # A word with other characters never stands in a run, but its frequency counts in the sum.
+    # A word with other than Han characters never stands in a run, but its frequency counts in the sum.
     lines = "".join(f"{word if _HAN_WORD.fullmatch(word) else '-'} {frequency}\n" for word, frequency in known)
     octets = np.frombuffer(content + lines.encode(), np.uint8)
     size = _ENTRIES
     while True:
-        # By numpy, which asks for large pages: the look-ups are scattered all over it.
+        # numpy asks for large pages, which the scattered look-ups need.
         children = np.zeros(size, np.uint64)
         frequencies, struck, total, is_enough = segmentation_kernels.read(octets, children)
         if is_enough:
@@ -125,7 +115,7 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
         size *= 2
         if size > ENTRIES_MAX:
             raise SettingsError("fingerprint.dictionary: holds too many words")
-    # Python's logarithm, as jieba takes it: numpy's may differ in the last bit.
+    # Python's logarithm, as in jieba: numpy's may differ in the last bit.
     whole = math.log(total)
     words = np.flatnonzero(frequencies)
     distinct = np.unique(frequencies[words])
@@ -147,7 +137,7 @@ def _dictionary(content: bytes, entries: Sequence[tuple[str, int | None]]) -> Di
 
 @cache
 def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """jieba's hidden Markov model: the last three parts of a `Dictionary`."""
+    """jieba's hidden Markov model: the last three fields of a `Dictionary`."""
     starts = _probabilities("prob_start")
     moves, found = _probabilities("prob_trans"), _probabilities("prob_emit")
     transitions = [[moves[one].get(other, _IMPOSSIBLE) for other in _STATES] for one in _STATES]
@@ -160,7 +150,7 @@ def _model() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDAr
 
 
 def _probabilities(name: str) -> dict[str, Any]:
-    """A table of jieba's model: a module that holds nothing else, read without the rest of jieba."""
+    """A table of jieba's model, from a module that holds nothing else, without loading the rest of jieba."""
     spec = importlib.util.spec_from_file_location(name, _jieba_path(f"finalseg/{name}.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -173,7 +163,7 @@ def _probabilities(name: str) -> dict[str, Any]:
 # --- jieba -----------------------------------------------------------------------------------------------------------
 
 
-def _cut_by_jieba(
+def _segment_by_jieba(
     tokenizer: Any,
     codepoints: npt.NDArray[np.uint32],
     starts: Numbers,
@@ -183,16 +173,16 @@ def _cut_by_jieba(
     word_starts: list[int] = []
     word_lengths: list[int] = []
     for start, length, is_han in zip(starts.tolist(), lengths.tolist(), are_han.tolist(), strict=True):
-        cut = list(map(len, tokenizer.lcut(decode(codepoints[start : start + length])))) if is_han else [length]
-        word_starts += accumulate(cut[:-1], initial=start)
-        word_lengths += cut
+        split = list(map(len, tokenizer.lcut(decode(codepoints[start : start + length])))) if is_han else [length]
+        word_starts += accumulate(split[:-1], initial=start)
+        word_lengths += split
     return np.array(word_starts, np.int64), np.array(word_lengths, np.int64)
 
 
 def _tokenizer(entries: Sequence[tuple[str, int | None]]) -> Any:
-    """jieba without its habits: no line on standard error, no cache file that anybody may have put into /tmp."""
+    """jieba's tokenizer, without lines on standard error and without its cache file in /tmp, where anybody may write."""
     with warnings.catch_warnings():
-        # Its own sources and its use of pkg_resources warn; neither is ours to mend.
+        # jieba's own sources and its use of pkg_resources raise warnings.
         warnings.simplefilter("ignore")
         import jieba
     jieba.setLogLevel(logging.WARNING)

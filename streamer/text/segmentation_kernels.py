@@ -1,10 +1,11 @@
-"""Compiled loops of jieba's way to cut Han text: its dictionary as a tree in arrays, the likeliest path, the hidden Markov
-model. See `index.kernels` for how kernels are written; `segmentation` says what is computed, and puts the arrays together.
+"""Compiled loops of jieba's segmentation: its dictionary as a trie in arrays, the likeliest path, the hidden Markov model.
 
-A node of the tree stands for the beginning of a word. Single characters have their code points for nodes; every other node
-is an entry of a hash table with open addressing, `children`, and has SYMBOLS and the entry's place in the table for its
-number. In one number of 64 bits an entry says which node and character lead to it, which is what it is found by, and what
-a word that ends there weighs; 0 is an empty entry. So a step down the tree reads one place in memory.
+`segmentation` defines the results and builds the arrays. `index.kernels` says how kernels are written.
+
+A node of the trie stands for the beginning of a word. The node of a single character is its code point. Every other node
+is an entry of `children`, a hash table with open addressing; its number is SYMBOLS plus the entry's place. An entry is one
+number of 64 bits. Its key says which node and which character lead to it; the low bits number the weight of the word that
+ends there. 0 is an empty entry. So a step down the trie reads one place in memory.
 """
 
 from typing import Any, NamedTuple
@@ -18,26 +19,26 @@ HAN_FIRST, HAN_LAST = 0x4E00, 0x9FD5
 SYMBOLS = 1 << 16
 WEIGHT_BITS = 24
 ENTRIES_MAX = 1 << 23
-"""What the 24 bits of an entry for the node before it can number, and the characters."""
+"""The most entries that the 24 bits for the parent node can number, beside the single characters."""
 
 _WEIGHT_MASK = np.uint64((1 << WEIGHT_BITS) - 1)
 
 _B, _E, _M, _S = range(4)
-"""What a character is of its word: its beginning, end, middle, or all of it. In the order in which jieba settles ties."""
+"""The place of a character in its word: beginning, end, middle, or the whole word. jieba settles ties in this order."""
 
 
 class Dictionary(NamedTuple):
-    """Words and what is known of characters in words that are in no dictionary.
+    """The words of a dictionary, and the model of words that are in none.
 
-    children     uint64 [a power of two]
-    singles      float64 [SYMBOLS], the weight of each character as a word: the logarithm of the share that it has in all
-                 text, -inf: it is no word
-    weights      float64 [different weights], by the low WEIGHT_BITS of an entry; the first one is -inf
+    children     uint64 [a power of two], the trie
+    singles      float64 [SYMBOLS], the weight of each character as a word: the logarithm of its share in all text, -inf
+                 for no word
+    weights      float64 [distinct weights], by the low WEIGHT_BITS of an entry; the first is -inf
     unknown      float64, the weight of a character that begins no word
-    forced       bool [nodes], words to be cut into characters where the model finds them; of no length if there are none
-    starts       float64 [4], logarithms of the probabilities that a run begins with a B, E, M, S
-    transitions  float64 [4, 4], that the second follows the first
-    emissions    float64 [HAN_LAST - HAN_FIRST + 1, 4], that each is this character
+    forced       bool [nodes], words to split into characters where the model finds them; of length 0 for none
+    starts       float64 [4], logarithm of the probability that a run begins with state B, E, M, S
+    transitions  float64 [4, 4], likewise that the second state follows the first
+    emissions    float64 [HAN_LAST - HAN_FIRST + 1, 4], likewise that a state has this character
     """
 
     children: npt.NDArray[np.uint64]
@@ -52,19 +53,19 @@ class Dictionary(NamedTuple):
 
 @compiled
 def _key(node: Any, symbol: Any) -> Any:
-    """What the node is found by to which `symbol`, a code point below SYMBOLS, leads from another one."""
+    """The key of the node that `symbol`, a code point below SYMBOLS, leads to from `node`."""
     return (np.uint64(node) << np.uint64(16)) | np.uint64(symbol)
 
 
 @compiled
 def _first_place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """Where the search for a key begins."""
+    """The place where the search for a key begins."""
     return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (len(children) - 1)
 
 
 @compiled
 def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
-    """Where the entry of a key stands, or the empty place at which the search for it ends."""
+    """The place of a key's entry, or the empty place where the search for the key ends."""
     place = _first_place(children, key)
     while children[place] != 0 and children[place] >> np.uint64(WEIGHT_BITS) != key:
         place = (place + 1) & (len(children) - 1)
@@ -73,7 +74,7 @@ def _place(children: npt.NDArray[np.uint64], key: Any) -> Any:
 
 @compiled
 def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
-    """The Han character of three bytes of UTF-8 that begins here, 0: another one does."""
+    """The Han character, three bytes of UTF-8, that begins at byte `at`; 0 for any other character."""
     if not 0xE4 <= octets[at] <= 0xE9:
         return 0
     symbol = (np.int64(octets[at]) & 0xF) << 12 | (np.int64(octets[at + 1]) & 0x3F) << 6
@@ -83,15 +84,15 @@ def _han_at(octets: npt.NDArray[np.uint8], at: int) -> Any:
 
 @compiled
 def read(octets: npt.NDArray[np.uint8], children: npt.NDArray[np.uint64]) -> Any:
-    """A dictionary as a tree, all weights still 0.
+    """Read a dictionary into a trie whose weights are still 0.
 
-    octets    lines of UTF-8: word, space, frequency; whatever follows on the line counts for nothing. Of a word that
-              stands there twice the last frequency holds.
-    children  uint64 [a power of two], zeros: to be filled
+    octets    lines of UTF-8: word, space, frequency; the rest of a line is ignored. The last line of a repeated word
+              counts.
+    children  uint64 [a power of two], zeros, to be filled
 
-    The frequency at each node, int64 [nodes], 0: no word; whether a word of frequency 0 stood there,
-    bool [nodes]; the sum of the frequencies of all lines; whether there was room enough, so that all this holds. Words with
-    other characters than Han count in the sum alone.
+    Returns the frequency at each node, int64 [nodes], 0 for no word; whether a word of frequency 0 stood there,
+    bool [nodes]; the sum of the frequencies of all lines; and whether the table had room. Without room nothing else holds.
+    Words with other than Han characters count in the sum only.
     """
     size = len(children)
     frequencies, struck = np.zeros(SYMBOLS + size, np.int64), np.zeros(SYMBOLS + size, np.bool_)
@@ -140,12 +141,12 @@ def _find_path(
     rests: npt.NDArray[np.float64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """The end of the likeliest word from each character of a run on, into ends[place - begin]; of equals the longest.
+    """Write to ends[place - begin] the end of the likeliest word from each character of a run; the longest of equals.
 
-    rests  float64, longer than the run: to be overwritten
+    rests  float64, longer than the run: scratch
     """
     children, singles, weights = dictionary.children, dictionary.singles, dictionary.weights
-    # What is looked up from every character is asked for at once, in the order in which it is needed.
+    # The first look-up of every character is prefetched, in the order of use.
     address = np.uint64(children.ctypes.data)
     for first in range(end - 2, begin - 1, -1):
         prefetch(address + np.uint64(8 * _first_place(children, _key(codepoints[first], codepoints[first + 1]))))
@@ -171,7 +172,7 @@ def _find_path(
 
 @compiled
 def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children: npt.NDArray[np.uint64]) -> Any:
-    """The node of these characters, two or more; 0: no word begins so."""
+    """The node of these characters, two or more; 0 where no word begins with them."""
     node = np.int64(codepoints[begin])
     for place in range(begin + 1, end):
         reached = _place(children, _key(node, codepoints[place]))
@@ -183,7 +184,7 @@ def _node_of(codepoints: npt.NDArray[np.uint32], begin: int, end: int, children:
 
 @compiled
 def _better(one: float, other: float, state_one: int, state_other: int) -> tuple[float, int]:
-    """The larger, of equals the second, with its state."""
+    """The larger number with its state; the second of equals."""
     return (other, state_other) if other >= one else (one, state_one)
 
 
@@ -196,7 +197,10 @@ def _find_states(
     states: npt.NDArray[np.uint8],
     before: npt.NDArray[np.uint8],
 ) -> None:
-    """The likeliest states of these characters (Viterbi), into states[place - begin]; before: uint8 [a run, 4]."""
+    """Write the likeliest states of these characters (Viterbi) to states[place - begin].
+
+    before  uint8 [a run, 4]: scratch
+    """
     moves, emissions = dictionary.transitions, dictionary.emissions
     of_first = emissions[np.int64(codepoints[begin]) - HAN_FIRST]
     b, e = dictionary.starts[_B] + of_first[_B], dictionary.starts[_E] + of_first[_E]
@@ -219,7 +223,7 @@ def _find_states(
 def _add(
     begin: int, end: int, is_whole: bool, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], count: int
 ) -> int:
-    """Append a word, or each of its characters; how many there are now."""
+    """Append a word, or each of its characters. Returns the number of words so far."""
     if is_whole:
         starts[count], lengths[count] = begin, end - begin
         return count + 1
@@ -241,7 +245,7 @@ def _recognise(
     lengths: npt.NDArray[np.int64],
     count: int,
 ) -> int:
-    """Append the words of characters that the path leaves single; how many words there are now."""
+    """Append the words of characters that the path leaves single. Returns the number of words so far."""
     node = _node_of(codepoints, begin, end, dictionary.children)
     if node != 0 and dictionary.children[node - SYMBOLS] & _WEIGHT_MASK != 0:
         return _add(begin, end, False, starts, lengths, count)
@@ -263,17 +267,17 @@ def _recognise(
 
 
 @compiled
-def cut(
+def segment(
+    dictionary: Dictionary,
     codepoints: npt.NDArray[np.uint32],
     run_starts: npt.NDArray[np.int64],
     run_lengths: npt.NDArray[np.int64],
     are_han: npt.NDArray[np.bool_],
-    dictionary: Dictionary,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where the words of runs begin, and their lengths: int64 [words] twice, in the order of the runs.
+    """The starts and lengths of the words of runs: int64 [words] twice, in the order of the runs.
 
-    run_starts, run_lengths  int64 [runs], where each begins among the code points, and its characters
-    are_han                  bool [runs]; the others are words as they are
+    run_starts, run_lengths  int64 [runs], the first code point of each run, and its length
+    are_han                  bool [runs]; every other run is one word
     """
     words, longest = len(run_starts), 0
     for run in range(len(run_starts)):
@@ -292,7 +296,7 @@ def cut(
         _find_path(codepoints, begin, end, dictionary, rests, ends)
         single = place = begin
         while place <= end:
-            # The end counts as a word of more than one character: before each of them stands what the path leaves single.
+            # Characters that the path leaves single go before the next longer word. The end counts as such a word.
             following = ends[place - begin] if place < end else end + 2
             if following - place > 1:
                 if place - single > 1:

@@ -1,6 +1,6 @@
-"""Compiled loops from characters to words and their hashes; `features` and `hashing` define what they compute.
+"""Compiled loops from characters to words and their hashes; `words` and `fingerprint.hashing` define the results.
 
-See `index.kernels` for how kernels are written.
+`index.kernels` says how kernels are written.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from index.kernels.jit import compiled, high_product
 from streamer.text.characters import Rule
 
 OCTETS_MAX = 128
-"""The longest word, in bytes of UTF-8, that is hashed here."""
+"""The longest word, in bytes of UTF-8, that these kernels hash."""
 
 _WORD, _HAN, _IDEOGRAPH = int(Rule.WORD), int(Rule.HAN), int(Rule.IDEOGRAPH)
 _UNSPACED, _MARK, _APOSTROPHE = int(Rule.UNSPACED), int(Rule.MARK), int(Rule.APOSTROPHE)
@@ -41,12 +41,12 @@ _LOW = np.uint64(0xFFFF_FFFF)
 def runs(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], rules: npt.NDArray[np.uint8], shingle_size: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Words of n texts, and runs of Han characters that are still to be cut.
+    """Words of n texts, and runs of Han characters for the segmenter.
 
     bounds        int64 [n + 1], text i is codepoints[bounds[i]:bounds[i + 1]]
-    rules         uint8 [all code points], a `Rule` each
+    rules         uint8 [all code points], the `Rule` of each
     shingle_size  characters in a word of a script without spaces
-    Where they begin, ascending, their lengths, and which are Han: int64, int64, bool [runs].
+    Returns starts int64 [runs], ascending, lengths int64 [runs], and which are Han, bool [runs].
     """
     starts, lengths = np.empty(len(codepoints), np.int64), np.empty(len(codepoints), np.int64)
     are_han = np.empty(len(codepoints), np.bool_)
@@ -79,7 +79,7 @@ def runs(
 
 @compiled
 def _word_end(codepoints: npt.NDArray[np.uint32], place: int, end: int, rules: npt.NDArray[np.uint8]) -> Any:
-    """Where a word of a script with spaces ends whose first letter stands before `place`."""
+    """The end of a word of a script with spaces whose first letter stands before `place`."""
     while place < end:
         rule = rules[codepoints[place]]
         if rule in (_WORD, _MARK):
@@ -99,7 +99,7 @@ def _letters(
     rules: npt.NDArray[np.uint8],
     letters: npt.NDArray[np.int64],
 ) -> Any:
-    """How many letters without spaces follow from here on, and where they end; into letters where each begins, and the end."""
+    """The count and end of the letters without spaces from `place` on. Writes their starts, and the end, to `letters`."""
     count = 0
     while place < end and rules[codepoints[place]] == _UNSPACED:
         letters[count] = place
@@ -115,7 +115,11 @@ def _letters(
 def places_of(
     asked: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], edges: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.int64]:
-    """Where each key stands among others, ascending and spread evenly, -1: nowhere. edges: see `word_tables.WordTable`."""
+    """The place of each asked key among `keys`, int64 [asked]; -1 where it is not among them.
+
+    keys   uint64, ascending and spread evenly
+    edges  as in `word_tables.WordTable`
+    """
     found = np.full(len(asked), -1, np.int64)
     bits = 0
     while 1 << bits < len(edges):
@@ -136,9 +140,9 @@ def places_of(
 def hashes(
     codepoints: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], lanes: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """XXH3 of 64 bits a lane of the UTF-8 of every word: uint64 [words, lanes], the low ones first.
+    """XXH3 of every word's UTF-8, 64 bits a lane, the low 64 bits first: uint64 [words, lanes].
 
-    Every apostrophe counts as U+0027. Words of more than OCTETS_MAX bytes are left out: which they are, int64.
+    Every apostrophe counts as U+0027. Words of more than OCTETS_MAX bytes are left out; their numbers follow, int64.
     """
     found = np.empty((len(starts), lanes), np.uint64)
     left_out = np.empty(len(starts), np.int64)
@@ -158,7 +162,7 @@ def hashes(
 
 @compiled
 def _encode(codepoints: npt.NDArray[np.uint32], begin: int, end: int, octets: npt.NDArray[np.uint64]) -> Any:
-    """Characters as UTF-8, into octets, the first byte the lowest of the first number; the bytes, or more than OCTETS_MAX."""
+    """Write characters as UTF-8 to `octets`, little-endian. Returns the bytes written, or more than OCTETS_MAX."""
     octets[0] = 0
     filled = 0
     for place in range(begin, end):
@@ -184,16 +188,15 @@ def _encode(codepoints: npt.NDArray[np.uint32], begin: int, end: int, octets: np
             return OCTETS_MAX + 1
         bit = np.uint64(8 * (filled & 7))
         octets[filled >> 3] |= written << bit
-        # In two steps, for no number can be shifted by 64.
+        # Two shifts, because a shift by 64 is undefined. This also clears the next number before its first byte.
         octets[(filled >> 3) + 1] = written >> np.uint64(1) >> (np.uint64(63) - bit)
-        # Where the next one begins a new number, this has just set it to what it is to hold.
         filled += size
     return filled
 
 
 @compiled
 def _eight(octets: npt.NDArray[np.uint64], at: int) -> Any:
-    """The eight bytes from this one on as a number."""
+    """The eight bytes from byte `at` on, as a number."""
     bit = np.uint64(8 * (at & 7))
     return octets[at >> 3] >> bit | octets[(at >> 3) + 1] << np.uint64(1) << (np.uint64(63) - bit)
 
@@ -206,7 +209,7 @@ def _turned(value: Any, bits: int) -> Any:
 
 @compiled
 def _reversed(value: Any) -> Any:
-    """The bytes in reverse."""
+    """The bytes in reverse order."""
     value = (value & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | value >> np.uint64(8) & np.uint64(
         0x00FF00FF00FF00FF
     )
@@ -218,13 +221,13 @@ def _reversed(value: Any) -> Any:
 
 @compiled
 def _folded(one: Any, other: Any) -> Any:
-    """The halves of a product, one by the other."""
+    """The two halves of the 128-bit product, combined by XOR."""
     return one * other ^ high_product(one, other)
 
 
 @compiled
 def _avalanche_64(value: Any) -> Any:
-    """XXH64's last steps."""
+    """The final avalanche of XXH64."""
     value = (value ^ value >> np.uint64(33)) * _PRIME64_2
     value = (value ^ value >> np.uint64(29)) * _PRIME64_3
     return value ^ value >> np.uint64(32)
@@ -232,20 +235,20 @@ def _avalanche_64(value: Any) -> Any:
 
 @compiled
 def _avalanche(value: Any) -> Any:
-    """XXH3's last steps."""
+    """The final avalanche of XXH3."""
     value = (value ^ value >> np.uint64(37)) * _PRIME_MX1
     return value ^ value >> np.uint64(32)
 
 
 @compiled
 def _sixteen(octets: npt.NDArray[np.uint64], at: int, secret: int) -> Any:
-    """Sixteen bytes mixed with the secret from its number `secret` on."""
+    """The sixteen bytes from byte `at` on, mixed with two numbers of the secret from number `secret` on."""
     return _folded(_eight(octets, at) ^ _SECRET[secret], _eight(octets, at + 8) ^ _SECRET[secret + 1])
 
 
 @compiled
 def _three(octets: npt.NDArray[np.uint64], size: int) -> Any:
-    """One to three bytes, with their number, as one of 32 bits."""
+    """One to three bytes and their count in a number of 32 bits."""
     first, middle = octets[0] & np.uint64(0xFF), octets[0] >> np.uint64(8 * (size >> 1)) & np.uint64(0xFF)
     last = octets[0] >> np.uint64(8 * (size - 1)) & np.uint64(0xFF)
     return first << np.uint64(16) | middle << np.uint64(24) | last | np.uint64(size) << np.uint64(8)

@@ -1,1 +1,1 @@
-"""MinHash over shingles."""
+"""MinHash over shingles of characters or words."""

@@ -1,6 +1,7 @@
-"""Compiled loops from characters to MinHash; `shingles` and `minhash` define what they compute.
+"""Compiled loops from characters to MinHash; `shingles` and `minhash` define the results.
 
-See `index.kernels` for how kernels are written.
+`index.kernels` says how kernels are written. `mix` stands in another file, which numba's cache does not watch: a process
+would go on with the old `mix` after a change there. SplitMix64 is fixed, so one copy is worth that.
 """
 
 from typing import Any
@@ -23,14 +24,14 @@ def shingle(
     narrow_size: int,
     multiplier: Any,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """`shingles.shingle_characters`: hashes, and the bounds of the texts among them.
+    """Kernel of `shingles.shingle_characters`: hashes uint64 [shingles], and the texts' bounds among them int64 [n + 1].
 
     kinds       uint8 [all code points], DROPPED, NARROW or WIDE
-    multiplier  of the polynomial, uint64
+    multiplier  uint64, of the polynomial
     """
     hashes, hash_bounds = np.empty(len(codepoints), np.uint64), np.zeros(len(bounds), np.int64)
     are_wide = np.empty(len(codepoints), np.bool_)
-    # By letter the polynomial of all before it, from which that of any run of letters follows.
+    # Polynomials of prefixes: the polynomial of any run of letters follows from two of them.
     before = np.zeros(len(codepoints) + 1, np.uint64)
     wide_power, narrow_power = _power(multiplier, wide_size), _power(multiplier, narrow_size)
     found = np.int64(0)
@@ -65,7 +66,7 @@ def _power(base: Any, exponent: int) -> Any:
 
 @compiled
 def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], minima: npt.NDArray[np.uint64]) -> None:
-    """Lower minima, uint64 [cells], to the smallest hash that lies in each: hashes[i] lies in cell cells[i]."""
+    """Lower each of `minima`, uint64 [cells], to the smallest hash of its cell; hashes[i] lies in cell cells[i]."""
     for place in range(len(cells)):
-        # Without a branch, which nothing could foretell.
+        # `min` compiles to no branch; a branch here would be unpredictable.
         minima[cells[place]] = min(minima[cells[place]], hashes[place])

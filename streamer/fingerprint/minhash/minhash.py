@@ -1,10 +1,12 @@
 """Shingles -> MinHash signatures: one-permutation hashing over a batch at a time.
 
-One permutation hashing (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2012): every shingle is hashed once; the top
-bits of the hash choose one of `bins` bins, and the smallest hash of each bin stays. Of it only a value of `bin_bits` bits
-is kept (Li, König, "b-Bit Minwise Hashing", WWW 2010). A bin without a shingle says so: that tells how small the text
-is, and makes the estimate of short texts far better than that of a filled-up signature (index/matching/minhash.py has both
-formulas, and fills up empty bins for the bands only).
+Every shingle is hashed once (Li, Owen, Zhang, "One Permutation Hashing", NIPS 2012). The top bits of the hash choose one
+of `bins` bins, and each bin keeps its smallest hash. The signature stores a value of `bin_bits` bits for that hash (Li,
+König, "b-Bit Minwise Hashing", WWW 2010).
+
+A bin without a shingle is marked empty. Empty bins tell how small the text is, so similarities of short texts are estimated
+far better than from filled-up signatures. index/matching/minhash.py has both formulas; it fills up empty bins for the
+bands only.
 """
 
 import unicodedata
@@ -28,19 +30,19 @@ from streamer.text.segmentation import segmenter
 from streamer.text.words import split
 
 FORMAT_VERSION = 2
-"""Raised whenever the same settings begin to give other signatures; the pinned examples of the tests say when."""
+"""Raised whenever equal settings begin to give other signatures; the tests' pinned examples say when."""
 
 NOTHING = np.uint64(2**64 - 1)
-"""The smallest hash of no members."""
+"""The minimum of a cell without members."""
 
 
 class MinHasher:
-    """Texts -> packed signatures, by one group of settings. What a text gets depends on nothing but that text."""
+    """Texts -> packed signatures, by one group of settings. Each signature depends only on its text."""
 
     def __init__(self, settings: Minhash, normaliser: Normaliser | None = None) -> None:
-        """Load the character tables (below 0.7 s), and for shingles of words the segmenter.
+        """Load the character tables (below 0.7 s), and the segmenter for shingles of words.
 
-        Without a normaliser texts get the normal form and nothing else.
+        Without a normaliser, texts get only the normal form.
         """
         self._settings = settings
         self._normaliser = normaliser or Normaliser(Fingerprint())
@@ -53,11 +55,12 @@ class MinHasher:
         _titles: Sequence[str] | None = None,
         _metadata: Sequence[Sequence[str]] | None = None,
     ) -> Fingerprints:
-        """The signature of every text, row for row, packed as `index.matching.minhash.pack_bins` does. Nothing else plays a part.
+        """The signature of every text, row for row, packed as by `index.matching.minhash.pack_bins`.
 
-        A text's feature count is the number of its filled bins: its distinct shingles, as long as they are few. A text
-        without letters and digits is UNDECIDABLE; one with fewer than `features_min` filled bins is EXACT: its
-        fingerprint is the XXH3 hash of its normalised text in UTF-8, 128 bits, in the first two words.
+        Titles and metadata play no part.
+        The feature count of a text is the number of its filled bins: its distinct shingles, while these are few. A text
+        without letters and digits is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT: its
+        fingerprint is the XXH3 hash, 128 bits, of the normalised text in UTF-8, in the first two words.
         """
         parts = [self._slice(texts[begin:end]) for begin, end in slices(texts)]
         return Fingerprints(
@@ -68,7 +71,7 @@ class MinHasher:
         )
 
     def stamp(self) -> dict[str, str]:
-        """Everything that changes a signature, by name; two programs with equal stamps give equal signatures."""
+        """Everything that changes a signature, by name. Programs with equal stamps give equal signatures."""
         settings = self._settings
         if self._word_shingles is not None:
             shingles = {"shingles": "words", "shingle_words": str(settings.shingle_words)} | self._word_shingles.stamp()
@@ -113,10 +116,10 @@ class MinHasher:
 
 
 class WordShingles:
-    """Normalised texts -> shingles of `size` consecutive words, the same words as SimHash's (`features.split`).
+    """Normalised texts -> shingles of `size` consecutive words, split as for SimHash (`words.split`).
 
-    Every letter of a script without spaces, Han apart, is a word. The hash of a shingle is `word_shingles.shingle` of the
-    words' XXH3 of 64 bits; a text with fewer words, but any, is one shingle.
+    In scripts without spaces, Han apart, every letter is a word. `word_shingles.shingle` hashes the words' XXH3 of 64 bits.
+    A text with one word or more, but fewer than `size`, is one shingle.
     """
 
     def __init__(self, size: int) -> None:
@@ -125,20 +128,20 @@ class WordShingles:
         self._segmenter = segmenter("compiled")
 
     def of(self, characters: Characters) -> Shingles:
-        """The shingles of a batch of texts."""
+        """The shingles of every text of a batch."""
         words = split(characters, self._segmenter, 1)
         hashes, bounds = shingle(hash_words(words, 1), words.bounds, self._size)
         return Shingles(hashes[:, 0], bounds)
 
     def stamp(self) -> dict[str, str]:
-        """What makes words and their hashes, by name."""
+        """Everything that changes words or their hashes, by name."""
         return {"dictionary": self._segmenter.dictionary, "hash": "xxh3_64, splitmix64"}
 
 
 def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> npt.NDArray[np.uint8]:
-    """The bins of n texts: uint8 [n, bins], 0 where a bin is empty, else 1 to 2^bin_bits - 1.
+    """The bins of n texts: uint8 [n, bins], 0 for an empty bin, else 1 to 2^bin_bits - 1.
 
-    `bins` is a power of two. The value stands for the smallest hash of the bin: its low 32 bits, scaled to the range.
+    `bins` is a power of two. A value is the low 32 bits of the bin's smallest hash, scaled to the range.
     """
     count = len(shingles.bounds) - 1
     bits = bins.bit_length() - 1
@@ -152,10 +155,10 @@ def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> npt.NDArray[np.u
 
 
 def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
-    """MinHash itself: the smallest hash in each of `count` cells, NOTHING in an empty one.
+    """MinHash itself: the smallest hash in each of `count` cells, uint64 [count]; NOTHING in an empty cell.
 
-    Member i of a set lies in cell cells[i], with hashes[i]. A cell is a set and a hash function (Broder 1997), or, as
-    here, a set and a bin of one hash function's range.
+    Member i of a set has hash hashes[i] and lies in cell cells[i]. A cell is a set and a hash function (Broder 1997), or,
+    as here, a set and a bin of one hash function's range.
     """
     minima = np.full(count, NOTHING)
     kernels.smallest(cells, hashes, minima)

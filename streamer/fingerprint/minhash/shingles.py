@@ -1,12 +1,12 @@
 """Normalised characters -> hashes of character shingles, a whole batch at once.
 
-A shingle is a run of k letters, marks and digits; everything else is dropped first, so that neither white space nor
-punctuation nor line breaks change one, and shingles span words and sentences. What a character tells depends on its
-script, and so does k: a shingle takes its k from its first character, whichever document that stands in. Of two kinds:
+A shingle is a run of k letters, marks and digits. All else is dropped first: white space, punctuation and line breaks
+change no shingle, and shingles span words and sentences. How much a character tells depends on its script, and so does k:
+a shingle takes k from its first character, in any document. Characters are of two kinds:
 
-wide    carries a syllable or a word (ideographs, kana, Hangul, Yi: those that Unicode's East_Asian_Width calls Wide), or is
-        a letter or mark of a script without spaces (Thai, Lao, Khmer ...), where words are short runs that nothing parts
-narrow  all others: alphabets, abjads, most of the Indic family, digits, which spell words sound by sound
+wide    a syllable or a word (ideographs, kana, Hangul, Yi: those that Unicode's East_Asian_Width calls Wide), or a letter
+        or mark of a script without spaces (Thai, Lao, Khmer ...), whose words are short and have no borders
+narrow  all others: alphabets, abjads, most of the Indic family and digits, which spell words sound by sound
 """
 
 import unicodedata
@@ -22,12 +22,12 @@ from streamer.fingerprint.minhash.kernels import DROPPED, NARROW, WIDE
 from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, rule_table
 
 _MULTIPLIER = 0xD6E8FEB86659FD93
-"""Of the polynomial: any odd number with its bits well spread (this one is from Wang Yi's and Pelle Evensen's mixers)."""
+"""Of the polynomial: any odd number with well-spread bits; this one is from Wang Yi's and Pelle Evensen's mixers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shingles:
-    """The shingles of n texts in reading order, repeated ones included.
+    """The shingles of n texts in reading order, repetitions included.
 
     hashes  uint64 [shingles]
     bounds  int64 [n + 1], text i has hashes[bounds[i]:bounds[i + 1]]
@@ -42,9 +42,9 @@ def shingle_characters(characters: Characters, wide_size: int, narrow_size: int)
 
     wide_size, narrow_size  k of a shingle that begins with a wide character, and of any other; 1 to 32
 
-    The hash of code points c1 ... ck is mix(c1 m^(k-1) + ... + ck) modulo 2^64, m = _MULTIPLIER, with the finaliser of
-    SplitMix64 as `mix` (Steele, Lea, Flood 2014; Stafford's variant 13). A text that has letters but fewer than its
-    first one asks for is one shingle. Shingles never cross the border of a text.
+    The hash of code points c1 ... ck is mix(c1 m^(k-1) + ... + ck) modulo 2^64, with m = _MULTIPLIER and
+    `shingle_kernels.mix`. A text whose letters are fewer than its first letter's k is one shingle. A text without letters
+    has none. Shingles never cross the border of a text.
     """
     return Shingles(
         *kernels.shingle(
@@ -55,7 +55,7 @@ def shingle_characters(characters: Characters, wide_size: int, narrow_size: int)
 
 @cache
 def _kinds() -> npt.NDArray[np.uint8]:
-    """Per code point whether it is dropped, narrow or wide (0.2 s, once per process)."""
+    """DROPPED, NARROW or WIDE for every code point: uint8 [CODE_POINTS] (0.2 s, once per process)."""
     rules = rule_table()
     kinds = np.where((rules == Rule.SEPARATOR) | (rules == Rule.APOSTROPHE), DROPPED, NARROW).astype(np.uint8)
     taken = np.flatnonzero(kinds)

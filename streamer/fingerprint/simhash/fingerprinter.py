@@ -1,6 +1,6 @@
-"""Texts -> fingerprints, a batch at a time: which words, weighed how, and what becomes of texts with hardly any.
+"""Texts -> SimHash fingerprints, a batch at a time: features, their weights, and the kind of every fingerprint.
 
-Bit i of a fingerprint is decided by bit i of the features' hashes (`simhash`).
+`simhash` makes bit i of a fingerprint from bit i of the features' hashes.
 """
 
 import unicodedata
@@ -28,16 +28,16 @@ from streamer.text.segmentation import Segmenter, segmenter, segmenter_with
 from streamer.text.words import Words, split
 
 FORMAT_VERSION = 1
-"""Raised whenever the same settings begin to give other fingerprints; the pinned examples of the tests say when."""
+"""Raised whenever equal settings begin to give other fingerprints; the tests' pinned examples say when."""
 
 
 class Fingerprinter:
-    """Texts -> fingerprints, by one group of settings. What a text gets depends on it, its title and its metadata alone."""
+    """Texts -> fingerprints, by one group of settings. Each depends only on its text, title and metadata."""
 
     def __init__(self, settings: Fingerprint, look: Look | None = None) -> None:
-        """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s), and others.
+        """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s) and the settings' files.
 
-        look  what the second look asks to be kept of a document; None: there is none
+        look  the second look, which says what an entry keeps for it; None: no second look
         Raises SettingsError if a file that the settings name cannot be used.
         """
         self._settings = settings
@@ -49,7 +49,11 @@ class Fingerprinter:
             extra = dictionary_words(settings.dictionary, self._normaliser.words)
         self._segmenter = _segmenter(settings, *extra)
         self._factors = WordFactors(
-            settings, self._normaliser.words, self._cut, lambda words: hash_strings(words, self._lanes)[:, 0], extra
+            settings,
+            self._normaliser.words,
+            self._split_strings,
+            lambda words: hash_strings(words, self._lanes)[:, 0],
+            extra,
         )
 
     def fingerprint(
@@ -58,12 +62,15 @@ class Fingerprinter:
         titles: Sequence[str] | None = None,
         metadata: Sequence[Sequence[str]] | None = None,
     ) -> Fingerprints:
-        """Fingerprint every text, row for row with its title (None: no text has one; it only ever adds weight).
+        """The fingerprint of every text, row for row.
 
-        `metadata` are keywords and the like of each, a set, normalised as texts are (None: no text has any); they make no
-        difference but to the looks.
-        A text without features is UNDECIDABLE; one with fewer than `features_min` distinct features is EXACT: its
-        fingerprint is the XXH3 hash of its normalised text in UTF-8, of as many bits. What weighs nothing is no feature.
+        titles    add weight to features and never add features; None: no text has a title
+        metadata  the keywords and the like of each text, a set, normalised like texts; only looks depend on them; None: no
+                  text has any
+
+        A text without features is UNDECIDABLE. A text with fewer than `features_min` distinct features is EXACT: its
+        fingerprint is the XXH3 hash, of as many bits, of the normalised text in UTF-8. A feature of weight 0 does not
+        count.
         """
         if self._settings.title_factor == 1:
             titles = None
@@ -84,13 +91,13 @@ class Fingerprinter:
         )
 
     def words(self, texts: Sequence[str]) -> Words:
-        """The words that fingerprints of these texts are made of, stop words included, in reading order."""
+        """The words of every text in reading order, stop words included."""
         return self._split(self._normaliser.characters(texts))
 
     def stamp(self) -> dict[str, str]:
-        """Everything that changes a fingerprint, by name; two programs with equal stamps give equal fingerprints.
+        """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints.
 
-        A factor or an option of the normalisation that is switched off has no name in it.
+        Factors and options of the normalisation that are switched off are left out.
         """
         settings = self._settings
         return {
@@ -141,7 +148,7 @@ class Fingerprinter:
         bounds: npt.NDArray[np.int64],
         metadata: Sequence[Sequence[str]] | None,
     ) -> npt.NDArray[np.uint8] | None:
-        """What the second look asks for, of texts with these weighted features and this metadata."""
+        """The looks of texts with these weighted features and this metadata: uint8 [n, look bytes]."""
         if isinstance(self._look, CosineLook):
             return feature_vectors(hashes[:, 0], weights, bounds, self._look.cells).view(np.uint8)
         if not isinstance(self._look, MetadataLook):
@@ -149,7 +156,7 @@ class Fingerprinter:
         given: Sequence[Sequence[str]] = [()] * (len(bounds) - 1) if metadata is None else metadata
         folded = fold([member for members in given for member in members])
         members = [folded.text(row) for row in range(len(folded.bounds) - 1)]
-        # What normalisation leaves nothing of is no member.
+        # A member whose normal form is empty does not count.
         until = np.concatenate([[0], np.cumsum([bool(member) for member in members], dtype=np.int64)])
         ends = np.concatenate([[0], np.cumsum([len(members) for members in given], dtype=np.int64)])
         hashed = hash_strings([member for member in members if member], lanes=1)
@@ -158,7 +165,10 @@ class Fingerprinter:
     def _features(
         self, characters: Characters
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
-        """Hashes of the features in reading order (uint64 [features, lanes]), their bounds, their weights if any."""
+        """The features in reading order: hashes uint64 [features, lanes], bounds int64 [n + 1], weights int64 [features].
+
+        None in place of weights: every occurrence weighs 1.
+        """
         settings = self._settings
         words = self._split(characters)
         hashes, bounds, weights = hash_words(words, self._lanes), words.bounds, None
@@ -177,7 +187,7 @@ class Fingerprinter:
     def _split(self, characters: Characters) -> Words:
         return split(characters, self._segmenter, self._settings.character_shingle_size)
 
-    def _cut(self, texts: list[str]) -> list[list[str]]:
+    def _split_strings(self, texts: list[str]) -> list[list[str]]:
         return self._split(fold(texts)).strings()
 
     def _classify(

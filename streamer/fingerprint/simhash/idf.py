@@ -1,4 +1,4 @@
-"""An idf table made from documents of one's own: counted once, frozen into a file, never learnt while running."""
+"""An idf table of the user's own documents: counted once, frozen into a file, never learnt while running."""
 
 import math
 import os
@@ -15,22 +15,22 @@ class DocumentFrequencies:
     """In how many documents each word occurs."""
 
     def __init__(self, fingerprinter: Fingerprinter) -> None:
-        """`fingerprinter` says what is a word; how it weighs words is of no account."""
+        """`fingerprinter` splits texts into words; its weights play no part."""
         self._fingerprinter = fingerprinter
         self._counts: Counter[str] = Counter()
         self.documents = 0
 
     def add(self, texts: Sequence[str]) -> None:
-        """Count documents; one without words counts as a document."""
+        """Count documents. A document without words counts too."""
         for words in self._fingerprinter.words(texts).strings():
             self._counts.update(set(words))
         self.documents += len(texts)
 
     def lines(self, documents_min: int) -> Iterable[str]:
-        """The table, a line each (`word_tables.idf_table` reads it): ln(|D| / |{d : t in d}|) by word t, words sorted.
+        """The lines of the table that `word_tables.idf_table` reads: ln(|D| / |{d : t in d}|) by word t, words sorted.
 
-        Words of fewer documents than `documents_min` are left out. They and all words never seen get ln |D|, as though
-        they stood in one document. Six decimals, so that every machine reads the same weight.
+        Words in fewer documents than `documents_min` are left out. Such words, and words never seen, get ln |D|, as
+        though they stood in one document. Six decimals make every machine read the same weight.
         """
         whole = max(self.documents, 1)
         yield f"# streamer idf {IDF_VERSION} documents {self.documents} unknown {math.log(whole):.6f}"
@@ -40,7 +40,7 @@ class DocumentFrequencies:
 
 
 def write_table(file: Path, lines: Iterable[str]) -> int:
-    """Write the table in one piece or not at all; the number of its words."""
+    """Write the whole table or nothing. Returns the number of its words."""
     partial = file.with_name(file.name + ".partial")
     count = -1
     with ExitStack() as leftovers:

@@ -1,6 +1,6 @@
-"""Compiled loops from the hashes of words to sums of bits; `simhash` defines what they compute.
+"""Compiled loops from the hashes of features to sums of bits; `simhash` defines the results.
 
-See `index.kernels` for how kernels are written.
+`index.kernels` says how kernels are written.
 """
 
 from typing import Any
@@ -17,11 +17,11 @@ _EMPTY = -1
 def gather(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64], multiplier: Any
 ) -> Any:
-    """The different features of every text in the order in which they are met.
+    """The distinct features of every text, in order of first occurrence.
 
-    weights     int64 [features], or none at all: then an occurrence weighs 1
-    multiplier  odd, uint64: where features lie in the table that finds them again depends on it
-    Hashes uint64 [distinct, lanes], counts int64 [distinct], totals int64 [distinct], bounds int64 [n + 1].
+    weights     int64 [features]; of length 0: every occurrence weighs 1
+    multiplier  uint64, odd: chooses the slots of the hash table
+    Returns hashes uint64 [distinct, lanes], counts int64 [distinct], totals int64 [distinct], bounds int64 [n + 1].
     """
     lanes, longest = hashes.shape[1], np.int64(0)
     for text in range(len(bounds) - 1):
@@ -29,7 +29,8 @@ def gather(
     bits = 1
     while (1 << bits) < 2 * longest:
         bits += 1
-    # By slot the row of a feature; what is below the first row of a text is of earlier texts, and as good as empty.
+    # The row of the feature in each slot. Rows below a text's first row are of earlier texts and count as empty, so
+    # the table is never cleared.
     slots = np.full(1 << bits, _EMPTY, np.int64)
     found = np.empty(hashes.shape, np.uint64)
     counts, totals = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.int64)
@@ -69,7 +70,7 @@ def gather(
 def bit_sums(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """`simhash.bit_sums`."""
+    """Kernel of `simhash.bit_sums`."""
     lanes = hashes.shape[1]
     sums = np.zeros((len(bounds) - 1, 64 * lanes), np.int64)
     for text in range(len(bounds) - 1):

@@ -1,6 +1,6 @@
 """Hashes and weights of features -> fingerprints: SimHash (Charikar 2002; Manku, Jain, Das Sarma 2007).
 
-All sums are sums of integers, so the order of features, the batch and the machine change nothing.
+All sums are of integers, so neither the order of features nor the batch nor the machine changes a fingerprint.
 """
 
 import secrets
@@ -13,22 +13,23 @@ from streamer.fingerprint.simhash import kernels
 from streamer.fingerprint.simhash.weights import FACTOR_UNIT
 
 WEIGHT_UNIT = FACTOR_UNIT
-"""Logarithmic weights are counted in this fraction of one."""
+"""Logarithmic weights are whole numbers of 1 / WEIGHT_UNIT."""
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
-"""Where features lie in the table that finds equal ones depends on it (multiply-shift hashing: Dietzfelbinger, Hagerup,
-Katajainen, Penttonen 1997), so that nobody can write texts whose features all meet; what is found does not."""
+"""Chooses the slots of the hash table that gathers equal features (multiply-shift hashing: Dietzfelbinger, Hagerup,
+Katajainen, Penttonen 1997). A random one keeps anybody from writing texts whose features all collide. No result
+depends on it."""
 
 _UNWEIGHED = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The different features of n texts, each once.
+    """The distinct features of n texts.
 
-    hashes  uint64 [features, lanes], text after text, in the order in which they are met
-    counts  int64 [features], how often the text holds it (tf)
-    totals  int64 [features], the weights of its occurrences added up
+    hashes  uint64 [features, lanes], text after text, in order of first occurrence
+    counts  int64 [features], occurrences in the text (tf)
+    totals  int64 [features], the sum of the weights of these occurrences
     bounds  int64 [n + 1], text i has the features bounds[i]:bounds[i + 1]
     """
 
@@ -46,20 +47,25 @@ class Distinct:
 def count_distinct(
     hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None
 ) -> Distinct:
-    """Gather equal features of each text. An occurrence without weights weighs 1."""
+    """Gather the equal features of each text. Without weights every occurrence weighs 1.
+
+    hashes   uint64 [features, lanes]
+    bounds   int64 [n + 1], text i has the features bounds[i]:bounds[i + 1]
+    weights  int64 [features]
+    """
     return Distinct(*kernels.gather(hashes, bounds, _UNWEIGHED if weights is None else weights, _MULTIPLIER))
 
 
 def log_weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """1 + ln tf in units of 1 / WEIGHT_UNIT, rounded to the nearest: int64 [features]."""
-    known = np.arange(1, int(counts.max(initial=1)) + 1)
-    return np.rint((1.0 + np.log(known)) * WEIGHT_UNIT).astype(np.int64)[counts - 1]
+    every_count = np.arange(1, int(counts.max(initial=1)) + 1)
+    return np.rint((1.0 + np.log(every_count)) * WEIGHT_UNIT).astype(np.int64)[counts - 1]
 
 
 def simhash(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """Bit i of a text's fingerprint is 1 where its sum i is over 0; a sum of 0 gives 0. uint64 [n, lanes]."""
+    """The fingerprint of every text, uint64 [n, lanes]: bit i is 1 where sum i of `bit_sums` is above 0, else 0."""
     positive = bit_sums(hashes, weights, bounds) > 0
     return np.packbits(positive, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
@@ -67,7 +73,7 @@ def simhash(
 def bit_sums(
     hashes: npt.NDArray[np.uint64], weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Sum i of a text: over its features, + weight where bit i of the hash is 1, else - weight.
+    """The sums of every text: sum i adds the weights of the features whose bit i is 1 and subtracts all others.
 
     hashes   uint64 [features, lanes]
     weights  int64 [features], 0 or more

@@ -1,8 +1,8 @@
-"""How much a word counts: one formula each, in whole numbers, so that sums are exact whatever their order.
+"""How much a word counts: one function a formula, in whole numbers, so that sums are exact in any order.
 
-A factor is a whole number of units of 1 / FACTOR_UNIT; FACTOR_UNIT itself stands for 1 and changes nothing. Factors of a
-word's occurrence multiply (`multiply`); a feature of several words weighs the sum of its words (`shingle_weights`), its
-occurrences are gathered by `feature_weights`.
+A factor is a whole number of units of 1 / FACTOR_UNIT; FACTOR_UNIT itself stands for 1 and changes nothing. The factors of
+a word's occurrence multiply (`multiply`). A feature of several words weighs the sum of its words (`shingle_weights`).
+`feature_weights` combines the occurrences of a feature.
 """
 
 import math
@@ -10,6 +10,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from streamer.fingerprint.word_shingles import shingle_counts
 from streamer.text.characters import ragged
 
 FACTOR_BITS = 16
@@ -26,7 +27,7 @@ _WHITE_SPACE = (0x09, _LINE_FEED, 0x0D, 0x20)
 
 
 def fixed(factor: float) -> int:
-    """A factor in units of 1 / FACTOR_UNIT, rounded to the nearest."""
+    """The factor in units of 1 / FACTOR_UNIT, rounded to the nearest."""
     return round(factor * FACTOR_UNIT)
 
 
@@ -36,7 +37,7 @@ def multiply(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.N
 
 
 def topic_length_factor(characters: int) -> int:
-    """1 + len(x) of a word of x characters, len being the normal density of topic words' lengths with its peak at 1.
+    """1 + len(x) for a word of x characters: len is the normal density of topic words' lengths, scaled to a peak of 1.
 
     len(x) = exp(-(x - mean)**2 / (2 * deviation**2)), mean 4.51 and deviation 2.207 characters (improved SimHash I).
     """
@@ -49,7 +50,7 @@ def word_length_factors(lengths: npt.NDArray[np.int64], bounds: npt.NDArray[np.i
 
     lengths  int64 [words], characters
     bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
-    1 where all words of a text are equally long.
+    The factor is 1 where all words of a text are equally long.
     """
     counts = np.diff(bounds)
     filled = np.flatnonzero(counts)
@@ -64,13 +65,12 @@ def word_length_factors(lengths: npt.NDArray[np.int64], bounds: npt.NDArray[np.i
 def sentences(
     codepoints: npt.NDArray[np.uint32], bounds: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The number of the sentence that each word stands in; sentences of different texts have different numbers.
+    """The number of each word's sentence, int64 [words], ascending. Sentences of different texts have different numbers.
 
     codepoints  uint32 [characters] of n normalised texts
-    bounds      int64 [n + 1], where the texts begin and end
-    starts      int64 [words], where the words begin
-    A sentence ends with its text, at a line feed, at 。 ! ? or ;, and at a full stop that white space or the text's end
-    follows. int64 [words], ascending.
+    bounds      int64 [n + 1], the texts' bounds among the characters
+    starts      int64 [words], the first character of each word
+    A sentence ends at a line feed, at 。 ! ? or ;, and at a full stop before white space. It also ends with its text.
     """
     borders = np.zeros(len(codepoints) + 1, np.bool_)
     borders[bounds] = True
@@ -83,20 +83,20 @@ def sentences(
 
 
 def marked(numbers: npt.NDArray[np.int64], opens_marker: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which words stand in a sentence that holds a marker.
+    """Which words stand in a sentence with a marker: bool [words].
 
     numbers       int64 [words], the words' sentences (`sentences`)
-    opens_marker  bool [words], where a marker's first word stands
+    opens_marker  bool [words], where the first word of a marker stands
     """
     if len(numbers) == 0:
         return opens_marker
-    holding = np.zeros(int(numbers[-1]) + 1, np.bool_)
-    holding[numbers[opens_marker]] = True
-    return holding[numbers]
+    has_marker = np.zeros(int(numbers[-1]) + 1, np.bool_)
+    has_marker[numbers[opens_marker]] = True
+    return has_marker[numbers]
 
 
 def present(keys: npt.NDArray[np.uint64], among: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Which keys are among those of a sorted column."""
+    """Which keys stand in a sorted column: bool [keys]."""
     if len(among) == 0:
         return np.zeros(len(keys), np.bool_)
     places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
@@ -109,29 +109,27 @@ def in_title(
     title_keys: npt.NDArray[np.uint64],
     title_texts: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Which features occur in the title of their own text too.
+    """Which features also occur in the title of their text: bool [features].
 
     keys, title_keys    uint64 [features], the features of texts and of titles
-    texts, title_texts  int64 [features], the number of the text each belongs to
+    texts, title_texts  int64 [features], the number of each feature's text
     """
     known = np.unique(title_keys)
     if len(known) == 0:
         return np.zeros(len(keys), np.bool_)
-    # A feature's rank and its text make one number, so that no feature meets another text's title.
+    # One number holds a feature's rank and its text, so that no feature meets the title of another text.
     ranks = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     pairs = np.unique(title_texts * len(known) + np.searchsorted(known, title_keys))
     return np.asarray((known[ranks] == keys) & np.isin(texts * len(known) + ranks, pairs))
 
 
 def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """The sum of the weights of each shingle's words, in the order of the shingles.
+    """The sum of the weights of each shingle's words, int64 [shingles], in the order of `word_shingles.shingle`.
 
     weights  int64 [words]
     bounds   int64 [n + 1], text i has the words bounds[i]:bounds[i + 1]
-    A text with fewer than `size` words has one shingle of all of them, one without words has none.
     """
-    word_counts = np.diff(bounds)
-    counts = np.maximum(word_counts - (size - 1), np.minimum(word_counts, 1))
+    counts = shingle_counts(bounds, size)
     starts, ends = ragged(bounds[:-1], counts), np.repeat(bounds[1:], counts)
     until = np.zeros(len(weights) + 1, np.int64)
     np.cumsum(weights, out=until[1:])
@@ -141,10 +139,10 @@ def shingle_weights(weights: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64
 def feature_weights(
     totals: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], logarithms: npt.NDArray[np.int64] | None
 ) -> npt.NDArray[np.int64]:
-    """The weight of features that occur `counts` times with weights adding up to `totals`: int64 [features].
+    """The weight of features that occur `counts` times with weights that add up to `totals`: int64 [features].
 
-    Without logarithms the total: tf times the mean weight of an occurrence. With logarithms (1 + ln tf, in units of
-    1 / FACTOR_UNIT) these times the mean, each rounded to the nearest.
+    Without logarithms the weight is the total: tf times the mean weight of an occurrence. Logarithms are 1 + ln tf in units
+    of 1 / FACTOR_UNIT; they replace tf. Every product and mean is rounded to the nearest.
     """
     if logarithms is None:
         return totals

@@ -1,6 +1,6 @@
-"""The factors that settings switch on for words: what tables say of a word, and what its place in the text says.
+"""The factors that settings switch on for words: from tables, and from a word's place in its text.
 
-The formulas stand in `weights`, the tables in `word_tables`; here they are put together, and stamped.
+`weights` has the formulas, `word_tables` the tables. This module combines them and stamps the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,67 +25,67 @@ from streamer.text.words import Words
 Keys = npt.NDArray[np.uint64]
 
 _TOPIC_LENGTH_FACTORS = np.array([topic_length_factor(characters) for characters in range(32)], np.int64)
-"""By a word's characters; from the last one on, and some before, they are 1."""
+"""By the number of a word's characters. The last entry, which serves all longer words, is 1."""
 
 
 class WordFactors:
-    """What the words of texts count, beyond how often they occur."""
+    """The weights of words, beyond how often they occur."""
 
     def __init__(
         self,
         settings: Fingerprint,
-        normal: Callable[[Sequence[str]], list[str]],
-        cut: Callable[[list[str]], list[list[str]]],
+        normalise: Callable[[Sequence[str]], list[str]],
+        split: Callable[[list[str]], list[list[str]]],
         keys_of: Callable[[list[str]], Keys],
         extra: tuple[Sequence[DictionaryWord], str] = ((), ""),
     ) -> None:
-        """Read the tables that the settings ask for (jieba's: about 1 s each). Raises SettingsError.
+        """Read the tables that the settings name (jieba's: about 1 s each). Raises SettingsError.
 
-        normal   normalises the words of a list
-        cut      cuts normalised texts into words, as the texts to come will be cut
-        keys_of  the low 64 bits of the words' hashes
-        extra    the words of the user dictionary, and its digest
+        normalise  normalises every word of a list
+        split      splits normalised texts into words, as documents will be split
+        keys_of    the low 64 bits of the words' hashes
+        extra      the words of the user dictionary, and its digest
         """
         self._settings = settings
         self._stamp: dict[str, str] = {}
         self._tables: list[WordTable] = []
         if settings.idf is not None:
-            self._tables.append(idf_table(settings.idf, normal))
+            self._tables.append(idf_table(settings.idf, normalise))
             self._stamp["idf"] = self._tables[-1].digest
         if settings.part_of_speech is not None:
-            self._tables.append(tag_factors(settings.part_of_speech, *extra, normal))
+            self._tables.append(tag_factors(settings.part_of_speech, *extra, normalise))
             self._stamp["part_of_speech"] = f"{settings.part_of_speech} by {self._tables[-1].digest}"
         self._stamp |= {name: "true" for name in ("topic_length", "word_length") if getattr(settings, name)}
         self._phrases: list[Keys] = []
         self._markers = self._stop_words = np.zeros(0, np.uint64)
         if settings.marker_factor > 1:
-            listed, digest = word_list(settings.markers, "fingerprint.markers", normal)
-            hashed = [keys_of(found) for found in cut(listed)]
+            markers, digest = word_list(settings.markers, "fingerprint.markers", normalise)
+            hashed = [keys_of(words) for words in split(markers)]
             self._markers = np.unique(np.concatenate([keys for keys in hashed if len(keys) == 1] or [self._markers]))
             self._phrases = [keys for keys in hashed if len(keys) > 1]
             self._stamp["marker_factor"] = f"{settings.marker_factor} by {digest}"
         if settings.stop_words is not None:
-            listed, digest = word_list(settings.stop_words, "fingerprint.stop_words", normal)
-            self._stop_words = np.unique(keys_of(listed))
+            stop_words, digest = word_list(settings.stop_words, "fingerprint.stop_words", normalise)
+            self._stop_words = np.unique(keys_of(stop_words))
             self._stamp["stop_words"] = digest
         if settings.title_factor > 1:
             self._stamp["title_factor"] = str(settings.title_factor)
 
     @property
     def weighs(self) -> bool:
-        """Whether the occurrences of words differ in weight at all."""
+        """Whether any setting makes occurrences of words differ in weight."""
         settings = self._settings
         return bool(self._tables) or settings.topic_length or settings.word_length or settings.marker_factor > 1
 
     def stamp(self) -> dict[str, str]:
-        """What is switched on, by name, with the digests of the tables."""
+        """The factors that are switched on, by name, with the digests of their tables."""
         return self._stamp
 
     def of_occurrences(self, keys: Keys, words: Words, texts_bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The weight of every word where it stands: int64 [words], in units of 1 / FACTOR_UNIT.
+        """The weight of every occurrence of a word: int64 [words], in units of 1 / FACTOR_UNIT.
 
         keys          uint64 [words], the low 64 bits of the words' hashes
-        texts_bounds  int64 [n + 1], where the texts begin and end among the characters
+        texts_bounds  int64 [n + 1], the texts' bounds among the characters
         """
         factors = np.full(len(keys), FACTOR_UNIT)
         if self._settings.topic_length:
@@ -103,11 +103,11 @@ class WordFactors:
         return factors
 
     def kept(self, keys: Keys) -> npt.NDArray[np.bool_] | None:
-        """Which words are no stop words; None where there are no stop words at all."""
+        """Which words are no stop words: bool [words]; None where the settings name no stop words."""
         return ~present(keys, self._stop_words) if len(self._stop_words) else None
 
     def _openings(self, keys: Keys, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Where a marker's first word stands; a phrase lies within one sentence."""
+        """Where the first word of a marker stands: bool [words]. A phrase must lie within one sentence."""
         opens = present(keys, self._markers)
         for phrase in self._phrases:
             last = len(keys) - len(phrase) + 1

@@ -1,6 +1,6 @@
-"""What is known about words before any text is read: lists and tables from files, each with a digest of its content.
+"""Lists and tables of words from files, each with a digest of its content.
 
-Words are normalised as those of texts are, so that a table written in any case or width fits.
+Their words are normalised like those of texts, so a table may be written in any case or width.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ IDF_VERSION = 1
 _IDF_HEAD = re.compile(r"# streamer idf (?P<version>\d+) documents (?P<documents>\d+) unknown (?P<unknown>\d+\.\d+)")
 _WEIGHT_MAX = 100.0
 
-Normal = Callable[[Sequence[str]], list[str]]
-"""What normalises the words of a table."""
+Normalise = Callable[[Sequence[str]], list[str]]
+"""Normalises every word of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class WordTable:
     """A whole number for each of many words, in a few bytes a word.
 
     keys    uint64 [words], XXH3 of the words, ascending
-    edges   int32 [a power of two], where the keys begin that have at least these high bits
-    values  int64 [words + 1], the last one that of every other word
-    digest  of the file that all this comes from
+    edges   int32 [a power of two], edges[b] is the place of the first key whose high bits are b or more
+    values  int64 [words + 1]; the last value serves every word that is not in the table
+    digest  of the file that the table comes from
     """
 
     keys: npt.NDArray[np.uint64]
@@ -45,17 +45,17 @@ class WordTable:
 
     def of(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """The numbers of words, by their XXH3 of 64 bits: int64 [keys]."""
-        # Of a word that is nowhere the place is -1.
+        # A word that is not in the table has place -1, which names the last value.
         return self.values[word_kernels.places_of(keys, self.keys, self.edges)]
 
 
-def idf_table(source: str, normal: Normal) -> WordTable:
+def idf_table(source: str, normalise: Normalise) -> WordTable:
     """ln(|D| / |{d : t in d}|) by word t, in units of 1 / FACTOR_UNIT, from a frozen table.
 
-    source  "jieba": the table that jieba ships for Chinese, `word value` a line; words that it does not know get the
-            median of its values, as in jieba. Else the path of such a file, or of one made by `streamer idf build`,
-            whose first line names the value of unknown words: ln |D|, as though in one document only.
-    Of two words that are normalised to one the smaller value counts. Raises SettingsError.
+    source  "jieba": the table that jieba ships for Chinese, `word value` a line; unknown words get the median of its
+            values, as in jieba. Else the path of such a file, or of one made by `streamer idf build`. The first line of
+            the latter names the value of unknown words: ln |D|, as though they stood in one document.
+    Where two words have one normal form, the smaller value counts. Raises SettingsError.
     """
     content = jieba_file("analyse/idf.txt") if source == "jieba" else _read(Path(source), "fingerprint.idf")
     lines = _lines(content, source, "fingerprint.idf")
@@ -79,17 +79,16 @@ def idf_table(source: str, normal: Normal) -> WordTable:
     if not listed:
         raise SettingsError(f"fingerprint.idf: {source} holds no word")
     unknown = float(head["unknown"]) if head else sorted(values)[len(values) // 2]
-    return _table(normal(listed), [fixed(value) for value in values], fixed(unknown), content)
+    return _table(normalise(listed), [fixed(value) for value in values], fixed(unknown), content)
 
 
-def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: str, normal: Normal) -> WordTable:
+def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: str, normalise: Normalise) -> WordTable:
     """The factor of each word by its part of speech.
 
-    factors  `tag=factor` pairs, parted by commas; a tag stands for all tags that begin with it, the longest one counts
-             (n: n, nr, ns, nt ...; the tags are jieba's)
-    extra    words of the user's own dictionary; their tags count before those of jieba's dictionary, which serves
-             whichever segmenter is in use
-    Words without a tag and tags that are not named have the factor 1.
+    factors  `tag=factor` pairs with commas between; the tags are jieba's. A tag stands for all tags that begin with it
+             (n: n, nr, ns, nt ...), and the longest match counts.
+    extra    words of the user's own dictionary; their tags override those of jieba's dictionary
+    jieba's dictionary serves under either segmenter. Words without a tag, and tags without a factor, have the factor 1.
     """
     by_prefix = {tag: fixed(float(factor)) for tag, _, factor in (pair.partition("=") for pair in factors.split(","))}
 
@@ -102,10 +101,10 @@ def tag_factors(factors: str, extra: Sequence["DictionaryWord"], extra_digest: s
     for line in content.decode().splitlines():
         word, _, tag = line.split(" ")
         listed[word] = tag
-    named = dict(zip(normal(list(listed)), listed.values(), strict=True))
-    named |= {entry.word: entry.tag for entry in extra if entry.tag}
-    known = {tag: factor_of(tag) for tag in set(named.values())}
-    weighty = {word: known[tag] for word, tag in named.items() if known[tag] != FACTOR_UNIT}
+    tags = dict(zip(normalise(list(listed)), listed.values(), strict=True))
+    tags |= {entry.word: entry.tag for entry in extra if entry.tag}
+    by_tag = {tag: factor_of(tag) for tag in set(tags.values())}
+    weighty = {word: by_tag[tag] for word, tag in tags.items() if by_tag[tag] != FACTOR_UNIT}
     return _table(list(weighty), list(weighty.values()), FACTOR_UNIT, content + extra_digest.encode())
 
 
@@ -118,10 +117,10 @@ class DictionaryWord:
     tag: str
 
 
-def dictionary_words(file: Path, normal: Normal) -> tuple[list[DictionaryWord], str]:
-    """The words of a user dictionary, and the file's digest. Raises SettingsError.
+def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryWord], str]:
+    """The words of a user dictionary, and the digest of the file. Raises SettingsError.
 
-    Only words of Han characters alone ever reach the segmenter; other lines are read and have no effect.
+    Words with other than Han characters never reach the segmenter; their lines have no effect.
     """
     content = _read(file, "fingerprint.dictionary")
     found: list[DictionaryWord] = []
@@ -133,19 +132,21 @@ def dictionary_words(file: Path, normal: Normal) -> tuple[list[DictionaryWord], 
             )
         frequency = int(match["frequency"]) if match["frequency"] else None
         found.append(DictionaryWord(match["word"], frequency, match["tag"] or ""))
-    named = normal([entry.word for entry in found])
-    words = [DictionaryWord(word, entry.frequency, entry.tag) for word, entry in zip(named, found, strict=True) if word]
+    normal = normalise([entry.word for entry in found])
+    words = [
+        DictionaryWord(word, entry.frequency, entry.tag) for word, entry in zip(normal, found, strict=True) if word
+    ]
     return words, _digest(content)
 
 
-def word_list(file: Path | None, setting: str, normal: Normal) -> tuple[list[str], str]:
-    """The words or phrases of a file, a line each, and its digest; None: the markers that ship with the product.
+def word_list(file: Path | None, setting: str, normalise: Normalise) -> tuple[list[str], str]:
+    """The words or phrases of a file, one a line, and the digest of the file. Raises SettingsError.
 
-    Raises SettingsError.
+    file  None: the markers that ship with the package
     """
     content = _shipped("markers.txt") if file is None else _read(file, setting)
     listed = [line for _, line in _lines(content, str(file), setting) if not line.startswith("#")]
-    return [word for word in normal(listed) if word], _digest(content)
+    return [word for word in normalise(listed) if word], _digest(content)
 
 
 def _shipped(name: str) -> bytes:
@@ -180,7 +181,7 @@ def _read(file: Path, setting: str) -> bytes:
 
 
 def _lines(content: bytes, name: str, setting: str) -> list[tuple[int, str]]:
-    """The lines that are not empty, with their numbers."""
+    """The lines that are not empty, stripped, with their numbers from 1."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

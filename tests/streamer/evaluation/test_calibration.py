@@ -1,4 +1,4 @@
-"""Calibration: edits that are what they say, a choice that keeps its limit, and a fragment that can be pasted."""
+"""Calibration: edits that do what they say, a choice within its limit, and a fragment that can be pasted."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def news(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_changes_a_little_and_only_that(edit: str) -> None:
+def test_an_edit_changes_only_what_it_names(edit: str) -> None:
     for seed in range(20):
         copy = edited(TEXT, edit, "另一篇文章的句子。还有一句。", Dice(seed))
         assert copy != TEXT or edit == "moved"
@@ -67,14 +67,14 @@ def test_any_text_can_be_edited(text: str, edit: str, other: str, seed: int) -> 
         assert sorted(copy) == sorted(text)
 
 
-def test_similarity_is_that_of_sets_of_character_runs() -> None:
+def test_similarity_compares_sets_of_character_runs() -> None:
     """`abcdefg` has the runs abcde, bcdef, cdefg; `abcdefx` shares two of them: 2 of 4."""
     assert similarity("abcdefg", "abcdefx") == 0.5
     assert similarity("", "") == 1.0
     assert similarity("a", "") == 0.0
 
 
-def test_a_sample_is_the_same_every_time_and_judges_its_copies_exactly(news: list[tuple[str, str]]) -> None:
+def test_a_sample_is_the_same_every_time_and_has_exact_truth(news: list[tuple[str, str]]) -> None:
     sample, again = make_sample(news, NORMALISER), make_sample(news, NORMALISER)
     assert sample.pairs == again.pairs
     texts, copies = ([text for _, text in side] for side in sample.pairs)
@@ -91,7 +91,7 @@ def trial(distance_max: int, f1_of: tuple[int, int, int], false_of: int, bits: i
     return Trial(Settings(), Parameters(bits, distance_max), scores, 100.0)
 
 
-def test_the_best_keeps_the_limit_before_all_else() -> None:
+def test_the_best_trial_stays_within_the_limit_first_of_all() -> None:
     loose, strict, poor = trial(7, (99, 1, 1), 1_000), trial(4, (80, 0, 20), 1_000), trial(0, (10, 0, 90), 1_000)
     assert best([loose, strict, poor], 100) is strict
     assert best([loose, strict, poor], 1_000) is loose
@@ -106,11 +106,11 @@ def test_of_equal_trials_the_cheaper_one_is_best() -> None:
     assert best([signature, trial(3, (8, 0, 2), 10)], 0) is signature
 
 
-def test_of_equal_limits_the_one_in_the_middle_is_best() -> None:
-    limits = [trial(distance_max, (9, 0, 1), 10) for distance_max in (7, 2, 3, 5, 4)]
+def test_of_equal_thresholds_the_one_in_the_middle_is_best() -> None:
+    thresholds = [trial(distance_max, (9, 0, 1), 10) for distance_max in (7, 2, 3, 5, 4)]
     worse = [trial(distance_max, (8, 0, 2), 10) for distance_max in (0, 1, 6)]
-    assert best([*limits, *worse], 0) is limits[4]
-    assert best([*limits[:4], *worse], 0) is limits[2]
+    assert best([*thresholds, *worse], 0) is thresholds[4]
+    assert best([*thresholds[:4], *worse], 0) is thresholds[2]
 
 
 def chosen(*overrides: str) -> Settings:
@@ -119,7 +119,7 @@ def chosen(*overrides: str) -> Settings:
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
 def test_trials_count_real_decisions(scheme: str, news: list[tuple[str, str]]) -> None:
-    """The decisions of every limit are reckoned anew: each copy against its original, each document against the stream."""
+    """The test repeats the decisions of some thresholds: each copy against its original, each document against the stream."""
     sample = make_sample(news, NORMALISER)
     tried = list(trials([chosen(f"fingerprint.scheme={scheme}")], sample))
     assert len(tried) == (8 if scheme == "simhash" else len(SIMILARITIES_TRIED))
@@ -130,7 +130,7 @@ def test_trials_count_real_decisions(scheme: str, news: list[tuple[str, str]]) -
         hits = int((pairs_flagged(left, right, each.parameters) & sample.truth.duplicate).sum())
         originals = admit(left, each.parameters).originals
         false = [
-            similarity(sample.forms[row], sample.forms[original]) < 0.5
+            similarity(sample.normal_forms[row], sample.normal_forms[original]) < 0.5
             for row, original in enumerate(originals)
             if original >= 0
         ]
@@ -143,8 +143,8 @@ def test_trials_count_real_decisions(scheme: str, news: list[tuple[str, str]]) -
     assert widening[-1] >= widening[0]
 
 
-def test_labelled_pairs_count_as_they_are_labelled(news: list[tuple[str, str]]) -> None:
-    """A pair that is said to be different is a false duplicate if it is flagged."""
+def test_labelled_pairs_count_by_their_labels(news: list[tuple[str, str]]) -> None:
+    """A flagged pair with the label of a different one is a false duplicate."""
     sides = ([news[0], news[1], news[2]], [news[0], news[1], news[3]])
     truth = Truth(np.array([True, False, False]), np.array([False, True, True]))
     sample = labelled_sample(news[:4], sides, truth, NORMALISER)
@@ -154,8 +154,8 @@ def test_labelled_pairs_count_as_they_are_labelled(news: list[tuple[str, str]]) 
 
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
-def test_what_the_settings_take_off_is_no_likeness_and_no_difference(scheme: str) -> None:
-    """Two articles in one page's mark-up are different, one article in both ways of writing is the same."""
+def test_similarity_ignores_what_the_settings_take_off(scheme: str) -> None:
+    """Two articles in the same mark-up differ. One article in both writings of Chinese is the same."""
     one = "许多道路被倒下的树木阻断，居民自发清理，工程师们修了十一个星期，镇上的人说，谁也不知道一共花了多少钱。" * 2
     same = one.translate(str.maketrans("许树断师们个镇说谁钱", "許樹斷師們個鎮說誰錢"))
     other = (
@@ -166,8 +166,8 @@ def test_what_the_settings_take_off_is_no_likeness_and_no_difference(scheme: str
     own = chosen(f"fingerprint.scheme={scheme}", "fingerprint.markup=html", "fingerprint.simplify=true")
     sample = make_sample(page, Normaliser(own.fingerprint))
     assert [text.strip() for _, text in sample.documents] == [one, same, other]
-    assert similarity(sample.forms[0], sample.forms[1]) > 0.9
-    assert similarity(sample.forms[0], sample.forms[2]) < 0.1
+    assert similarity(sample.normal_forms[0], sample.normal_forms[1]) > 0.9
+    assert similarity(sample.normal_forms[0], sample.normal_forms[2]) < 0.1
     assert all(each.scores.false_duplicates == 0 for each in trials([own], sample))
     assert "markup" in fragment(own)
 
@@ -183,7 +183,7 @@ def test_what_the_settings_take_off_is_no_likeness_and_no_difference(scheme: str
         ("fingerprint.scheme=minhash", "minhash.features_min=3"),
     ],
 )
-def test_the_fragment_gives_the_same_fingerprints_and_limits_when_pasted(
+def test_a_pasted_fragment_gives_the_same_fingerprints_and_thresholds(
     overrides: tuple[str, ...], tmp_path: Path
 ) -> None:
     recommended = chosen(*overrides)
@@ -201,7 +201,7 @@ def test_the_size_of_an_index_is_measured(scheme: str, monkeypatch: pytest.Monke
     assert parameters.bits / 8 < index_bytes_per_document(parameters) < 10_000
 
 
-def test_the_recommendation_says_what_it_stands_on_and_what_it_costs(
+def test_the_recommendation_names_its_sample_and_its_cost(
     news: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration, "INDEX_DOCUMENTS", 2_000)
@@ -212,11 +212,11 @@ def test_the_recommendation_says_what_it_stands_on_and_what_it_costs(
         )
     )
     for number, taken in enumerate((tried[0], tried[-1])):
-        told = "\n".join(recommendation(tried, taken, 60, None, 100.0))
-        assert "nobody labelled any" in told
-        assert ["simhash, default, 64 bits", "minhash, 128 bins of 8 bits"][number] in told.split("The best of")[0]
-        assert told.count("bytes a document") == told.count("microseconds") == 2
-        assert "Nothing tried" not in told
+        advice = "\n".join(recommendation(tried, taken, 60, None, 100.0))
+        assert "nobody labelled any" in advice
+        assert ["simhash, default, 64 bits", "minhash, 128 bins of 8 bits"][number] in advice.split("The best of")[0]
+        assert advice.count("bytes a document") == advice.count("microseconds") == 2
+        assert "Nothing tried" not in advice
     labelled = "\n".join(recommendation(tried, tried[0], 60, Path("pairs.jsonl"), 100.0))
     assert "labelled pairs of pairs.jsonl" in labelled
     assert "nobody" not in labelled

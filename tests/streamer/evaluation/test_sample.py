@@ -1,4 +1,4 @@
-"""Documents of files: in order, without what is none, and no more than asked for."""
+"""Documents of files: in order, without other lines, and bounded in number."""
 
 from pathlib import Path
 

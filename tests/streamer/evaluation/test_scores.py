@@ -1,15 +1,9 @@
-"""Scores against worked examples, intervals against simulation, distances against brute force, sets, table and page."""
+"""Scores against worked examples, intervals against simulation, distances against brute force."""
 
-import gzip
-import lzma
-import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,8 +11,6 @@ from hypothesis import strategies as st
 from index.entry import Kind
 from index.matching.minhash import pack_bins, signature_distances
 from index.storage.parameters import Parameters
-from streamer.errors import InputUnreadable
-from streamer.evaluation.report import Evaluation, page
 from streamer.evaluation.scores import (
     Scores,
     Truth,
@@ -33,19 +25,15 @@ from streamer.evaluation.scores import (
     unreachable,
     wilson,
 )
-from streamer.evaluation.sets import EvaluationSet, read_set
 from streamer.fingerprint.fingerprints import Fingerprints
-from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import load
-
-TEXT = "the lights of the bridge over the river are on tonight and nobody in the old town seems to know for how long"
-
 
 SIMHASH = Parameters(64, 3, "all")
 MINHASH = parameters_for(load(None, ["fingerprint.scheme=minhash", "index.insert=all"], {}), {})
 
 
-def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
+def fingerprints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
     count = len(numbers)
     return Fingerprints(np.array(kinds, np.uint8), np.zeros(count, np.uint8), numbers, np.full(count, 9, np.int32))
 
@@ -53,7 +41,7 @@ def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerpr
 # --- scores and intervals --------------------------------------------------------------------------------------------
 
 
-def test_scores_are_counts_of_decisions_with_the_grey_left_out() -> None:
+def test_scores_count_decisions_outside_the_grey_zone() -> None:
     truth = Truth(np.array([1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 1, 1, 0], np.bool_))
     scores = score(np.array([True, False, True, False, True]), truth)
     assert scores == Scores(true_duplicates=1, false_duplicates=1, missed=1, true_uniques=1)
@@ -64,7 +52,7 @@ def test_scores_are_counts_of_decisions_with_the_grey_left_out() -> None:
 @pytest.mark.parametrize(
     ("hits", "count", "low", "high"), [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611)]
 )
-def test_intervals_of_shares_are_those_of_newcombe(hits: int, count: int, low: float, high: float) -> None:
+def test_intervals_of_shares_are_the_published_ones(hits: int, count: int, low: float, high: float) -> None:
     """R. G. Newcombe, Statistics in Medicine 17 (1998), table I, method 3 (score, without continuity correction)."""
     found = wilson(hits, count)
     assert (found.low, found.high) == (pytest.approx(low, abs=6e-5), pytest.approx(high, abs=6e-5))
@@ -79,8 +67,8 @@ def test_a_share_lies_in_its_interval(hits: int, more: int) -> None:
     assert found.high - found.low < 4.0 / max(hits + more, 1) ** 0.5
 
 
-def test_the_bootstrap_covers_what_is_true_about_as_often_as_it_says() -> None:
-    """Samples of a population whose F1 is known: 19 of 20 intervals hold it."""
+def test_the_bootstrap_interval_holds_the_truth_in_95_of_100_samples() -> None:
+    """Samples of a population of known F1: 19 of 20 intervals hold it."""
     shares = np.array([0.30, 0.03, 0.06, 0.61])
     truth = 2 * shares[0] / (2 * shares[0] + shares[1] + shares[2])
     samples = np.random.default_rng(7).multinomial(400, shares, 1_000)
@@ -88,7 +76,7 @@ def test_the_bootstrap_covers_what_is_true_about_as_often_as_it_says() -> None:
     assert 0.93 < np.mean([each.low <= truth <= each.high for each in held]) < 0.97
 
 
-def test_nothing_to_score_says_so_by_its_interval() -> None:
+def test_the_interval_of_no_counts_is_everything() -> None:
     assert [getattr(wilson(0, 0), name) for name in ("value", "low", "high")] == [1.0, 0.0, 1.0]
     assert [getattr(bootstrap_f1(Scores(0, 0, 0, 0)), name) for name in ("value", "low", "high")] == [1.0, 0.0, 1.0]
     assert bootstrap_f1(Scores(0, 0, 0, 9)).value == 1.0
@@ -102,20 +90,20 @@ KINDS = st.sampled_from([Kind.NEAR, Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.UNDEC
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[Fingerprints, Parameters]:
-    """Fingerprints of either scheme, crowded enough that some are near each other."""
+    """Fingerprints of either scheme, so few distinct ones that some are near each other."""
     parameters = draw(st.sampled_from([SIMHASH, Parameters(128, 7, "all"), MINHASH]))
     kinds = draw(st.lists(KINDS, max_size=40))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     few = random.integers(0, 2**64, (4, parameters.words), np.uint64)
     numbers = few[random.integers(0, 4, len(kinds))]
     flips = random.integers(0, 2, (len(kinds), parameters.words), np.uint64) << np.uint64(int(random.integers(0, 64)))
-    return prints_of(numbers ^ flips, kinds), parameters
+    return fingerprints_of(numbers ^ flips, kinds), parameters
 
 
-def apart(prints: Fingerprints, one: int, other: int, parameters: Parameters) -> int:
-    """The definition, pair by pair."""
-    left, right = prints.fingerprints[one], prints.fingerprints[other]
-    kinds = prints.kinds[one], prints.kinds[other]
+def apart(fingerprints: Fingerprints, one: int, other: int, parameters: Parameters) -> int:
+    """The distance of one pair, by the definition."""
+    left, right = fingerprints.fingerprints[one], fingerprints.fingerprints[other]
+    kinds = fingerprints.kinds[one], fingerprints.kinds[other]
     if kinds == (Kind.EXACT, Kind.EXACT) and (left == right).all():
         return 0
     if kinds != (Kind.NEAR, Kind.NEAR):
@@ -128,80 +116,80 @@ def apart(prints: Fingerprints, one: int, other: int, parameters: Parameters) ->
 @settings(max_examples=60, deadline=None)
 @given(batches())
 def test_the_nearest_earlier_document_is_that_of_brute_force(batch: tuple[Fingerprints, Parameters]) -> None:
-    prints, parameters = batch
+    fingerprints, parameters = batch
     expected = [
-        min((apart(prints, row, earlier, parameters) for earlier in range(row)), default=unreachable(parameters))
-        for row in range(len(prints))
+        min((apart(fingerprints, row, earlier, parameters) for earlier in range(row)), default=unreachable(parameters))
+        for row in range(len(fingerprints))
     ]
-    assert nearest_distances(prints, parameters).tolist() == expected
+    assert nearest_distances(fingerprints, parameters).tolist() == expected
 
 
 @settings(max_examples=25, deadline=None)
 @given(batches())
-def test_a_stream_is_decided_as_brute_force_decides_it(batch: tuple[Fingerprints, Parameters]) -> None:
-    """With bands a near document may be missed; here near ones differ in eight bins of 128 at most."""
-    prints, parameters = batch
-    flagged = admit(prints, parameters).originals >= 0
-    assert flagged.tolist() == (nearest_distances(prints, parameters) <= parameters.distance_max).tolist()
+def test_a_stream_is_decided_as_by_brute_force(batch: tuple[Fingerprints, Parameters]) -> None:
+    """Bands may miss a near document. Here near documents differ in at most eight of 128 bins, so none is missed."""
+    fingerprints, parameters = batch
+    flagged = admit(fingerprints, parameters).originals >= 0
+    assert flagged.tolist() == (nearest_distances(fingerprints, parameters) <= parameters.distance_max).tolist()
 
 
 @pytest.mark.parametrize("parameters", [SIMHASH, MINHASH])
-def test_pairs_are_flagged_as_an_index_of_one_document_flags_them(parameters: Parameters) -> None:
+def test_pairs_are_flagged_as_by_an_index_of_one_document(parameters: Parameters) -> None:
     random = np.random.default_rng(5)
     count = 60
     left = random.integers(1, 2**64, (count, parameters.words), np.uint64)
     right = left.copy()
     for row in range(count):
-        # Row by row more words of the signature, or bits of the fingerprint, are others.
+        # Every row differs in more words of the signature, or bits of the fingerprint, than the row before.
         if parameters.banding is None:
             right[row, 0] ^= np.uint64(2 ** (row // 4) - 1)
         else:
             right[row, : row * parameters.words // count] = random.integers(1, 2**63)
     kinds = [Kind.EXACT if row % 10 == 1 else Kind.NEAR for row in range(count)]
-    one, other = prints_of(left, kinds), prints_of(right, kinds)
+    one, other = fingerprints_of(left, kinds), fingerprints_of(right, kinds)
     expected = []
     for row in range(count):
-        both = prints_of(np.stack([left[row], right[row]]), [kinds[row]] * 2)
+        both = fingerprints_of(np.stack([left[row], right[row]]), [kinds[row]] * 2)
         expected.append(bool(admit(both, parameters).originals[1] == 0))
     assert pairs_flagged(one, other, parameters).tolist() == expected
     assert 0 < sum(expected) < count
 
 
-def test_similar_signatures_that_share_no_band_are_near_and_yet_not_flagged() -> None:
-    """One other value in each band, which is no more than the threshold allows, and nothing to be found by."""
+def test_near_signatures_that_share_no_band_are_not_flagged() -> None:
+    """One value of each band differs: the pair is within the threshold, but shares no band."""
     assert MINHASH.banding is not None
     left = np.arange(1, 129, dtype=np.uint8)[None]
     right = left.copy()
     right[0, np.arange(MINHASH.banding.bands) * MINHASH.banding.rows] = 200
-    one, other = (prints_of(pack_bins(values, 8), [Kind.NEAR]) for values in (left, right))
+    one, other = (fingerprints_of(pack_bins(values, 8), [Kind.NEAR]) for values in (left, right))
     assert pair_distances(one, other, MINHASH)[0] < MINHASH.distance_max
     assert not pairs_flagged(one, other, MINHASH)[0]
     assert pairs_flagged(one, one, MINHASH)[0]
 
 
-def test_pairs_of_different_kinds_are_out_of_reach() -> None:
+def test_pairs_of_different_kinds_are_unreachable() -> None:
     numbers = np.array([[5], [5], [5], [5], [5]], np.uint64)
-    left = prints_of(numbers, [Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.EXACT, Kind.UNDECIDABLE])
+    left = fingerprints_of(numbers, [Kind.NEAR, Kind.NEAR, Kind.EXACT, Kind.EXACT, Kind.UNDECIDABLE])
     others = np.array([[6], [5], [5], [4], [5]], np.uint64)
-    right = prints_of(others, [Kind.NEAR, Kind.EXACT, Kind.EXACT, Kind.EXACT, Kind.UNDECIDABLE])
+    right = fingerprints_of(others, [Kind.NEAR, Kind.EXACT, Kind.EXACT, Kind.EXACT, Kind.UNDECIDABLE])
     assert pair_distances(left, right, SIMHASH).tolist() == [2, 65, 0, 65, 65]
     assert pairs_flagged(left, right, SIMHASH).tolist() == [True, False, True, False, False]
 
 
-def test_deciding_costs_disk_and_time_and_names_originals() -> None:
+def test_decisions_name_originals_and_their_cost_on_disk_and_in_time() -> None:
     numbers = np.random.default_rng(3).integers(0, 2**64, (2_500, 1), np.uint64)
     numbers[2_400] = numbers[7]
-    admitted = admit(prints_of(numbers, [Kind.NEAR] * 2_500), SIMHASH)
+    admitted = admit(fingerprints_of(numbers, [Kind.NEAR] * 2_500), SIMHASH)
     assert np.flatnonzero(admitted.originals >= 0).tolist() == [2_400]
     assert admitted.originals[2_400] == 7
     assert 8 < admitted.bytes_per_document < 10_000
     assert admitted.cpu_seconds > 0
 
 
-# --- truth and sets --------------------------------------------------------------------------------------------------
+# --- truth -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_grey_is_neither() -> None:
+def test_the_grey_zone_is_neither_duplicate_nor_different() -> None:
     truth = truth_of_similarities(np.array([0.9, 0.8, 0.79, 0.5, 0.49, 0.0]), 0.3)
     assert truth.duplicate.tolist() == [True, True, False, False, False, False]
     assert truth.different.tolist() == [False, False, False, False, True, True]
@@ -209,160 +197,3 @@ def test_the_grey_is_neither() -> None:
     labelled = truth_of_labels(["dup", "true", "2", "3", "1", "unknown", "0.5", "neg", "false"])
     assert labelled.duplicate.tolist() == [True] * 4 + [False] * 5
     assert labelled.different.tolist() == [False] * 6 + [True] * 3
-
-
-def write_lines(file: Path, rows: Sequence[dict[str, object]]) -> None:
-    file.write_bytes(lzma.compress(b"".join(orjson.dumps(row) + b"\n" for row in rows)))
-
-
-@pytest.fixture
-def stream(tmp_path: Path) -> Path:
-    folder = tmp_path / "stream"
-    folder.mkdir()
-    texts = [TEXT, "quite another matter " + TEXT[::-1], TEXT.upper()]
-    write_lines(folder / "docs.jsonl.xz", [{"id": str(row), "text": text} for row, text in enumerate(texts)])
-    told = "#max_j: largest Jaccard; 0 = below 0.3\nid\tmax_j\tbest\n0\t0.0000\t\n1\t0.0000\t\n2\t1.0000\t0\n"
-    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress(told.encode()))
-    return folder
-
-
-@pytest.fixture(params=["simhash", "minhash"])
-def chosen(request: pytest.FixtureRequest) -> tuple[Scheme, Parameters]:
-    """What makes fingerprints and compares them, with every text long enough."""
-    least = ["fingerprint.features_min=1", "minhash.features_min=1"]
-    own = load(None, [f"fingerprint.scheme={request.param}", "index.insert=all", *least], {})
-    return scheme_for(own), parameters_for(own, {})
-
-
-def judged(found: EvaluationSet, chosen: tuple[Scheme, Parameters]) -> Scores:
-    scheme, parameters = chosen
-    prints = found.fingerprint(scheme)
-    flagged = prints.flagged(parameters)
-    assert ((prints.distances(parameters) <= parameters.distance_max) == flagged).all()
-    return score(flagged, found.truth)
-
-
-def test_a_stream_is_held_against_its_truth(stream: Path, chosen: tuple[Scheme, Parameters]) -> None:
-    found = read_set(stream)
-    assert (found.name, found.others, found.floor) == ("stream", None, 0.3)
-    assert judged(found, chosen) == Scores(1, 0, 0, 2)
-
-
-PAIRS = [{"a": TEXT, "b": TEXT, "label": 3}, {"a": TEXT, "b": TEXT, "label": 0.5}, {"a": TEXT, "b": "x", "label": 2.0}]
-
-
-def test_labelled_pairs_and_variants_are_held_against_their_labels(
-    tmp_path: Path, chosen: tuple[Scheme, Parameters]
-) -> None:
-    pairs, variants = tmp_path / "pairs", tmp_path / "variants"
-    pairs.mkdir()
-    variants.mkdir()
-    write_lines(pairs / "pairs.jsonl.xz", PAIRS)
-    rows = [("base", "base", TEXT), ("same", "dup", TEXT + "."), ("other", "neg", TEXT[::-1]), ("some", "grey", TEXT)]
-    write_lines(
-        variants / "docs.jsonl.xz",
-        [{"base": 7, "op": op, "label": label, "text": text} for op, label, text in rows],
-    )
-    assert judged(read_set(pairs), chosen) == Scores(1, 1, 1, 0)
-    assert judged(read_set(variants), chosen) == Scores(1, 0, 0, 1)
-
-
-def test_pairs_may_stand_in_a_file_by_themselves(tmp_path: Path, chosen: tuple[Scheme, Parameters]) -> None:
-    file = tmp_path / "pairs.jsonl"
-    yes_and_no = [{"a": TEXT, "b": TEXT, "label": True}, {"a": TEXT, "b": "x", "label": False}]
-    file.write_bytes(b"\n".join(map(orjson.dumps, [*PAIRS, *yes_and_no])) + b"\n\n")
-    assert judged(read_set(file), chosen) == Scores(2, 1, 1, 1)
-    for line in (b"no pair", b'{"a": "x", "label": true}', b'{"a": "x", "b": 3, "label": true}', b"7"):
-        file.write_bytes(line)
-        with pytest.raises(InputUnreadable, match="labelled pairs"):
-            read_set(file)
-
-
-def test_a_folder_that_is_no_set_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputUnreadable, match="holds no set"):
-        read_set(tmp_path)
-    (tmp_path / "pairs.jsonl.xz").write_bytes(lzma.compress(b'{"a": 1}\n'))
-    with pytest.raises(InputUnreadable, match="is not of the form of a set: KeyError"):
-        read_set(tmp_path)
-    (tmp_path / "pairs.jsonl.xz").write_bytes(b"no archive")
-    with pytest.raises(InputUnreadable, match="LZMAError"):
-        read_set(tmp_path)
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-
-class Bars(HTMLParser):
-    """The titles of the bars, and whether every element that was opened is closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.titles: list[str] = []
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag == "path"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag != "html":
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "title" and "rect" in self.open:
-            self.titles.append(data)
-
-
-def test_the_page_has_a_bar_for_every_distance_that_occurs() -> None:
-    truth = Truth(np.array([1, 1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 0, 1, 1, 0], np.bool_))
-    distances = np.array([0, 0, 7, 31, 65, 9])
-    evaluation = Evaluation(
-        "a <set>", "in & force", SIMHASH, distances, truth, score(distances <= 3, truth), 9.0, False
-    )
-    drawn = page([evaluation])
-    assert "a &lt;set&gt;: in &amp; force" in drawn
-    bars = Bars()
-    bars.feed(drawn)
-    assert bars.open == ["html"]
-    assert bars.titles == [
-        "duplicates, 0 bits: 0.6667",
-        "duplicates, 7 bits: 0.3333",
-        "different, 31 bits: 0.5000",
-    ]
-
-
-def test_similarities_stand_from_one_down_with_the_threshold_between_two_bars() -> None:
-    """.7 counts as a duplicate and stands left of the border, what is a little less similar right of it."""
-    truth = Truth(np.array([1, 1, 1, 0, 0, 0], np.bool_), np.array([0, 0, 0, 1, 1, 1], np.bool_))
-    distances = np.array([0, 3_000, 3_001, 10_000, 10_001, 9_000])
-    evaluation = Evaluation("s", "t", MINHASH, distances, truth, score(distances <= 3_000, truth), 9.0, False)
-    drawn = page([evaluation])
-    bars = Bars()
-    bars.feed(drawn)
-    assert bars.titles == [
-        "duplicates, similarity 1.00 to 0.98: 0.3333",
-        "duplicates, similarity 0.72 to 0.70: 0.3333",
-        "duplicates, similarity 0.70 to 0.68: 0.3333",
-        "different, similarity 0.12 to 0.10: 0.3333",
-        "different, similarity 0.02 to 0.00: 0.3333",
-    ]
-    assert "similarity ≥ 0.7" in drawn
-    border = re.search(r"M([0-9.]+) 14V", drawn)
-    edges = [float(x) for x in re.findall(r"<rect x='([0-9.]+)'", drawn)]
-    assert border is not None
-    assert edges[1] < float(border[1]) < edges[2]
-
-
-def test_figures_name_the_limit_of_their_own_scheme_only() -> None:
-    truth = Truth(np.ones(1, np.bool_), np.zeros(1, np.bool_))
-    told = [
-        Evaluation("s", "t", parameters, None, truth, Scores(1, 0, 0, 0), 9.0, False).as_json()
-        for parameters in (SIMHASH, MINHASH)
-    ]
-    assert [(each["scheme"], each["distance_max"], each["similarity_min"]) for each in told] == [
-        ("simhash", 3, None),
-        ("minhash", None, 0.7),
-    ]

@@ -1,4 +1,4 @@
-"""Hashes of words in machine code against the library's."""
+"""The compiled hashes of words against the library's."""
 
 import random
 
@@ -15,7 +15,7 @@ KINDS = [(0x21, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x1000
 
 
 def words_of(strings: list[str]) -> Words:
-    """These words, one after the other in one text."""
+    """These words as those of one text."""
     lengths = np.array(list(map(len, strings)), np.int64)
     codepoints = np.array(list(map(ord, "".join(strings))), np.uint32)
     return Words(codepoints, np.cumsum(lengths) - lengths, lengths, np.array([0, len(strings)]))

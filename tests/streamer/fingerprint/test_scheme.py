@@ -1,4 +1,4 @@
-"""The setting that selects the scheme, and what the index is told of it."""
+"""The setting that selects the scheme, and the parameters of the index that follow."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_the_scheme_is_chosen_by_name_and_minhash_is_the_default() -> None:
         (("minhash.bins=256", "minhash.bin_bits=4"), Banding(256, 4, 35, 7), 3_000),
     ],
 )
-def test_the_index_is_told_the_shape_that_the_settings_ask_for(
+def test_the_parameters_of_the_index_follow_the_settings(
     overrides: tuple[str, ...], banding: Banding, distance_max: int
 ) -> None:
     settings = chosen("index.insert=all", *overrides)
@@ -56,7 +56,7 @@ def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
-def test_mark_up_and_traditional_writing_are_taken_off_for_both_schemes(scheme: str) -> None:
+def test_both_schemes_take_off_mark_up_and_traditional_writing(scheme: str) -> None:
     plain = "许多道路被倒下的树木阻断，居民自发清理。The lights of the bridge are on.\n" * 3
     other = "<p class='x'>許多道路被倒下的樹木阻斷，居民自發清理。<b>The lights</b> of the bridge are on.</p>" * 3
     for own, alike in ((chosen(), False), (chosen("fingerprint.markup=html", "fingerprint.simplify=true"), True)):

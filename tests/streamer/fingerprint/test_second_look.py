@@ -1,4 +1,4 @@
-"""Vectors of features and signatures of sets, against what they stand for."""
+"""Feature vectors and set signatures for the second look, against what they estimate."""
 
 import math
 from collections import Counter
@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.matching.second_look import cosine, signature_similarity
-from streamer.fingerprint.second_look import feature_vectors, mix, set_signatures
+from streamer.fingerprint.second_look import feature_vectors, set_signatures
+from tests.support.plain_simhash import mix
 
 CELLS = 256
 WEIGHTS = st.lists(st.integers(0, 50), min_size=1, max_size=120)
@@ -27,7 +28,7 @@ def test_a_vector_holds_the_signed_sums_of_its_features_scaled_to_its_peak() -> 
     generator = np.random.default_rng(1)
     hashes, weights = hashes_of(generator, 40), generator.integers(0, 9, 40)
     sums: Counter[int] = Counter()
-    for hash_, weight in zip(mix(hashes).tolist(), weights.tolist(), strict=True):
+    for hash_, weight in zip(map(mix, hashes.tolist()), weights.tolist(), strict=True):
         sums[(hash_ >> 32) * 16 >> 32] += weight if hash_ & 1 else -weight
     peak = max(map(abs, sums.values()))
     assert vector_of(hashes, weights, 16)[0].tolist() == [round(sums[cell] * 127 / peak) for cell in range(16)]
@@ -35,7 +36,7 @@ def test_a_vector_holds_the_signed_sums_of_its_features_scaled_to_its_peak() -> 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.lists(WEIGHTS, max_size=6), st.sampled_from([16, 100, 1_024]))
-def test_a_text_has_the_same_vector_alone_among_others_and_with_its_features_in_any_order(
+def test_a_vector_depends_neither_on_other_texts_nor_on_the_order_of_features(
     seed: int, texts: list[list[int]], cells: int
 ) -> None:
     generator = np.random.default_rng(seed)
@@ -57,7 +58,7 @@ def test_a_text_has_the_same_vector_alone_among_others_and_with_its_features_in_
         assert together[row].tolist() == vector_of(twice, double, cells)[0].tolist()
 
 
-def test_a_text_without_features_and_one_whose_features_weigh_nothing_have_zeros() -> None:
+def test_the_vector_of_a_text_without_features_or_without_weight_is_all_zeros() -> None:
     hashes = hashes_of(np.random.default_rng(2), 3)
     vectors = feature_vectors(hashes, np.array([0, 0, 5]), np.array([0, 0, 2, 3]), 8)
     assert not vectors[:2].any()
@@ -66,10 +67,10 @@ def test_a_text_without_features_and_one_whose_features_weigh_nothing_have_zeros
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 1), st.sampled_from(["equal", "counted", "one heavy"]))
-def test_the_cosine_of_vectors_is_that_of_the_features_but_for_the_noise_of_the_cells(
+def test_the_cosine_of_vectors_is_that_of_the_features_up_to_the_noise_of_the_cells(
     seed: int, shared: float, kind: str
 ) -> None:
-    """Within six deviations of (1 - c^2) / sqrt(cells), and what rounding to 8 bits adds."""
+    """Within six deviations of (1 - c^2) / sqrt(cells), plus .02 for rounding to 8 bits."""
     generator = np.random.default_rng(seed)
     count = int(generator.integers(30, 1_000))
     both, own = round(count * shared), count - round(count * shared)
@@ -84,7 +85,7 @@ def test_the_cosine_of_vectors_is_that_of_the_features_but_for_the_noise_of_the_
     assert abs(found - exact) <= 6 * (1 - exact**2) / math.sqrt(CELLS) + 0.02
 
 
-def test_the_noise_of_the_cells_has_no_bias_and_the_deviation_that_is_told() -> None:
+def test_the_noise_of_the_cells_has_no_bias_and_the_documented_deviation() -> None:
     generator = np.random.default_rng(5)
     for shared in (100, 250, 450):
         exact, errors = shared / 500, []
@@ -93,13 +94,13 @@ def test_the_noise_of_the_cells_has_no_bias_and_the_deviation_that_is_told() -> 
             ones = np.ones(500, np.int64)
             found = cosine(vector_of(hashes[:500], ones), vector_of(hashes[500 - shared :], ones))[0]
             errors.append(found - exact)
-        told = (1 - exact**2) / math.sqrt(CELLS)
-        assert abs(np.mean(errors)) < 4 * told / math.sqrt(300)
-        assert np.std(errors) == pytest.approx(told, rel=0.2)
+        deviation = (1 - exact**2) / math.sqrt(CELLS)
+        assert abs(np.mean(errors)) < 4 * deviation / math.sqrt(300)
+        assert np.std(errors) == pytest.approx(deviation, rel=0.2)
 
 
 def test_bits_of_the_fingerprint_play_no_part_in_the_cells() -> None:
-    """Hashes that agree in 56 of 64 bits, as no two features do, still spread over all cells and both signs."""
+    """Hashes that agree in 56 of 64 bits still spread over all cells and both signs."""
     hashes = np.arange(256, dtype=np.uint64)
     cells = np.array([np.flatnonzero(vector_of(hashes[[each]], np.array([1]))[0])[0] for each in range(256)])
     signs = [vector_of(hashes[[each]], np.array([1]))[0].sum() for each in range(256)]
@@ -111,13 +112,13 @@ def test_a_signature_holds_the_smallest_hash_of_the_set_for_every_function() -> 
     members = hashes_of(np.random.default_rng(3), 5)
     expected = []
     for function in range(1, 9):
-        key = np.uint64(0x9E3779B97F4A7C15 * function % 2**64)
-        smallest = min(mix(members + key).tolist())
+        key = 0x9E3779B97F4A7C15 * function
+        smallest = min(mix((member + key) % 2**64) for member in members.tolist())
         expected.append(1 + ((smallest & 0xFFFFFFFF) * 255 >> 32))
     assert set_signatures(members, np.array([0, 5]), 8).tolist() == [expected]
 
 
-def test_the_empty_set_has_zeros_and_no_other_set_has_any_and_order_and_repeats_change_nothing() -> None:
+def test_only_the_empty_set_has_zeros_and_neither_order_nor_repetition_changes_a_signature() -> None:
     generator = np.random.default_rng(4)
     members = hashes_of(generator, 600)
     found = set_signatures(members, np.r_[0, 0:601:2], 100)

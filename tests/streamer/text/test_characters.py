@@ -16,7 +16,7 @@ INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
 
 
 def definition(text: str) -> str:
-    """The order of steps as `normalise` promises it, step by step."""
+    """The steps of `normalise`, in their order."""
     seen = "".join(character for character in text if not INVISIBLE.match(character))
     form = unicodedata.normalize("NFD", seen).casefold()
     form = unicodedata.normalize("NFKC", form).casefold()
@@ -24,7 +24,7 @@ def definition(text: str) -> str:
 
 
 def odd_characters() -> list[str]:
-    """Every character that some step changes, or that can act upon a neighbour."""
+    """Every character that a step changes, or that can act upon a neighbour."""
     return [
         character
         for character in map(chr, [*range(0x20000), *range(0xE0000, 0xE0200)])
@@ -41,7 +41,7 @@ def normalised(texts: list[str]) -> list[str]:
     return [characters.text(row) for row in range(len(texts))]
 
 
-def test_every_character_by_itself_takes_the_form_of_the_definition() -> None:
+def test_every_single_character_has_the_form_of_the_definition() -> None:
     planes_with_characters = [*range(0x40000), *range(0xE0000, 0xE1000)]
     everything = [chr(codepoint) for codepoint in [*planes_with_characters, *range(0x40000, sys.maxunicode + 1, 199)]]
     forms = normalised(everything)
@@ -52,7 +52,7 @@ def test_every_character_by_itself_takes_the_form_of_the_definition() -> None:
 
 @settings(max_examples=300)
 @given(st.lists(ODD_TEXT | ANY_TEXT, max_size=5))
-def test_the_tables_do_what_the_definition_says_wherever_characters_meet(texts: list[str]) -> None:
+def test_the_tables_agree_with_the_definition_wherever_characters_meet(texts: list[str]) -> None:
     assert normalised(texts) == [definition(text) for text in texts]
 
 
@@ -63,8 +63,8 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
     assert normalise(once) == once
 
 
-def test_texts_of_odd_characters_only_agree_with_the_definition() -> None:
-    """Neighbours of every kind: many pairs at once, which a property test would need hours to meet."""
+def test_texts_of_odd_characters_agree_with_the_definition() -> None:
+    """Many pairs of neighbours of every kind at once; a property test would need hours to find them."""
     generator = np.random.default_rng(20_240_601)
     texts = ["".join(ODD[place] for place in places) for places in generator.integers(0, len(ODD), (20_000, 3))]
     forms = normalised(texts)
@@ -96,7 +96,7 @@ def test_the_normal_form_of_examples(text: str, form: str) -> None:
     assert normalise(text) == form
 
 
-def test_a_text_has_the_same_form_whatever_stands_beside_it() -> None:
+def test_the_form_of_a_text_does_not_depend_on_its_batch() -> None:
     texts = ["e", "\u0301", "", "\u0323", " ", "ㄱ", "가", "\u11a8", "a\u200b", "\u200b"]
     assert normalised(texts) == [normalise(text) for text in texts]
 
@@ -118,7 +118,7 @@ def test_the_rule_of_each_character(characters: str, rule: Rule) -> None:
 
 
 @given(st.lists(ANY_TEXT, max_size=6))
-def test_bounds_part_the_texts(texts: list[str]) -> None:
+def test_bounds_separate_the_texts(texts: list[str]) -> None:
     characters = fold(texts)
     assert isinstance(characters, Characters)
     assert characters.bounds[0] == 0

@@ -1,4 +1,4 @@
-"""The article of a page: the same in any page around it, whatever the page is made of, and only where it is installed."""
+"""The article of a page: the same in any page around it, for any input, and only with the extra installed."""
 
 import importlib.metadata
 import importlib.util
@@ -46,7 +46,7 @@ def test_the_article_is_what_two_pages_have_in_common() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
-def test_one_article_in_two_pages_is_one_fingerprint_only_if_asked_for(scheme: str) -> None:
+def test_one_article_in_two_pages_has_one_fingerprint_only_where_the_setting_is_on(scheme: str) -> None:
     for markup, alike in (("none", False), ("html", False), ("html-main", True)):
         made = scheme_for(load(None, [f"fingerprint.scheme={scheme}", f"fingerprint.markup={markup}"], {}))
         one, other = made.fingerprint([BLOCKS, ELEMENTS]).fingerprints
@@ -65,7 +65,7 @@ def test_one_article_in_two_pages_is_one_fingerprint_only_if_asked_for(scheme: s
         "<!-- nothing -->",
     ],
 )
-def test_what_is_no_page_is_read_as_before(text: str) -> None:
+def test_a_text_that_is_no_page_gets_its_visible_text(text: str) -> None:
     assert article_text(text) == visible_text(text)
 
 
@@ -76,7 +76,7 @@ pieces = st.sampled_from(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(pieces, st.text(max_size=60), st.sampled_from(PARAGRAPHS)), max_size=30))
-def test_any_text_can_be_taken_for_a_page_and_gives_the_same_again(parts: list[str]) -> None:
+def test_any_text_can_be_parsed_as_a_page_and_gives_equal_results_twice(parts: list[str]) -> None:
     text = "".join(parts)
     assert article_text(text) == article_text(text)
     assert "\0" not in article_text(f"<p>{text}")

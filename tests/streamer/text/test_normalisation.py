@@ -1,4 +1,4 @@
-"""What settings add to the normal form: mark-up taken off, Traditional characters as Simplified."""
+"""The steps that settings add to the normal form: mark-up taken off, Traditional characters as Simplified."""
 
 import numpy as np
 import opencc
@@ -19,7 +19,7 @@ def read(text: str, **changes: object) -> str:
     return Normaliser(Fingerprint.model_validate(changes)).characters([text]).text(0)
 
 
-def test_nothing_is_added_unless_asked_for() -> None:
+def test_no_step_is_added_by_default() -> None:
     for text in (TRADITIONAL, "<p>a &amp; b</p>"):
         assert read(text) == normalise(text)
 
@@ -31,7 +31,7 @@ def test_traditional_text_becomes_simplified() -> None:
     assert read(TRADITIONAL, simplify=True) == read(SIMPLIFIED, simplify=True) == normalise(SIMPLIFIED)
 
 
-def test_characters_become_what_the_library_makes_of_them_one_by_one() -> None:
+def test_characters_are_converted_one_by_one_as_by_the_library() -> None:
     table, converter = simplified(), opencc.OpenCC("t2s")
     changed = np.flatnonzero(table != np.arange(CODE_POINTS, dtype=np.uint32))
     assert len(changed) > 4_000
@@ -39,14 +39,14 @@ def test_characters_become_what_the_library_makes_of_them_one_by_one() -> None:
     assert [converter.convert(step) for step in steps] == [chr(form) for form in table[changed].tolist()]
 
 
-def test_what_is_simplified_stays_as_it_is() -> None:
+def test_simplified_characters_do_not_change() -> None:
     table = simplified()
     assert (table[table] == table).all()
     assert table.dtype == np.uint32
     assert len(table) == CODE_POINTS
 
 
-def test_both_writings_get_one_fingerprint_if_asked_for() -> None:
+def test_both_writings_get_one_fingerprint_where_the_setting_is_on() -> None:
     chosen = Fingerprint(simplify=True, features_min=1)
     one, other = Fingerprinter(chosen).fingerprint([TRADITIONAL, SIMPLIFIED]).fingerprints
     assert one == other
@@ -72,19 +72,19 @@ def test_both_writings_get_one_fingerprint_if_asked_for() -> None:
         ("", ""),
     ],
 )
-def test_what_a_reader_sees_of_an_html_text(text: str, expected: str) -> None:
+def test_the_visible_text_of_html(text: str, expected: str) -> None:
     assert read(text, markup="html") == expected
 
 
 @given(st.text())
-def test_any_text_can_be_taken_for_html(text: str) -> None:
+def test_any_text_can_be_parsed_as_html(text: str) -> None:
     found = visible_text(text)
     assert isinstance(found, str)
     if "<" not in text and "&" not in text:
         assert found == text
 
 
-def test_mark_up_changes_no_fingerprint_if_asked_for() -> None:
+def test_mark_up_changes_no_fingerprint_where_the_setting_is_on() -> None:
     plain = "The lights of the bridge are on.\nThe engineers went home.\n"
     marked = "<article>" + "".join(f"<p class='x'>{line}</p>" for line in plain.splitlines()) + "</article>"
     own = Fingerprinter(Fingerprint(markup="html", features_min=1)).fingerprint([plain, marked]).fingerprints
@@ -96,12 +96,12 @@ def test_mark_up_changes_no_fingerprint_if_asked_for() -> None:
 # --- lists and the stamp ---------------------------------------------------------------------------------------------
 
 
-def test_words_of_lists_are_normalised_as_texts_are() -> None:
+def test_words_of_lists_are_normalised_like_texts() -> None:
     assert Normaliser(Fingerprint()).words(["Ｒiver", "綜上所述"]) == ["river", "綜上所述"]
     assert Normaliser(Fingerprint(simplify=True)).words(["Ｒiver", "綜上所述"]) == ["river", "综上所述"]
     assert Normaliser(Fingerprint()).words([]) == []
 
 
-def test_the_stamp_says_what_is_added() -> None:
+def test_the_stamp_names_the_steps_that_are_switched_on() -> None:
     assert Normaliser(Fingerprint()).stamp() == {}
     assert Normaliser(Fingerprint(markup="html", simplify=True)).stamp().keys() == {"markup", "simplify"}

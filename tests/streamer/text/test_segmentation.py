@@ -1,4 +1,4 @@
-"""The words that Han text is cut into: machine code against jieba itself."""
+"""The words of Han text: the compiled segmenter against jieba itself."""
 
 import os
 import random
@@ -93,16 +93,16 @@ PIECES = st.sampled_from(HAN_WORDS) | st.sampled_from(HAN_WORDS).map(lambda word
 
 @pytest.fixture
 def nothing_struck(monkeypatch: pytest.MonkeyPatch) -> None:
-    """jieba keeps what is to be cut up in a variable of its own, for all tokenizers."""
+    """jieba keeps the words to split in one variable for all tokenizers; this empties it."""
     plain_jieba()
     monkeypatch.setattr(sys.modules["jieba.finalseg"], "Force_Split_Words", set())
 
 
-def cut(chosen: Segmenter, runs: Sequence[str]) -> list[list[str]]:
+def words_by(chosen: Segmenter, runs: Sequence[str]) -> list[list[str]]:
     """The words of every run."""
     joined, lengths = "".join(runs), np.array(list(map(len, runs)), np.int64)
     codepoints, starts = np.array(list(map(ord, joined)), np.uint32), np.cumsum(lengths) - lengths
-    found_starts, found_lengths = chosen.cut(codepoints, starts, lengths, np.ones(len(runs), np.bool_))
+    found_starts, found_lengths = chosen.segment(codepoints, starts, lengths, np.ones(len(runs), np.bool_))
     assert (np.diff(found_starts) == found_lengths[:-1]).all()
     found: list[list[str]] = [[] for _ in runs]
     numbers = np.searchsorted(starts, found_starts, side="right") - 1
@@ -111,10 +111,10 @@ def cut(chosen: Segmenter, runs: Sequence[str]) -> list[list[str]]:
     return found
 
 
-def assert_cuts_as_jieba(runs: Sequence[str], entries: Sequence[tuple[str, int | None]] = ()) -> list[list[str]]:
+def assert_segments_as_jieba(runs: Sequence[str], entries: Sequence[tuple[str, int | None]] = ()) -> list[list[str]]:
     own = segmenter_with("compiled", entries, "digest") if entries else segmenter("compiled")
     tokenizer = plain_jieba(entries)
-    found = cut(own, runs)
+    found = words_by(own, runs)
     assert found == [tokenizer.lcut(run) for run in runs]
     return found
 
@@ -122,51 +122,51 @@ def assert_cuts_as_jieba(runs: Sequence[str], entries: Sequence[tuple[str, int |
 # --- jieba's dictionary ----------------------------------------------------------------------------------------------
 
 
-def test_sentences_are_cut_as_jieba_cuts_them() -> None:
+def test_sentences_are_segmented_as_by_jieba() -> None:
     sentences = SENTENCES + [f"{when}，{who}{what}。" for who, when, what in product(WHO, WHEN, WHAT)]
     runs = [run for sentence in sentences for run in re.findall("[\u4e00-\u9fd5]+", sentence)]
     assert len(runs) > 400
-    found = assert_cuts_as_jieba(runs)
+    found = assert_segments_as_jieba(runs)
     # Both dictionary words and words that only the hidden Markov model finds are among them.
     assert {"长江大桥", "图书馆", "杭研"} <= {word for one in found for word in one}
     assert "杭研" not in DICTIONARY
 
 
-def test_every_word_of_the_dictionary_is_cut_as_jieba_cuts_it() -> None:
-    """In threes, so that words meet words too."""
+def test_every_word_of_the_dictionary_is_segmented_as_by_jieba() -> None:
+    """In threes, so that words also stand beside words."""
     shuffled = random.Random(5).sample(HAN_WORDS, len(HAN_WORDS))
     assert len(shuffled) > 340_000
-    assert_cuts_as_jieba(["".join(shuffled[at : at + 3]) for at in range(0, len(shuffled), 3)])
+    assert_segments_as_jieba(["".join(shuffled[at : at + 3]) for at in range(0, len(shuffled), 3)])
 
 
-def test_all_single_characters_and_characters_at_random_are_cut_as_jieba_cuts_them() -> None:
+def test_single_characters_and_random_characters_are_segmented_as_by_jieba() -> None:
     every = list(map(chr, range(0x4E00, 0x9FD6)))
-    assert cut(segmenter("compiled"), every) == [[one] for one in every]
+    assert words_by(segmenter("compiled"), every) == [[one] for one in every]
     drawn = random.Random(6)
-    assert_cuts_as_jieba(
+    assert_segments_as_jieba(
         ["".join(drawn.choices(every, k=20_000)), *("".join(drawn.choices(every, k=5)) for _ in every)]
     )
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(PIECES, min_size=1, max_size=8).map("".join).filter(bool), max_size=5))
-def test_words_parts_of_words_and_rare_characters_are_cut_as_jieba_cuts_them(runs: list[str]) -> None:
-    assert_cuts_as_jieba(runs)
+def test_words_parts_of_words_and_rare_characters_are_segmented_as_by_jieba(runs: list[str]) -> None:
+    assert_segments_as_jieba(runs)
 
 
 def test_runs_that_are_not_han_are_words_and_all_stay_in_order() -> None:
     codepoints = np.array(list(map(ord, "ab北京大学生c的")), np.uint32)
     starts, lengths = np.array([0, 2, 7, 8]), np.array([2, 5, 1, 1])
     for name in ("compiled", "jieba"):
-        found = segmenter(name).cut(codepoints, starts, lengths, np.array([False, True, False, True]))
+        found = segmenter(name).segment(codepoints, starts, lengths, np.array([False, True, False, True]))
         assert [part.tolist() for part in found] == [[0, 2, 4, 7, 8], [2, 2, 3, 1, 1]]
         assert [part.dtype for part in found] == [np.int64, np.int64]
 
 
 @pytest.mark.parametrize("name", ["compiled", "jieba"])
-def test_nothing_has_no_words(name: segmentation.Name) -> None:
+def test_an_empty_batch_has_no_words(name: segmentation.Name) -> None:
     none = np.zeros(0, np.int64)
-    found = segmenter(name).cut(np.zeros(0, np.uint32), none, none, np.zeros(0, np.bool_))
+    found = segmenter(name).segment(np.zeros(0, np.uint32), none, none, np.zeros(0, np.bool_))
     assert [part.tolist() for part in found] == [[], []]
 
 
@@ -193,15 +193,15 @@ USERS: dict[str, list[tuple[str, int | None]]] = {
 
 @pytest.mark.usefixtures("nothing_struck")
 @pytest.mark.parametrize("kind", sorted(USERS))
-def test_a_users_words_change_what_is_cut_as_they_do_in_jieba(kind: str) -> None:
+def test_a_users_words_change_the_segmentation_as_in_jieba(kind: str) -> None:
     runs = [*SENTENCE_RUNS, "石墨烯电池的寿命", "卡拉厅", "江大桥江大桥", "网易杭研大厦", "断桥残雪"]
-    found = assert_cuts_as_jieba(runs, USERS[kind])
-    assert found != cut(segmenter("compiled"), runs) or kind == "mixed and foreign"
+    found = assert_segments_as_jieba(runs, USERS[kind])
+    assert found != words_by(segmenter("compiled"), runs) or kind == "mixed and foreign"
 
 
 @pytest.mark.usefixtures("nothing_struck")
 @pytest.mark.parametrize("seed", range(4))
-def test_words_and_frequencies_at_random_change_what_is_cut_as_they_do_in_jieba(seed: int) -> None:
+def test_random_words_and_frequencies_change_the_segmentation_as_in_jieba(seed: int) -> None:
     drawn = random.Random(seed)
     pieces = drawn.sample(HAN_WORDS, 300) + [chr(drawn.randint(0x4E00, 0x9FD5)) for _ in range(100)]
     entries: list[tuple[str, int | None]] = []
@@ -212,31 +212,31 @@ def test_words_and_frequencies_at_random_change_what_is_cut_as_they_do_in_jieba(
         )
     known = [word for word, _ in entries]
     runs = ["".join(drawn.choices(pieces + known, k=drawn.randint(1, 9))) for _ in range(2_000)]
-    assert_cuts_as_jieba(runs, entries)
+    assert_segments_as_jieba(runs, entries)
 
 
-def test_a_table_that_words_do_not_fit_into_is_made_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_without_room_is_made_larger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmentation, "_ENTRIES", 1 << 18)
-    assert_cuts_as_jieba(["石墨烯电池的寿命", *SENTENCE_RUNS], [("石墨烯电池", 1_000)])
+    assert_segments_as_jieba(["石墨烯电池的寿命", *SENTENCE_RUNS], [("石墨烯电池", 1_000)])
 
 
-def test_more_words_than_a_table_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_words_than_the_largest_table_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmentation, "_ENTRIES", 1 << 18)
     monkeypatch.setattr(segmentation, "ENTRIES_MAX", 1 << 19)
     with pytest.raises(SettingsError, match=r"fingerprint\.dictionary: holds too many words"):
         segmenter_with("compiled", [("石墨烯电池", 1_000)], "digest")
 
 
-def test_a_users_words_are_for_their_own_segmenter_alone() -> None:
+def test_a_users_words_change_their_own_segmenter_only() -> None:
     own = segmenter_with("compiled", [("石墨烯电池", 1_000)], "digest")
-    assert cut(own, ["石墨烯电池"]) == [["石墨烯电池"]]
-    assert cut(segmenter("compiled"), ["石墨烯电池"]) == [["石墨", "烯", "电池"]]
+    assert words_by(own, ["石墨烯电池"]) == [["石墨烯电池"]]
+    assert words_by(segmenter("compiled"), ["石墨烯电池"]) == [["石墨", "烯", "电池"]]
 
 
 # --- names and loading -----------------------------------------------------------------------------------------------
 
 
-def test_the_name_of_a_dictionary_tells_its_release_and_content_whichever_segmenter_it_is() -> None:
+def test_the_name_of_a_dictionary_tells_its_release_and_content_for_either_segmenter() -> None:
     name = segmenter("compiled").dictionary
     assert re.fullmatch(r"jieba \d+\.\d+(\.\d+)? sha256 [0-9a-f]{64}", name)
     assert segmenter("jieba").dictionary == name
@@ -245,7 +245,7 @@ def test_the_name_of_a_dictionary_tells_its_release_and_content_whichever_segmen
 
 @pytest.mark.parametrize("name", ["compiled", "jieba"])
 def test_a_segmenter_loads_in_silence_and_leaves_no_file(name: str, tmp_path: Path) -> None:
-    """In a process of its own that makes every warning an error, compiles the sources anew, and has its own /tmp."""
+    """In a process with warnings as errors, sources compiled anew, and a temporary folder of its own."""
     program = (
         "import sys; from streamer.text.words import words; "
         f"assert words(['北京大学'], {name!r}, 2) == [['北京大学']]; "

@@ -1,4 +1,4 @@
-"""Words: the array road against a plain one."""
+"""Words of whole batches against the plain rules."""
 
 from itertools import chain
 
@@ -52,7 +52,7 @@ def plain_words(text: str, size: int) -> list[str]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(ANY_LETTERS, max_size=4), st.integers(1, 4))
-def test_a_batch_gives_the_words_that_each_text_has_by_the_rules(texts: list[str], size: int) -> None:
+def test_a_batch_gives_the_words_of_every_text_by_the_rules(texts: list[str], size: int) -> None:
     assert words(texts, "compiled", size) == [plain_words(text, size) for text in texts]
 
 
@@ -94,7 +94,7 @@ def test_a_run_shorter_than_the_shingle_is_one_word(size: int, expected: list[st
     assert words(["あいう"], "compiled", size) == [expected]
 
 
-def test_words_do_not_reach_over_the_border_of_a_text() -> None:
+def test_words_do_not_cross_the_border_of_a_text() -> None:
     texts = ["あ", "いう", "", "か\u3099", "ab", "cd", "北", "京", "々", "々", "a", "'", "b", "\u0327", "ไ", "\u0e31"]
     assert words(texts, "compiled", 2) == [
         *(["あ"], ["いう"], [], ["が"], ["ab"], ["cd"], ["北"], ["京"], ["々"], ["々"], ["a"], [], ["b"], [], ["ไ"], [])
@@ -103,7 +103,7 @@ def test_words_do_not_reach_over_the_border_of_a_text() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ANY_LETTERS, max_size=4), st.integers(1, 4))
-def test_every_word_stands_where_it_is_said_to_begin(texts: list[str], size: int) -> None:
+def test_every_word_stands_at_its_start(texts: list[str], size: int) -> None:
     characters = fold(texts)
     found = split(characters, segmenter("compiled"), size)
     listed = list(chain.from_iterable(found.strings()))

@@ -1,4 +1,4 @@
-"""MinHash: the published example, signatures against their definition, and what they estimate."""
+"""MinHash: the published example, signatures against their definition, and their estimates."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ from streamer.settings.settings import Minhash
 from streamer.text.characters import fold, normalise
 from streamer.text.words import words as words_of
 from tests.support.pinned_signatures import PINNED, TEXTS
+from tests.support.plain_simhash import chained
 
-MASK = 2**64 - 1
 ALPHABET = "清晨的雾气还没有散去渔民们已经驾着小船出海捕鱼了abcdefghijklmnop"
 
 
@@ -31,16 +31,8 @@ def hasher(**changes: Any) -> MinHasher:
 def word_shingles_by_definition(text: str, size: int) -> list[int]:
     """The hashes of the runs of words of one text."""
     words = words_of([text], "compiled", 1)[0]
-    hashes = []
-    for begin in range(max(len(words) - size + 1, min(len(words), 1))):
-        chain = 0
-        for word in words[begin : begin + size]:
-            chain = (chain + xxhash.xxh3_64_intdigest(word.encode()) + 0x9E3779B97F4A7C15) & MASK
-            chain = ((chain ^ (chain >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-            chain = ((chain ^ (chain >> 27)) * 0x94D049BB133111EB) & MASK
-            chain ^= chain >> 31
-        hashes.append(chain)
-    return hashes
+    hashes = [xxhash.xxh3_64_intdigest(word.encode()) for word in words]
+    return [chained(hashes[at : at + size]) for at in range(max(len(words) - size + 1, min(len(words), 1)))]
 
 
 def by_definition(text: str, chosen: Minhash) -> list[int]:
@@ -106,7 +98,7 @@ def test_signatures_of_words_are_those_of_the_definition(texts: list[str], size:
     assert unpack_bins(found.fingerprints, 8).tolist() == [by_definition(text, chosen) for text in texts]
 
 
-def test_words_are_the_same_ones_however_they_are_spaced_and_written() -> None:
+def test_spacing_and_writing_change_no_word() -> None:
     forms = ["Rain over the HARBOUR city，渔民们出海捕鱼", "rain, over\nthe harbour ｃｉｔｙ! 渔民们 出海捕鱼"]
     one, other = hasher(shingles="words", features_min=1).fingerprint(forms).fingerprints
     assert (one == other).all()
@@ -137,13 +129,13 @@ def test_a_changed_word_costs_as_many_shingles_as_a_shingle_has_words() -> None:
         ("words", {"shingles": "words"}),
     ],
 )
-def test_signatures_stay_what_they_are(name: str, changes: dict[str, Any]) -> None:
-    """Changed on purpose only, with FORMAT_VERSION: an index on disk holds signatures of the old kind."""
+def test_signatures_are_what_they_were_when_pinned(name: str, changes: dict[str, Any]) -> None:
+    """A failure means that every index in use must be rebuilt: raise FORMAT_VERSION, and say so."""
     found = hasher(features_min=1, **changes).fingerprint(TEXTS)
     assert [row.tobytes().hex() for row in found.fingerprints.astype("<u8")] == PINNED[name]
 
 
-def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signature_does_not_depend_on_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [*TEXTS, "", "短", *(text[:90] for text in TEXTS)]
     together = hasher().fingerprint(texts)
     monkeypatch.setattr(fingerprints, "_SLICE_CHARACTERS", 100)
@@ -155,7 +147,7 @@ def test_the_batch_that_a_text_comes_in_changes_nothing(monkeypatch: pytest.Monk
     assert len(hasher().fingerprint([])) == 0
 
 
-def test_texts_with_few_shingles_match_only_equal_ones_and_texts_with_none_nothing() -> None:
+def test_texts_with_few_shingles_match_equal_texts_only_and_texts_with_none_match_nothing() -> None:
     short = "长河落日圆大漠孤烟"
     found = hasher(features_min=8).fingerprint(["", "…！", short, f" {short}！", "长河落日圆大漠孤烟直单车欲问边"])
     assert found.kinds.tolist() == [Kind.UNDECIDABLE, Kind.UNDECIDABLE, Kind.EXACT, Kind.EXACT, Kind.NEAR]

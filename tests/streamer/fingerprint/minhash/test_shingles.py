@@ -1,4 +1,4 @@
-"""Character shingles: the array road against the definition, one character at a time."""
+"""Character shingles of whole batches against the definition, one character at a time."""
 
 import unicodedata
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from streamer.fingerprint.minhash import shingles
 from streamer.fingerprint.minhash.shingles import shingle_characters
 from streamer.text.characters import fold, normalise
+from tests.support.plain_simhash import mix
 
 MASK = 2**64 - 1
 MIXED = st.lists(
@@ -39,10 +40,7 @@ def by_definition(text: str, wide_size: int, narrow_size: int) -> list[int]:
         total = 0
         for character in run:
             total = (total * shingles._MULTIPLIER + ord(character)) & MASK
-        total = (total + 0x9E3779B97F4A7C15) & MASK
-        total = ((total ^ (total >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        total = ((total ^ (total >> 27)) * 0x94D049BB133111EB) & MASK
-        hashes.append(total ^ (total >> 31))
+        hashes.append(mix(total))
     return hashes
 
 
@@ -58,7 +56,7 @@ def test_shingles_are_those_of_the_definition(texts: list[str], wide_size: int, 
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 10, 31, 32])
-def test_every_size_is_the_definitions(size: int) -> None:
+def test_every_size_gives_the_shingles_of_the_definition(size: int) -> None:
     text = "清晨的雾气还没有散去 The harbour council voted to widen the northern quay 渔民们已经驾着小船出海捕鱼了"
     found = shingle_characters(fold([text, text]), size, 33 - size)
     assert found.hashes.tolist() == by_definition(text, size, 33 - size) * 2
@@ -72,7 +70,7 @@ def test_white_space_punctuation_width_and_case_change_no_shingle() -> None:
     assert len(one) == len("rainovertheharbourcity") - 7
 
 
-def test_the_first_character_says_how_long_a_shingle_is() -> None:
+def test_the_first_character_sets_the_length_of_a_shingle() -> None:
     assert len(by_definition("内核ABCDEF", 3, 6)) == 3
     found = shingle_characters(
         fold(["内核abcdef", "abcdef内核", "ひらがな", "한국어는", "กำไทย", "ກຂຄງ", "កខគឃ", "कखगघ"]), 3, 6
@@ -80,7 +78,7 @@ def test_the_first_character_says_how_long_a_shingle_is() -> None:
     assert np.diff(found.bounds).tolist() == [3, 3, 2, 2, 4, 2, 2, 1]
 
 
-def test_a_text_without_letters_has_no_shingle_and_a_short_one_is_its_own() -> None:
+def test_a_text_without_letters_has_no_shingle_and_a_short_text_is_one_shingle() -> None:
     found = shingle_characters(fold(["", "?! …", "ab", "ab?", "长河"]), 5, 8)
     assert np.diff(found.bounds).tolist() == [0, 0, 1, 1, 1]
     assert found.hashes[0] == found.hashes[1] != found.hashes[2]

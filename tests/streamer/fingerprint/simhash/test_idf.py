@@ -1,4 +1,4 @@
-"""An idf table of one's own: counted, written, read back, and used."""
+"""An idf table of the user's documents: counted, written, read back, and used."""
 
 import math
 from pathlib import Path
@@ -37,11 +37,11 @@ def test_a_word_weighs_the_logarithm_of_all_documents_over_its_own() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 5])
-def test_batches_change_nothing(batch: int) -> None:
+def test_batches_change_no_frequency(batch: int) -> None:
     assert lines_of(TEXTS, 1, batch) == lines_of(TEXTS, 1)
 
 
-def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+def test_a_table_that_was_written_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "table.idf"
     assert write_table(file, lines_of(TEXTS, 2)) == 4
     table = idf_table(str(file), Normaliser(Fingerprint()).words)
@@ -50,7 +50,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["table.idf"]
 
 
-def test_a_table_of_ones_own_weighs_words(tmp_path: Path) -> None:
+def test_a_table_that_was_built_weighs_words(tmp_path: Path) -> None:
     file = tmp_path / "table.idf"
     write_table(file, lines_of([*TEXTS, "the", "the x", "the y"], 1))
     with_table = Fingerprinter(Fingerprint(features="words", weight="tf", features_min=1, idf=str(file)))

@@ -1,4 +1,4 @@
-"""The formulas: their worked examples, their borders, and the array road against the definition."""
+"""The formulas: their worked examples, their borders, and whole batches against the definition."""
 
 import math
 from collections.abc import Sequence
@@ -42,13 +42,13 @@ def test_the_density_of_topic_lengths_is_highest_at_four_and_five_characters(cha
     assert topic_length_factor(characters) / FACTOR_UNIT == pytest.approx(1 + density, abs=5e-5)
 
 
-def test_very_long_words_gain_nothing() -> None:
+def test_very_long_words_have_a_factor_of_one() -> None:
     assert topic_length_factor(40) == FACTOR_UNIT
     assert topic_length_factor(100_000) == FACTOR_UNIT
 
 
-def test_topic_length_factors_are_rounded_far_from_the_border() -> None:
-    """So that another machine's exponential gives the same whole numbers."""
+def test_no_topic_length_factor_is_close_to_a_rounding_border() -> None:
+    """So another machine's exponential gives the same whole numbers."""
     with localcontext(prec=50):
         for characters in range(1, 60):
             away = (Decimal(characters) - Decimal("4.51")) / Decimal("2.207")
@@ -72,7 +72,7 @@ def test_words_of_one_length_count_once() -> None:
 
 
 @given(st.lists(st.lists(st.integers(1, 30), max_size=6), max_size=5))
-def test_word_lengths_are_held_against_those_of_their_own_text(texts: list[list[int]]) -> None:
+def test_word_lengths_are_compared_within_their_own_text(texts: list[list[int]]) -> None:
     flat = np.array([length for text in texts for length in text], np.int64)
     expected = [
         FACTOR_UNIT + (length - min(text)) * FACTOR_UNIT // max(max(text) - min(text), 1)
@@ -127,7 +127,9 @@ def test_all_words_of_a_sentence_with_a_marker_are_marked_and_no_others() -> Non
 @given(
     st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=6), st.lists(st.integers(0, 5), max_size=4)), max_size=5)
 )
-def test_a_feature_meets_the_title_of_its_own_text_only(documents: list[tuple[list[int], list[int]]]) -> None:
+def test_a_feature_is_compared_with_the_title_of_its_own_text_only(
+    documents: list[tuple[list[int], list[int]]],
+) -> None:
     texts, titles = [document[0] for document in documents], [document[1] for document in documents]
 
     def column(lists: list[list[int]]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
@@ -138,7 +140,7 @@ def test_a_feature_meets_the_title_of_its_own_text_only(documents: list[tuple[li
     assert in_title(*column(texts), *column(titles)).tolist() == expected
 
 
-def test_presence_in_a_sorted_column() -> None:
+def test_present_says_which_keys_stand_in_a_sorted_column() -> None:
     among = np.array([3, 2**63, 2**64 - 1], np.uint64)
     keys = np.array([0, 3, 4, 2**63, 2**64 - 1], np.uint64)
     assert present(keys, among).tolist() == [False, True, False, True, True]

@@ -1,4 +1,4 @@
-"""Factors switched on by settings: each against a plain reckoning, the recipes as a whole, and the stamp."""
+"""Factors that settings switch on: each against a plain calculation, whole recipes, and the stamp."""
 
 import json
 from collections import defaultdict
@@ -58,7 +58,7 @@ FRAGMENTS = st.sampled_from(
 
 
 def said(**changes: object) -> Fingerprint:
-    """Every setting that is not about weights said aloud."""
+    """All settings that are not about weights, set explicitly."""
     base: dict[str, object] = {"bits": 64, "shingle_words": 2, "segmenter": "compiled", "character_shingle_size": 2}
     return Fingerprint.model_validate(base | {"features_min": 1} | changes)
 
@@ -81,7 +81,7 @@ def rounded(left: int, right: int) -> int:
 
 
 def occurrences(text: str, chosen: Fingerprint) -> list[tuple[str, int]]:
-    """The words of a text and the weight of each where it stands, sentence by sentence, without arrays."""
+    """The words of a text and the weight of every occurrence, sentence by sentence, without arrays."""
     parts = regex.split(r"(?<=[\n。!?;])|(?<=\.)(?=\s|$)", normalise_lines(text))
     cut = [words([part], "compiled", 2)[0] for part in parts]
     lengths = [len(word) for found in cut for word in found]
@@ -175,7 +175,7 @@ def test_a_batch_gets_the_fingerprints_of_the_definition(
 
 
 def test_recipes_differ_from_one_another() -> None:
-    """Else a factor that is never applied would go unseen."""
+    """Otherwise a factor that is never applied would go unnoticed."""
     found = {
         as_number(each.fingerprint([TEXT], [TITLE]).fingerprints[0].tolist()) for each in map(fingerprinter, RECKONED)
     }
@@ -193,7 +193,7 @@ def test_a_recipe_sets_what_it_names_and_leaves_the_rest_as_shipped(name: str) -
         assert getattr(chosen, key) == expected
 
 
-def test_what_is_set_wins_over_the_recipe_wherever_it_comes_from(tmp_path: Path) -> None:
+def test_an_explicit_setting_overrides_the_recipe_from_any_source(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('[fingerprint]\nrecipe = "improved-2"\nmarker_factor = 3\n', encoding="utf-8")
     loaded = load(file, ["fingerprint.idf="], {"STREAMER_FINGERPRINT__TITLE_FACTOR": "2"}).fingerprint
@@ -207,7 +207,7 @@ def test_an_unknown_recipe_is_refused() -> None:
 
 
 @pytest.mark.parametrize("factors", ["", "n", "n=", "n=2,", "N=2", "n=-1", "n=100", "n=2 v=2"])
-def test_factors_of_another_form_are_refused(factors: str) -> None:
+def test_malformed_factors_are_refused(factors: str) -> None:
     with pytest.raises(ValueError, match="part_of_speech"):
         Fingerprint.model_validate({"part_of_speech": factors})
 
@@ -227,7 +227,7 @@ def test_words_of_a_marked_sentence_move_the_fingerprint_towards_themselves() ->
     assert int(np.bitwise_count(plain.fingerprints[0] ^ plain.fingerprints[1])[0]) > 10
 
 
-def test_markers_are_replaced_by_those_of_a_file(tmp_path: Path) -> None:
+def test_markers_of_a_file_replace_those_of_the_package(tmp_path: Path) -> None:
     file = tmp_path / "markers.txt"
     file.write_text("in the end\n", encoding="utf-8")
     chosen = said(features="words", marker_factor=5, markers=file)
@@ -237,7 +237,7 @@ def test_markers_are_replaced_by_those_of_a_file(tmp_path: Path) -> None:
     assert (weighed.fingerprints != unweighed.fingerprints)[:, 0].tolist() == [True, False, False, False, False]
 
 
-def test_stop_words_are_as_though_they_were_not_there(tmp_path: Path) -> None:
+def test_stop_words_change_no_fingerprint(tmp_path: Path) -> None:
     file = tmp_path / "stop.txt"
     file.write_text("# remark\nThe\n的\n", encoding="utf-8")
     stopped = Fingerprinter(said(features="shingles", stop_words=file))
@@ -261,7 +261,7 @@ def test_a_marker_that_is_a_stop_word_still_marks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["compiled", "jieba"])
-def test_a_dictionary_makes_words_one(tmp_path: Path, name: str) -> None:
+def test_a_dictionary_joins_characters_into_one_word(tmp_path: Path, name: str) -> None:
     file = tmp_path / "words.txt"
     file.write_text("石墨烯电池 1000 n\n", encoding="utf-8")
     text = "石墨烯电池的寿命"
@@ -270,7 +270,7 @@ def test_a_dictionary_makes_words_one(tmp_path: Path, name: str) -> None:
     assert Fingerprinter(said(features="words", segmenter=name)).fingerprint([text]).feature_counts[0] > 3
 
 
-def test_a_text_of_which_nothing_weighs_anything_matches_nothing(tmp_path: Path) -> None:
+def test_a_text_without_weight_matches_nothing(tmp_path: Path) -> None:
     file = tmp_path / "idf.txt"
     file.write_text("# streamer idf 1 documents 9 unknown 2.197225\nthe 0.0\nof 0.0\n", encoding="utf-8")
     found = Fingerprinter(said(features="words", idf=str(file), features_min=2)).fingerprint(
@@ -303,7 +303,7 @@ def test_a_list_of_markers_without_a_factor_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RECKONED))
-def test_the_batch_that_a_text_comes_in_changes_nothing(name: str) -> None:
+def test_a_fingerprint_does_not_depend_on_its_batch(name: str) -> None:
     texts = [TEXT, "", "总之很好", TEXT[:40], TEXT[40:]]
     titles = [TITLE, "灯光", "", "大桥", TITLE]
     whole = fingerprinter(name).fingerprint(texts, titles).fingerprints

@@ -1,4 +1,4 @@
-"""Tables of words from files: what is read, what unknown words get, and what is refused."""
+"""Tables of words from files: their values, the value of unknown words, and refusals."""
 
 import re
 from pathlib import Path
@@ -36,20 +36,20 @@ def test_the_table_of_jieba_gives_its_values_and_unknown_words_its_median() -> N
     assert len(table.keys) == len({line.rsplit(" ", 1)[0].casefold() for line in lines} - {""})
 
 
-def test_a_table_of_ones_own_names_the_value_of_unknown_words(tmp_path: Path) -> None:
-    """4 documents: in two of them `ln(4 / 2) = 0.693147`, in none as though in one: ln 4 = 1.386294."""
+def test_a_table_that_was_built_names_the_value_of_unknown_words(tmp_path: Path) -> None:
+    """Of 4 documents: a word in two has ln(4 / 2) = 0.693147, a word in none has ln 4 = 1.386294, as a word in one."""
     file = written(tmp_path, "# streamer idf 1 documents 4 unknown 1.386294\nriver 0.693147\nthe 0.000000\n")
     table = idf_table(str(file), NORMAL)
     assert [number_of(table, word) for word in ("river", "the", "sea")] == [fixed(0.693147), 0, fixed(1.386294)]
 
 
-def test_words_of_a_table_are_normalised_and_the_commoner_of_two_counts(tmp_path: Path) -> None:
+def test_words_of_a_table_are_normalised_and_the_smaller_of_two_values_counts(tmp_path: Path) -> None:
     table = idf_table(str(written(tmp_path, "River 3.5\nｒｉｖｅｒ 2.5\nRIVER 4.5\nsea 9.0\n")), NORMAL)
     assert number_of(table, "river") == fixed(2.5)
     assert len(table.keys) == 2
 
 
-def test_another_content_has_another_digest(tmp_path: Path) -> None:
+def test_other_content_has_another_digest(tmp_path: Path) -> None:
     one = idf_table(str(written(tmp_path, "river 3.5\n")), NORMAL).digest
     assert one != idf_table(str(written(tmp_path, "river 3.6\n")), NORMAL).digest
 
@@ -73,7 +73,7 @@ def test_a_table_that_cannot_be_read_is_refused_by_line(tmp_path: Path, content:
         idf_table(str(written(tmp_path, content)), NORMAL)
 
 
-def test_a_file_that_is_missing_or_no_text_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_file_that_is_missing_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
         idf_table(str(tmp_path / "none"), NORMAL)
     file = tmp_path / "bytes.txt"
@@ -94,8 +94,8 @@ def test_the_longest_prefix_of_a_tag_counts() -> None:
     assert found == {"桥梁": 2, "北京": 3, "欧阳修": 2, "讨论": 1.5, "但是": 1, "漂亮": 1, "nowhere": 1}
 
 
-def test_tags_are_those_that_the_segmenter_in_rust_gives() -> None:
-    """A factor of its own for every tag, held against the tagger over sentences."""
+def test_tags_are_those_of_the_segmenter_in_rust() -> None:
+    """A factor of its own for every tag, compared with the tagger over sentences."""
     text = "气象学家昨天下午在图书馆门口发现了一只受伤的白鹭，但是大家并不愿意马上改变非常漂亮的计划"
     factors = {"n": 2, "v": 3, "a": 4, "d": 5, "c": 6, "r": 7, "p": 8, "t": 9, "s": 10, "u": 11, "m": 12, "f": 13}
     table = tag_factors(",".join(f"{tag}={factor}" for tag, factor in factors.items()), (), "", NORMAL)
@@ -106,7 +106,7 @@ def test_tags_are_those_that_the_segmenter_in_rust_gives() -> None:
     ]
 
 
-def test_tags_of_the_users_dictionary_count_before_others() -> None:
+def test_tags_of_the_users_dictionary_override_others() -> None:
     extra = [DictionaryWord("桥梁", None, "x"), DictionaryWord("石墨烯电池", 3, "n"), DictionaryWord("北京", None, "")]
     table = tag_factors("n=2", extra, "digest", NORMAL)
     assert [number_of(table, word) // FACTOR_UNIT for word in ("桥梁", "石墨烯电池", "北京")] == [1, 2, 2]
@@ -128,17 +128,17 @@ def test_a_dictionary_has_jiebas_form(tmp_path: Path) -> None:
     assert re.fullmatch("sha256 [0-9a-f]{64}", digest)
 
 
-def test_a_line_of_another_form_is_refused(tmp_path: Path) -> None:
+def test_a_malformed_line_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"fingerprint.dictionary: .*line 2: must be `word \[frequency\] \[tag\]`"):
         dictionary_words(written(tmp_path, "断桥\n长桥 n 7\n"), NORMAL)
 
 
-def test_a_word_list_leaves_out_remarks_and_empty_lines(tmp_path: Path) -> None:
+def test_a_word_list_skips_comments_and_empty_lines(tmp_path: Path) -> None:
     listed, _ = word_list(written(tmp_path, "# remark\n\nIn Summary\n总之\n"), "fingerprint.markers", NORMAL)
     assert listed == ["in summary", "总之"]
 
 
-def test_a_list_of_markers_ships() -> None:
+def test_the_package_ships_a_list_of_markers() -> None:
     listed, _ = word_list(None, "fingerprint.markers", NORMAL)
     assert {"综上所述", "然而", "in summary", "however"} <= set(listed)
     assert len(set(listed)) == len(listed) > 40

@@ -1,0 +1,96 @@
+"""Sets of documents: every form that is read, scored by both schemes, and the errors of malformed ones."""
+
+import gzip
+import lzma
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+
+from index.storage.parameters import Parameters
+from streamer.errors import InputUnreadable
+from streamer.evaluation.scores import Scores, score
+from streamer.evaluation.sets import EvaluationSet, read_set
+from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.settings.settings import load
+
+TEXT = "the lights of the bridge over the river are on tonight and nobody in the old town seems to know for how long"
+
+
+def write_lines(file: Path, rows: Sequence[dict[str, object]]) -> None:
+    file.write_bytes(lzma.compress(b"".join(orjson.dumps(row) + b"\n" for row in rows)))
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Path:
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    texts = [TEXT, "quite another matter " + TEXT[::-1], TEXT.upper()]
+    write_lines(folder / "docs.jsonl.xz", [{"id": str(row), "text": text} for row, text in enumerate(texts)])
+    lines = "#max_j: largest Jaccard; 0 = below 0.3\nid\tmax_j\tbest\n0\t0.0000\t\n1\t0.0000\t\n2\t1.0000\t0\n"
+    (folder / "stream_truth.tsv.gz").write_bytes(gzip.compress(lines.encode()))
+    return folder
+
+
+@pytest.fixture(params=["simhash", "minhash"])
+def chosen(request: pytest.FixtureRequest) -> tuple[Scheme, Parameters]:
+    """A scheme and its parameters; no text is too short for a fingerprint."""
+    least = ["fingerprint.features_min=1", "minhash.features_min=1"]
+    own = load(None, [f"fingerprint.scheme={request.param}", "index.insert=all", *least], {})
+    return scheme_for(own), parameters_for(own, {})
+
+
+def judged(found: EvaluationSet, chosen: tuple[Scheme, Parameters]) -> Scores:
+    scheme, parameters = chosen
+    fingerprints = found.fingerprint(scheme)
+    flagged = fingerprints.flagged(parameters)
+    assert ((fingerprints.distances(parameters) <= parameters.distance_max) == flagged).all()
+    return score(flagged, found.truth)
+
+
+def test_a_stream_is_scored_against_its_truth(stream: Path, chosen: tuple[Scheme, Parameters]) -> None:
+    found = read_set(stream)
+    assert (found.name, found.others, found.floor) == ("stream", None, 0.3)
+    assert judged(found, chosen) == Scores(1, 0, 0, 2)
+
+
+PAIRS = [{"a": TEXT, "b": TEXT, "label": 3}, {"a": TEXT, "b": TEXT, "label": 0.5}, {"a": TEXT, "b": "x", "label": 2.0}]
+
+
+def test_labelled_pairs_and_variants_are_scored_against_their_labels(
+    tmp_path: Path, chosen: tuple[Scheme, Parameters]
+) -> None:
+    pairs, variants = tmp_path / "pairs", tmp_path / "variants"
+    pairs.mkdir()
+    variants.mkdir()
+    write_lines(pairs / "pairs.jsonl.xz", PAIRS)
+    rows = [("base", "base", TEXT), ("same", "dup", TEXT + "."), ("other", "neg", TEXT[::-1]), ("some", "grey", TEXT)]
+    write_lines(
+        variants / "docs.jsonl.xz",
+        [{"base": 7, "op": op, "label": label, "text": text} for op, label, text in rows],
+    )
+    assert judged(read_set(pairs), chosen) == Scores(1, 1, 1, 0)
+    assert judged(read_set(variants), chosen) == Scores(1, 0, 0, 1)
+
+
+def test_pairs_may_stand_in_a_file_of_their_own(tmp_path: Path, chosen: tuple[Scheme, Parameters]) -> None:
+    file = tmp_path / "pairs.jsonl"
+    yes_and_no = [{"a": TEXT, "b": TEXT, "label": True}, {"a": TEXT, "b": "x", "label": False}]
+    file.write_bytes(b"\n".join(map(orjson.dumps, [*PAIRS, *yes_and_no])) + b"\n\n")
+    assert judged(read_set(file), chosen) == Scores(2, 1, 1, 1)
+    for line in (b"no pair", b'{"a": "x", "label": true}', b'{"a": "x", "b": 3, "label": true}', b"7"):
+        file.write_bytes(line)
+        with pytest.raises(InputUnreadable, match="labelled pairs"):
+            read_set(file)
+
+
+def test_the_error_names_a_folder_that_is_no_set(tmp_path: Path) -> None:
+    with pytest.raises(InputUnreadable, match="holds no set"):
+        read_set(tmp_path)
+    (tmp_path / "pairs.jsonl.xz").write_bytes(lzma.compress(b'{"a": 1}\n'))
+    with pytest.raises(InputUnreadable, match="is not of the form of a set: KeyError"):
+        read_set(tmp_path)
+    (tmp_path / "pairs.jsonl.xz").write_bytes(b"no archive")
+    with pytest.raises(InputUnreadable, match="LZMAError"):
+        read_set(tmp_path)
