@@ -4,7 +4,7 @@ A batch goes in as `Entries` and comes back as `Decisions`; row i of one belongs
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal, NamedTuple
 
@@ -95,6 +95,20 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "Entries":
+        """Only these rows, int64 [m]; the sources stay all."""
+        return replace(
+            self,
+            source_numbers=self.source_numbers[rows],
+            offsets=self.offsets[rows],
+            kinds=self.kinds[rows],
+            reasons=self.reasons[rows],
+            fingerprints=self.fingerprints[rows],
+            times_ms=self.times_ms[rows],
+            ids=[self.ids[row] for row in rows.tolist()],
+            looks=None if self.looks is None else self.looks[rows],
+        )
 
 
 @dataclass(frozen=True, slots=True)

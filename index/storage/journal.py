@@ -26,7 +26,7 @@ Rows = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class JournaledDecisions:
     """What the journal knows of some offsets of one source.
 
     rows     structured DECISION [n], row for row with the offsets asked for; not to be read where not known
@@ -39,7 +39,9 @@ class Found:
     origins: dict[int, Origin]
 
 
-def find(transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int) -> Found:
+def find(
+    transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int
+) -> JournaledDecisions:
     """Look up offsets uint64 [n], ascending, of one source. One step per run that may hold any of them."""
     rows = np.zeros(len(offsets), DECISION)
     known = np.zeros(len(offsets), np.bool_)
@@ -58,7 +60,7 @@ def find(transaction: Transaction, stream: int, partition: int, offsets: npt.NDA
         duplicates = begin + np.flatnonzero(known[begin:end] & (rows["verdict"][begin:end] == Verdict.DUPLICATE))
         found = batch.origins(of_source[places[duplicates - begin]])
         origins.update(zip(duplicates.tolist(), found, strict=True))
-    return Found(rows, known, origins)
+    return JournaledDecisions(rows, known, origins)
 
 
 def add(

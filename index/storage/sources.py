@@ -60,7 +60,7 @@ def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
     return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
 
 
-def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
+def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
     """Move applied offsets forward to `ends`, never backwards; a mark goes with the offset it belongs to."""
     for source, end in ends.items():
         key = SOURCE_KEY.pack(number_of(transaction, source.stream), source.partition)

@@ -2,7 +2,7 @@
 
 from index.errors import FormatUnknown
 from index.storage.layout import STAMP_KEY, Table
-from index.storage.parameters import Parameters, read_stamp, require_equal, stamp_of
+from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
 
 
@@ -16,8 +16,8 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     store.prepare([Table.META])
     stamp = store.read(lambda transaction: transaction.get(Table.META, STAMP_KEY))
     if stamp is not None:
-        stored = read_stamp(stamp, where)
-        require_equal(stored, asked or stored, where)
+        stored = Parameters.from_stamp(stamp, where)
+        stored.require_equal(asked or stored, where)
         store.prepare(Table)
         return stored
     if asked is None:
@@ -28,9 +28,9 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
         # Another process may have been faster: the first stamp counts.
         first = transaction.get(Table.META, STAMP_KEY)
         if first is None:
-            transaction.put(Table.META, STAMP_KEY, stamp_of(asked))
-        return first or stamp_of(asked)
+            transaction.put(Table.META, STAMP_KEY, asked.stamp())
+        return first or asked.stamp()
 
-    stored = read_stamp(store.write(operation), where)
-    require_equal(stored, asked, where)
+    stored = Parameters.from_stamp(store.write(operation), where)
+    stored.require_equal(asked, where)
     return stored

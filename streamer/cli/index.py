@@ -266,7 +266,6 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
     by_settings  a new index gets the thresholds of the settings, all else of which must be what was exported
     """
     from index.index import Index
-    from index.storage.parameters import require_equal, with_thresholds
     from streamer.fingerprint.scheme import parameters_for, scheme_for
     from streamer.index_admin import export, tables
     from streamer.transports.files.line_reader import lines
@@ -275,8 +274,8 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
     parameters, streams, total = export.read_header(found, str(file))
     if by_settings:
         asked = parameters_for(settings, scheme_for(settings).stamp())
-        parameters = with_thresholds(parameters, asked)
-        require_equal(parameters, asked, str(file))
+        parameters = parameters.with_thresholds(asked)
+        parameters.require_equal(asked, str(file))
     with (
         Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max) as index,
         tables.progress_bar("importing", total) as progress,

@@ -8,7 +8,7 @@ from index.errors import FormatUnknown, ParametersDiffer
 from index.index import Index
 from index.matching.minhash import Banding, banding_for
 from index.matching.second_look import CosineLook, MetadataLook
-from index.storage.parameters import Parameters, read_stamp, stamp_of, with_thresholds
+from index.storage.parameters import Parameters
 
 MAP_BYTES_MAX = 2**24
 STORED = Parameters(64, 3, "unique", {"features": "words", "weight": "tf"})
@@ -66,13 +66,13 @@ def test_any_difference_is_refused_and_the_index_stays_usable(asked: Parameters,
 
 
 def test_the_stamp_comes_back_as_it_was_written() -> None:
-    assert read_stamp(stamp_of(STORED), "here") == STORED
+    assert Parameters.from_stamp(STORED.stamp(), "here") == STORED
 
 
 @pytest.mark.parametrize("look", [CosineLook(256, 0.85), MetadataLook(100, 0.9, 0.25)])
 def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | MetadataLook, tmp_path: Path) -> None:
     with_look = Parameters(64, 5, "unique", look=look)
-    assert read_stamp(stamp_of(with_look), "here") == with_look
+    assert Parameters.from_stamp(with_look.stamp(), "here") == with_look
     Index.open(tmp_path, with_look, map_bytes_max=MAP_BYTES_MAX).close()
     with pytest.raises(ParametersDiffer, match=rf"look.kind: stored {look.kind}, asked \(not set\)"):
         Index.open(tmp_path, Parameters(64, 5, "unique"), map_bytes_max=MAP_BYTES_MAX)
@@ -84,11 +84,11 @@ def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | Metadat
 def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:
     stored = Parameters(64, 7, "unique", STORED.fingerprint, look=CosineLook(256, 0.85))
     asked = Parameters(64, 4, "all", look=CosineLook(256, 0.5))
-    assert with_thresholds(stored, asked) == Parameters(64, 4, "unique", STORED.fingerprint, look=CosineLook(256, 0.5))
+    assert stored.with_thresholds(asked) == Parameters(64, 4, "unique", STORED.fingerprint, look=CosineLook(256, 0.5))
     one, other = MetadataLook(100, 0.9, 0.25), MetadataLook(100, 0.9, 0.3)
-    assert with_thresholds(Parameters(64, 5, look=one), Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
+    assert Parameters(64, 5, look=one).with_thresholds(Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
     for unlike in (CosineLook(128, 0.85), MetadataLook(256, 0.9, 0.3), None):
-        assert with_thresholds(stored, Parameters(64, 3, look=unlike)) == stored
+        assert stored.with_thresholds(Parameters(64, 3, look=unlike)) == stored
 
 
 def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
@@ -100,15 +100,15 @@ def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 def test_another_format_version_is_refused(version: object) -> None:
-    stamp = json.loads(stamp_of(STORED)) | {"format": version}
+    stamp = json.loads(STORED.stamp()) | {"format": version}
     with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 2"):
-        read_stamp(json.dumps(stamp).encode(), "here")
+        Parameters.from_stamp(json.dumps(stamp).encode(), "here")
 
 
 @pytest.mark.parametrize("stamp", [b"", b"\xff", b"[]", b"{}", b"1"])
 def test_a_stamp_that_cannot_be_read_is_refused(stamp: bytes) -> None:
     with pytest.raises(FormatUnknown, match="no readable stamp"):
-        read_stamp(stamp, "here")
+        Parameters.from_stamp(stamp, "here")
 
 
 @pytest.mark.parametrize(
