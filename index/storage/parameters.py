@@ -1,4 +1,4 @@
-"""What an index was built with. Stamped into it at creation, and held against what every opening asks for."""
+"""Parameters of an index: stamped into it at creation, compared at every opening."""
 
 import json
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ DISTANCE_MAX = 7
 class Parameters:
     """Everything that must not change during an index's life.
 
-    bits          length of a fingerprint: 64 or 128, for MinHash bins * bin_bits
-    distance_max  documents this far apart or nearer are near-duplicates: 0 to 7 bits; for MinHash 0 to 10,000, a
-                  ten-thousandth of 1 - similarity each
+    bits          length of a fingerprint: 64 or 128; for MinHash bins * bin_bits
+    distance_max  near-duplicates are at most so far apart: 0 to 7 bits; for MinHash 0 to 10,000 ten-thousandths of
+                  1 - similarity
     insert        "unique": only unique documents become entries; "all": duplicates too
-    fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares it and
-                  does not read it.
-    banding       the scheme is MinHash, with signatures and bands of this shape; None: it is SimHash
-    look          what decides, of SimHash, which documents within distance_max count; None: all do
+    fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares this
+                  stamp and never reads it.
+    banding       shape of signatures and bands of MinHash; None: the scheme is SimHash
+    look          second look of SimHash at documents within distance_max; None: all of them count
     """
 
     bits: int = 64
@@ -61,27 +61,27 @@ class Parameters:
 
     @property
     def scheme(self) -> Literal["simhash", "minhash"]:
-        """How fingerprints are compared."""
+        """The scheme, by which fingerprints are compared."""
         return "simhash" if self.banding is None else "minhash"
 
     @property
     def by_similarity(self) -> bool:
-        """Whether verdicts tell ten-thousandths of 1 - similarity, and not bits."""
+        """Whether verdicts give ten-thousandths of 1 - similarity instead of bits."""
         return self.banding is not None or (self.look is not None and self.look.by_similarity)
 
     @property
     def look_bytes(self) -> int:
-        """Bytes of an entry's look; 0: there is no second look."""
+        """Bytes of an entry's look; 0 without a second look."""
         return 0 if self.look is None else self.look.bytes
 
     @property
     def distance_limit(self) -> int:
-        """The largest distance that can be asked for."""
+        """The largest possible `distance_max`."""
         return DISTANCE_MAX if self.banding is None else DISTANCE_UNITS
 
     @property
     def blocks(self) -> int:
-        """Under how many block keys an entry is filed."""
+        """Number of block keys of an entry."""
         return self.bits // BLOCK_BITS if self.banding is None else self.banding.bands
 
     def distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:

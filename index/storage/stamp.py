@@ -1,4 +1,4 @@
-"""The stamp in the file: made when the index is created, compared whenever it is opened."""
+"""The stamp in the file: written when the index is created, compared whenever the index is opened."""
 
 from index.errors import FormatUnknown
 from index.storage.layout import STAMP_KEY, Table
@@ -7,9 +7,12 @@ from index.storage.store import Store, Transaction
 
 
 def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
-    """What the index was created with, having stamped a new one, and having made all tables usable.
+    """Parameters that the index was created with; stamps a new index, and makes all tables usable.
 
-    Raises ParametersDiffer, FormatUnknown.
+    asked  parameters of the opening; None: whatever the index has
+    where  name of the index in messages
+
+    Raises ParametersDiffer, and FormatUnknown, also where nothing is asked of an index without a stamp.
     """
     if store.is_new() and asked is None:
         raise FormatUnknown(f"The index in {where} was never finished being created.")
@@ -25,7 +28,7 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     store.prepare(Table)
 
     def operation(transaction: Transaction) -> bytes:
-        # Another process may have been faster: the first stamp counts.
+        # Another process may have stamped the index meanwhile: the first stamp counts.
         first = transaction.get(Table.META, STAMP_KEY)
         if first is None:
             transaction.put(Table.META, STAMP_KEY, asked.stamp())
