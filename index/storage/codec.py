@@ -1,4 +1,7 @@
-"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones."""
+"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones.
+
+A value that is cut off raises ValueError or struct.error when unpacked; only ids are not checked.
+"""
 
 import struct
 from collections.abc import Sequence

@@ -209,7 +209,7 @@ class Horizon(NamedTuple):
     """Which entries have expired, by age or by the number of entries.
 
     number      entries below this number have expired
-    cleaned_to  cleaning of the log has come to this key; behind the last key it begins anew
+    cleaned_to  cleaning of the log goes on at this key, and begins anew where no later batch can have expired
     sources     SOURCE_HORIZON [s], sources with a horizon of their own: their entries below its number have expired
     """
 

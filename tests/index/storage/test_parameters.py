@@ -2,11 +2,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.errors import FormatUnknown, ParametersDiffer
 from index.index import Index
-from index.matching.minhash import Banding, banding_for
+from index.matching.distance import hamming
+from index.matching.minhash import Banding, banding_for, signature_distances
 from index.matching.second_look import CosineLook, MetadataLook
 from index.storage.parameters import Parameters
 
@@ -89,6 +91,26 @@ def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:
     assert Parameters(64, 5, look=one).with_thresholds(Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
     for unlike in (CosineLook(128, 0.85), MetadataLook(256, 0.9, 0.3), None):
         assert stored.with_thresholds(Parameters(64, 3, look=unlike)) == stored
+
+
+@pytest.mark.parametrize("parameters", [STORED, Parameters(512, 3_000, banding=Banding(64, 8, 11, 4))])
+def test_distances_are_told_in_the_unit_of_the_scheme(parameters: Parameters) -> None:
+    left, right = np.random.default_rng(1).integers(1, 2**64, (2, 9, parameters.words), dtype=np.uint64)
+    right[0] = left[0]
+    of_scheme = hamming(left, right) if parameters.banding is None else signature_distances(left, right, 8)
+    found = parameters.distances(left, right)
+    assert found.tolist() == of_scheme.tolist()
+    assert found[0] == 0
+    assert 0 < found[1:].max() <= (64 if parameters.banding is None else parameters.distance_limit)
+
+
+def test_parameters_come_back_from_their_fields() -> None:
+    for parameters in (
+        STORED,
+        Parameters(512, 3_000, banding=Banding(64, 8, 11, 4)),
+        Parameters(look=CosineLook(8, 0.5)),
+    ):
+        assert Parameters.from_fields(json.loads(json.dumps(parameters.fields()))) == parameters
 
 
 def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
