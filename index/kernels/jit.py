@@ -1,9 +1,10 @@
 """JIT: functions as machine code, and intrinsics that numba lacks. The only importer of numba.
 
-numba keeps machine code beside the module of a function, for the next process. It compiles anew when the size or the time
-of the function's own file has changed, but not when the file of a function that it calls has: then stale code runs on. So
-a compiled function calls those of its own module alone. Exceptions are the intrinsics below, and functions that never
-change, as SplitMix64. After a change of an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every `__pycache__`.
+numba keeps machine code beside the module of a function, for the next process. It compiles anew when size or time of that
+file has changed. It never looks at the files of the functions that the function calls: after a change there, stale code
+runs on. So a compiled function calls those of its own module alone. Exceptions are the intrinsics below, and functions
+that never change, as SplitMix64. After a change of an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every
+`__pycache__`.
 """
 
 from collections.abc import Callable

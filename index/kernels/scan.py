@@ -13,7 +13,7 @@ HOT_ENTRIES = 4096
 """Of a bucket with more entries in a segment, only parts that may hold the wanted next block are read."""
 
 BUCKETS_AHEAD = 4
-"""A bucket begins to load so many buckets before its scan."""
+"""Buckets between the one being scanned and the one that begins to load."""
 
 BUCKET_LINES = 6
 """Part of a bucket that is loaded ahead, in cache lines of 32 entries."""

@@ -15,8 +15,8 @@ shingle by shingle.
 
 Block keys: `bands` bands of `rows` bins each; a key is the band's number and a hash of its values. Empty bins are first
 filled from others by fixed random draws ("optimal densification": Shrivastava, "Optimal Densification for Fast and
-Accurate Minwise Hashing", ICML 2017). Then an equal value in a bin is again as likely as the documents are similar, and
-two documents of similarity s share a key with probability 1 - (1 - s^rows)^bands.
+Accurate Minwise Hashing", ICML 2017). Then an equal value in a bin is again as likely as the documents are similar.
+Two documents of similarity s share a key with probability 1 - (1 - s^rows)^bands.
 """
 
 from dataclasses import dataclass
