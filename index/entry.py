@@ -1,10 +1,10 @@
-"""What crosses the line between the streamer and the index: columns of numbers, and ids.
+"""The line between the streamer and the index: columns of numbers, and ids.
 
-A batch goes in as `Entries` and comes back as `Decisions`; row i of one belongs to row i of the other.
+A batch enters as `Entries` and returns as `Decisions`; row i of one belongs to row i of the other.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal, NamedTuple
 
@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 NO_NUMBER = np.uint64(2**64 - 1)
-"""In a column of document numbers: there is none."""
+"""No document, in a column of document numbers."""
 
 NO_DISTANCE = -1
-"""In a column of distances: there is none."""
+"""No match, in a column of distances."""
 
 Insert = Literal["unique", "all"]
-"""Which documents become entries: unique ones only, or duplicates too."""
+"""Which documents become entries: only unique ones, or duplicates too."""
 
 
 class Verdict(IntEnum):
-    """What was decided about one record. The values stand in the journal on disk and never change their meaning."""
+    """The decision on one record. The log on disk holds these values; they never change their meaning."""
 
     UNIQUE = 0
     DUPLICATE = 1
@@ -31,7 +31,7 @@ class Verdict(IntEnum):
 
     @property
     def label(self) -> str:
-        """The word for people, headers and metrics: `unique`, `duplicate`, `undecidable` or `dead-letter`."""
+        """The verdict's word for people, headers and metrics: `unique`, `duplicate`, `undecidable` or `dead-letter`."""
         return _LABELS[self]
 
 
@@ -39,12 +39,12 @@ _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdic
 
 
 class Kind(IntEnum):
-    """How an entry is to be decided."""
+    """How the index decides an entry."""
 
     NEAR = 0
     """Match any NEAR entry within `distance_max`."""
     EXACT = 1
-    """Match only EXACT entries with an equal fingerprint (texts too short for a distance to mean anything)."""
+    """Match only EXACT entries with an equal fingerprint: the text is too short for a distance to mean anything."""
     UNDECIDABLE = 2
     """Match nothing, enter nothing: the verdict is UNDECIDABLE."""
     DEAD_LETTER = 3
@@ -54,7 +54,7 @@ class Kind(IntEnum):
 class Source(NamedTuple):
     """One ordered sequence of records: a partition of a topic, or a file.
 
-    `stream` is opaque and never reused for another content: a Kafka topic id, or an id given to a file.
+    stream  opaque, and never reused for other content: a Kafka topic id, or the id of a file
     """
 
     stream: str
@@ -62,7 +62,7 @@ class Source(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a record stands in the input: the key of the journal."""
+    """Place of a record in the input: the key of the journal."""
 
     source: Source
     offset: int
@@ -70,17 +70,17 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A batch of n records to be decided, in the order in which they are to be decided.
+    """A batch of n records, in the order in which the index decides them.
 
     sources         the distinct sources of the batch
     source_numbers  uint32 [n], row i comes from sources[source_numbers[i]]
     offsets         uint64 [n], strictly increasing within a source; gaps are allowed
     kinds           uint8 [n], values of `Kind`
-    reasons         uint8 [n], journaled and given back unread; the streamer knows what they mean
-    fingerprints    uint64 [n, words], words = bits / 64; rows that are UNDECIDABLE or DEAD_LETTER are not read
+    reasons         uint8 [n], journaled and returned unread; the streamer defines them
+    fingerprints    uint64 [n, words], words = bits / 64; ignored in UNDECIDABLE and DEAD_LETTER rows
     times_ms        int64 [n], the record's own time in milliseconds since 1970
     ids             n document ids
-    looks           uint8 [n, look bytes], for the second look at matches; read of NEAR rows only; None: there is none
+    looks           uint8 [n, look bytes], for the second look at matches; ignored but in NEAR rows; None without one
     """
 
     sources: tuple[Source, ...]
@@ -96,20 +96,34 @@ class Entries:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def take(self, rows: npt.NDArray[np.int64]) -> "Entries":
+        """These rows alone, int64 [m], of all the same sources."""
+        return replace(
+            self,
+            source_numbers=self.source_numbers[rows],
+            offsets=self.offsets[rows],
+            kinds=self.kinds[rows],
+            reasons=self.reasons[rows],
+            fingerprints=self.fingerprints[rows],
+            times_ms=self.times_ms[rows],
+            ids=[self.ids[row] for row in rows.tolist()],
+            looks=None if self.looks is None else self.looks[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The verdicts on n records, row for row with the `Entries` they answer.
+    """Verdicts on n records, row for row with their `Entries`.
 
     verdicts            uint8 [n], values of `Verdict`
     reasons             uint8 [n], as journaled at the first decision
-    distances           int16 [n], Hamming distance to the match, NO_DISTANCE where there is none; where the parameters are
-                        `by_similarity`, ten-thousandths of 1 - similarity
+    distances           int16 [n], Hamming distance to the match, or ten-thousandths of 1 - similarity where the
+                        parameters are `by_similarity`; NO_DISTANCE without a match
     originals           uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
     original_ids        id of the original for DUPLICATE rows, else None
     original_positions  position of the original for DUPLICATE rows, else None
-    replayed            bool [n], the verdict came from the journal: this position was decided before
-    candidates          int64 [n], entries whose distance was computed for this row; 0 where replayed
+    replayed            bool [n], whether the verdict came from the journal: the position was decided before
+    candidates          int64 [n], entries whose distance to the row was computed; 0 where replayed
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -126,7 +140,11 @@ class Decisions:
 
 
 class Applied(NamedTuple):
-    """How far a source has been decided: every record below `offset`. `mark` is the caller's own proof of content."""
+    """Progress of a source.
+
+    offset  every record below it is decided
+    mark    the caller's own proof of content
+    """
 
     offset: int
     mark: bytes

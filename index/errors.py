@@ -1,4 +1,4 @@
-"""Everything the index may raise on purpose."""
+"""Errors that the index raises on purpose."""
 
 
 class IndexProblem(Exception):
@@ -6,11 +6,11 @@ class IndexProblem(Exception):
 
 
 class ParametersDiffer(IndexProblem):
-    """The index on disk was built with other parameters than those it is opened with."""
+    """The index on disk was built with other parameters than the opening asks for."""
 
 
 class FormatUnknown(IndexProblem):
-    """The bytes on disk are of a version this program does not know."""
+    """The bytes on disk are of a format that this program does not know."""
 
 
 class IndexFull(IndexProblem):
@@ -18,20 +18,20 @@ class IndexFull(IndexProblem):
 
 
 class IndexMissing(IndexProblem):
-    """There is no index in the directory, and it was to be opened for reading only."""
+    """The directory holds no index, and a read-only opening makes none."""
 
 
 class AlreadyOpen(IndexProblem):
-    """The directory is open in this process already; it may be opened once in a process."""
+    """The directory is open in this process already; a process may open it once."""
 
 
 class IndexDamaged(IndexProblem):
-    """The file's structure is broken, or writing it failed half-way in a way that only a fresh opening can judge."""
+    """The file's structure is broken, or a write failed half-way so that only a fresh opening can judge the file."""
 
 
 class IndexExists(IndexProblem):
-    """There is an index already where a new one was to be put."""
+    """The place of a new index holds an index already."""
 
 
 class IndexInUse(IndexProblem):
-    """Another process has the index open where its file was to be replaced; or it was replaced just now."""
+    """Another process has the index open, so its file cannot be replaced; or the file was replaced just now."""

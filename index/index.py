@@ -191,7 +191,7 @@ class Index:
         counters = retention.clean(transaction, tree, visibility, counters, parameters.words)
         put_counters(transaction, counters)
         tree.advance(transaction, counters.next_number, counters.next_tombstone)
-        sources.advance(transaction, ends, marks)
+        sources.move_applied(transaction, ends, marks)
         return _decisions(transaction, rows, past.known, candidates, origins)
 
     def restore(
@@ -234,7 +234,7 @@ class Index:
         )
         put_counters(transaction, counters)
         self.note_times(transaction, entries, new)
-        sources.advance(transaction, ends, {})
+        sources.move_applied(transaction, ends, {})
         return done
 
     def note_times(self, transaction: Transaction, entries: Entries, new: npt.NDArray[np.bool_]) -> None:
@@ -250,13 +250,13 @@ class Index:
         def operation(transaction: Transaction) -> None:
             sources.set_name(transaction, source.stream, name)
             if not sources.is_known(transaction, source):
-                sources.advance(transaction, {source: offset}, {})
+                sources.move_applied(transaction, {source: offset}, {})
 
         self._store.write(operation)
 
     def set_applied(self, source: Source, offset: int, mark: bytes = b"") -> None:
         """Move a source's applied offset forward to `offset`; where it is there or further already, nothing happens."""
-        self._store.write(lambda transaction: sources.advance(transaction, {source: offset}, {source: mark}))
+        self._store.write(lambda transaction: sources.move_applied(transaction, {source: offset}, {source: mark}))
 
     def applied(self) -> dict[Source, Applied]:
         """How far every known source has been decided."""

@@ -1,7 +1,7 @@
 """A batch on its way to verdicts: what can be computed before the write transaction, and what needs its content."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -83,25 +83,10 @@ def require_sound(entries: Entries, words: int, look_bytes: int) -> None:
         raise ValueError("offsets must strictly increase within a source")
 
 
-def take(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
-    """Only these rows of a batch, int64 [n]."""
-    return replace(
-        entries,
-        source_numbers=entries.source_numbers[rows],
-        offsets=entries.offsets[rows],
-        kinds=entries.kinds[rows],
-        reasons=entries.reasons[rows],
-        fingerprints=entries.fingerprints[rows],
-        times_ms=entries.times_ms[rows],
-        ids=[entries.ids[row] for row in rows.tolist()],
-        looks=None if entries.looks is None else entries.looks[rows],
-    )
-
-
 def pieces_of(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> list[Piece]:
     """These rows of a batch in pieces, to be decided in order. The heavy part of deciding; it reads no store."""
     return [
-        _piece(take(entries, rows[start : start + PIECE_ROWS_MAX]), rows[start : start + PIECE_ROWS_MAX], parameters)
+        _piece(entries.take(rows[start : start + PIECE_ROWS_MAX]), rows[start : start + PIECE_ROWS_MAX], parameters)
         for start in range(0, len(rows), PIECE_ROWS_MAX)
     ]
 
@@ -192,7 +177,7 @@ def places_of(transaction: Transaction, entries: Entries) -> Places:
     )
 
 
-def journaled(transaction: Transaction, entries: Entries, places: Places) -> journal.Found:
+def journaled(transaction: Transaction, entries: Entries, places: Places) -> journal.JournaledDecisions:
     """What the journal knows of a batch's positions, row for row."""
     found, words = nothing_journaled(entries), entries.fingerprints.shape[1]
     for stream, partition, rows in zip(places.streams, places.partitions, places.rows, strict=False):
@@ -204,10 +189,10 @@ def journaled(transaction: Transaction, entries: Entries, places: Places) -> jou
     return found
 
 
-def nothing_journaled(entries: Entries) -> journal.Found:
+def nothing_journaled(entries: Entries) -> journal.JournaledDecisions:
     """What `journaled` gives for a batch none of whose positions is known."""
     rows = np.zeros(len(entries), journal.DECISION)
-    return journal.Found(rows, np.zeros(len(entries), np.bool_), {})
+    return journal.JournaledDecisions(rows, np.zeros(len(entries), np.bool_), {})
 
 
 def fill_rows(rows: journal.Rows, piece: Piece, outcome: Outcome) -> None:

@@ -10,7 +10,6 @@ from index.decide import batch
 from index.decide.lookup import nearest_visible
 from index.decide.rule import Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
-from index.lsm import shape
 from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.tree import Tree
 from index.matching.distance import Matches
@@ -79,7 +78,7 @@ def restore(
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
     duplicate = new & (decided == Verdict.DUPLICATE)
     distances = _distances(transaction, entries, duplicate, original_rows, roots, parameters)
-    those = entries if new.all() else batch.take(entries, np.flatnonzero(new))
+    those = entries if new.all() else entries.take(np.flatnonzero(new))
     outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
     counters = enter(transaction, tree, those, places, outcome, parameters, counters)
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), new, counters
@@ -155,7 +154,7 @@ def _distances(
         stored = np.flatnonzero(duplicates & (original_rows < 0))
         numbers, inverse = np.unique(roots[stored], return_inverse=True)
         originals[stored] = log.fingerprints(transaction, numbers, parameters.words)[0][inverse]
-        distances[duplicates] = shape.distances(entries.fingerprints[duplicates], originals[duplicates], parameters)
+        distances[duplicates] = parameters.distances(entries.fingerprints[duplicates], originals[duplicates])
         if parameters.look is not None and entries.looks is not None:
             looks = entries.looks[original_rows]
             looks[stored] = log.looks(transaction, numbers, parameters.words, parameters.look_bytes)[0][inverse]

@@ -1,6 +1,6 @@
-"""Compiled search for keys in segments: many keys at once, as most of the time goes into waiting for memory. See `kernels`.
+"""Compiled lookup of keys in segments, many keys at once. See `index.kernels`.
 
-The key of an entry is what its first two columns say, 32 bits: of MinHash the hash of a band, of SimHash two blocks.
+The key of an entry is its first two columns, 32 bits: for MinHash the hash of a band, for SimHash two blocks.
 """
 
 from typing import Any
@@ -8,39 +8,45 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import array_at, columns_at, compiled, prefetch
+from index.kernels.jit import array_at, compiled, pointer_at, prefetch
 from index.kernels.scan import Spans
 
 AT_ONCE = 64
-"""Keys looked for together: enough to keep the memory busy, few enough that what it brings is still in the cache."""
+"""Keys looked up together: enough to keep the memory busy, few enough that what it brings stays in the cache."""
 
 STEP = 16
-"""Places of the first step away from a guess: half a line of the cache."""
+"""First step away from a guess, in places: half a cache line."""
+
+
+@compiled
+def _count_at(address: Any) -> Any:
+    """The number of entries of a segment: int64."""
+    halves = array_at(pointer_at(address), 2)
+    return np.int64(halves[0]) | np.int64(halves[1]) << 16
 
 
 @compiled
 def _columns_at(address: Any, count: int) -> Any:
-    """The first columns of a segment where they stand: uint16 [count, entries]."""
-    halves = array_at(columns_at(address), 2)
-    return array_at(columns_at(address + np.uint64(8)), (count, np.int64(halves[0]) | np.int64(halves[1]) << 16))
+    """The first columns of a segment, uint16 [count, entries], as a view."""
+    return array_at(pointer_at(address + np.uint64(8)), (count, _count_at(address)))
 
 
 @compiled
 def _key_at(columns: npt.NDArray[np.uint16], place: Any) -> Any:
-    """The key of an entry of uint16 [columns, n]: int64."""
+    """The key of an entry of columns uint16 [columns, n]: int64."""
     return np.int64(columns[0, place]) << 16 | np.int64(columns[1, place])
 
 
 @compiled
 def _prefetch_key(address: Any, size: Any, place: Any) -> None:
-    """Begin to load the key of an entry of a segment with so many."""
+    """Begin to load the key of the entry at a place of a segment with `size` entries."""
     prefetch(address + np.uint64(8 + 2 * place))
     prefetch(address + np.uint64(8 + 2 * (size + place)))
 
 
 @compiled
 def _first_near(columns: npt.NDArray[np.uint16], key: Any, guess: Any) -> Any:
-    """The first place whose key is not below this one; by steps of doubling length away from a guess."""
+    """The first place whose key is not below this one, by steps of doubling length away from a guess."""
     low, high, step = guess, guess, STEP
     while low > 0 and _key_at(columns, low) >= key:
         low, step = max(0, low - step), step * 2
@@ -67,13 +73,12 @@ def fill_spans(
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> None:
-    """Fill in begins and ends, int64 [n, k]: which segments may hold entries of tables int64 [k] between two bounds.
+    """Fill in begins and ends, int64 [n, k]: the segments that may hold entries of tables int64 [k] between two bounds.
 
-    The bounds are uint64 [n, k] twice, both included.
-
-    order   int64 [n * k], their places, ascending by table and lowest bound
-    edges   int64 [tables + 1], the first segment of each table
-    bounds  uint64 [segments], where each begins, ascending in each table
+    lowest, highest  uint64 [n, k] twice, the bounds, both included
+    order            int64 [n * k], the places of the bounds, ascending by table and lowest bound
+    edges            int64 [tables + 1], the first segment of each table
+    bounds           uint64 [segments], the bound of each segment, ascending in each table
     """
     lows, highs = lowest.reshape(-1), highest.reshape(-1)
     of_begins, of_ends = begins.reshape(-1), ends.reshape(-1)
@@ -84,7 +89,7 @@ def fill_spans(
             segment = edges[table]
         while segment < edges[table + 1] and bounds[segment] < lows[which]:
             segment += 1
-        # A segment begins at its bound, so the one before the first bound that is not below holds more, too.
+        # The last segment with a lower bound comes first: it holds entries up to the next bound.
         of_begins[which], end = max(edges[table], segment - 1), segment
         while end < edges[table + 1] and bounds[end] <= highs[which]:
             end += 1
@@ -100,15 +105,17 @@ def fill_places(
     widths: npt.NDArray[np.int64],
     spans: Spans,
 ) -> None:
-    """Fill in places: in the first segment of each span the first entry whose key is not below one of uint32 [n, k].
+    """Fill in spans.places: the first entry, in the first segment of each span, whose key is not below a key uint32 [n, k].
 
-    Spans then begin at the segment that holds it; those end there that hold no key below `breadth` above the one asked for.
-    The place is guessed by proportion, and from there again, as the keys of a segment are spread evenly where they are
-    hashes; what the guesses for AT_ONCE keys name is loaded together.
+    Also moves spans.begins to the segment of that entry. A span becomes empty, by spans.ends, where the key of that entry
+    is `breadth` or more above the key asked for.
 
-    order   int64 [n * k], the places of the keys in the order to look for them: neighbours share pages
-    firsts  int64 [segments], no key in a segment is below it
-    widths  int64 [segments], all keys in a segment are less than this above it
+    A place is guessed by proportion, and guessed again from there: the keys of a segment are spread evenly where they are
+    hashes. The guesses for AT_ONCE keys are loaded together.
+
+    order   int64 [n * k], the places of the keys in the order of the lookup: neighbours share pages
+    firsts  int64 [segments], a lower bound of the keys of each segment
+    widths  int64 [segments], all keys of a segment are less than this above its `firsts`
     """
     asked, begins, ends = keys.reshape(-1), spans.begins.reshape(-1), spans.ends.reshape(-1)
     places = spans.places.reshape(-1)
@@ -136,8 +143,8 @@ def fill_places(
 @compiled
 def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A column twice as long that begins with this one."""
-    larger = np.empty(len(column) * 2, column.dtype)
-    larger[: len(column)] = column
+    larger = np.empty((column.shape[0] * 2, *column.shape[1:]), column.dtype)
+    larger[: column.shape[0]] = column
     return larger
 
 
@@ -150,13 +157,13 @@ def segment_candidates(
     passed: int,
     hits_max: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int]:
-    """MinHash: the numbers of the entries with one of the page keys of a row, uint32 [n, tables], as often as they have one.
+    """MinHash: entries that share a page key with a row, uint32 [n, tables], once for each key that they share.
 
-    order   int64 [n * tables], the places in `keys` in the order to look them up
+    order   int64 [n * tables], the places in `keys` in the order of the lookup
     turn    begin at this place of `order`
-    passed  so many entries of this key were given before
+    passed  entries of the first key that an earlier call gave
 
-    Gives rows int64 and numbers uint64 of at most `hits_max`, and where to go on: turn and passed.
+    Gives rows int64 [m] and document numbers uint64 [m], at most `hits_max`, and where to go on: turn and passed.
     """
     rows, numbers = np.empty(1024, np.int64), np.empty(1024, np.uint64)
     count, tables = 0, keys.shape[1]
@@ -184,7 +191,7 @@ def segment_candidates(
 
 @compiled
 def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> Any:
-    """The first place in column[low:high], ascending, that is not below the value."""
+    """The first place in column[low:high], ascending, whose value is not below this one; `high`: there is none."""
     while low < high:
         middle = (low + high) >> 1
         if np.int64(column[middle]) < value:
@@ -198,9 +205,9 @@ def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> A
 def places_in_segments(
     entries: npt.NDArray[np.uint16], spans: Spans
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """SimHash: where entries uint16 [n, columns] stand in segments of table 0; the spans are int64 [n, 1].
+    """SimHash: places of entries uint16 [n, columns] in segments of table 0; the spans are int64 [n, 1].
 
-    Gives the segment and the place in it, int64 [n] twice; -1: nowhere.
+    Gives the segment and the place in it, int64 [n] twice; -1: the entry is in no segment.
     """
     segments, places = np.full(len(entries), -1, np.int64), np.full(len(entries), -1, np.int64)
     for row in range(len(entries)):

@@ -1,4 +1,11 @@
-"""How functions become machine code, and what numba has no function for. The only importer of numba."""
+"""JIT: functions as machine code, and intrinsics that numba lacks. The only importer of numba.
+
+numba keeps machine code beside the module of a function, for the next process. It compiles anew when size or time of that
+file has changed. It never looks at the files of the functions that the function calls: after a change there, stale code
+runs on. So a compiled function calls those of its own module alone. Exceptions are the intrinsics below, and functions
+that never change, as SplitMix64. After a change of an intrinsic delete the kept code, `*.nbi` and `*.nbc` in every
+`__pycache__`.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -12,7 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """The function as machine code, made at its first call and kept on disk for the next process."""
+    """The function as machine code, compiled at its first call and kept on disk; it runs without the interpreter's lock."""
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
 
 
@@ -26,7 +33,7 @@ def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
 
 
 def _population(typing_context: Any, value: Any) -> Any:  # noqa: ARG001
-    """How many bits of a uint64 are set, as uint64."""
+    """The number of set bits of a uint64, as uint64."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(arguments[0])
@@ -46,7 +53,7 @@ def _high(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
 
 
 def _apart(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
-    """In how many bits two uint16 differ, as uint16; a loop of nothing else takes some 30 in one step."""
+    """The number of bits in which two uint16 differ, as uint16; a loop of nothing else takes some 30 in one step."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(builder.xor(*arguments))
@@ -64,21 +71,21 @@ def _lesser(typing_context: Any, one: Any, other: Any) -> Any:  # noqa: ARG001
 
 
 def _prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
-    """Begin to load what stands at an address, uint64, into the cache. The address may be any."""
+    """Begin to load an address, uint64, into the cache. Any address is allowed."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        taking = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, taking, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
-        # To be read; as soon as may be; as data.
-        how = [ir.Constant(number, each) for each in (0, 3, 1)]
-        builder.call(function, [builder.inttoptr(arguments[0], pointer), *how])
+        function_type = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        # For reading; into all levels of the cache; as data.
+        options = [ir.Constant(number, each) for each in (0, 3, 1)]
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), *options])
         return context.get_dummy_value()
 
     return types.void(types.uint64), code
 
 
-columns_at: Any = intrinsic(_pointer)
+pointer_at: Any = intrinsic(_pointer)
 ones: Any = intrinsic(_population)
 high_product: Any = intrinsic(_high)
 bits_apart: Any = intrinsic(_apart)

@@ -1,4 +1,4 @@
-"""Compiled loops over entries: filing the newest ones in pages, and merging sorted ones. See `kernels`."""
+"""Compiled loops of a memtable: filing entries in its pages, and merging them into segments. See `index.kernels`."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +9,11 @@ from index.kernels.scan import Pages
 
 @compiled
 def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, page_count: int) -> int:
-    """File entries under their page keys uint32 [n, tables], with the places from `begin` on.
+    """File entries with the places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
 
-    Gives the pages in use then. There must be n * tables unused ones.
+    page_count  pages in use; n * tables further ones must exist
+
+    Gives the pages in use afterwards.
     """
     for row in range(keys.shape[0]):
         for table in range(keys.shape[1]):
@@ -31,7 +33,7 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, page_co
 
 @compiled
 def take_back(keys: npt.NDArray[np.uint32], pages: Pages, page_count: int) -> int:
-    """The reverse of `file_entries`, for the entries filed last; gives the pages in use then."""
+    """The reverse of `file_entries` for the entries filed last; gives the pages in use afterwards."""
     for row in range(keys.shape[0] - 1, -1, -1):
         for table in range(keys.shape[1] - 1, -1, -1):
             value = keys[row, table] >> 16
@@ -47,10 +49,10 @@ def take_back(keys: npt.NDArray[np.uint32], pages: Pages, page_count: int) -> in
 def gathered(
     pages: Pages, table: int, begin: int, end: int, count_max: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32], int]:
-    """The entries in the buckets of a table, for the high halves of page keys from `begin` to below `end`.
+    """Entries in the buckets of a table from `begin` to below `end`, which are high halves of page keys.
 
-    Gives their places int32 [m], in no promised order, their page keys uint32 [m], and the value not looked at any more
-    (`end` where all were): stops before a value that would begin with `count_max` gathered.
+    Stops before the first bucket that finds `count_max` entries gathered. Gives places int32 [m], in no promised order,
+    page keys uint32 [m], and the bucket to go on at; `end`: none is left.
     """
     count, stopped = 0, begin
     while stopped < end and count < count_max:
@@ -73,7 +75,7 @@ def gathered(
 
 @compiled
 def _order(left: npt.NDArray[np.uint16], one: int, right: npt.NDArray[np.uint16], other: int) -> int:
-    """-1, 0 or 1: entry `one` of left, uint16 [columns, n], stands before entry `other` of right, is equal, is behind."""
+    """-1, 0 or 1: entry `one` of left, uint16 [columns, n], is below entry `other` of right, equal, or above."""
     for column in range(left.shape[0]):
         if left[column, one] != right[column, other]:
             return -1 if left[column, one] < right[column, other] else 1
@@ -88,9 +90,10 @@ def merged(
     new_numbers: npt.NDArray[np.uint64],
     removed: npt.NDArray[np.uint16],
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-    """Old entries without the removed ones, and new ones, in order: uint16 [columns, n] each, ascending; numbers.
+    """Old entries without the removed ones, merged with new entries: columns uint16 [columns, m] and numbers uint64 [m].
 
-    Numbers may be missing from both (length 0).
+    Old, new and removed entries are uint16 [columns, n] each, ascending. Both numbers may have length 0; so has the result
+    then.
     """
     total, kept_numbers = old.shape[1] + new.shape[1], len(old_numbers) + len(new_numbers)
     columns, numbers = np.empty((old.shape[0], total), np.uint16), np.empty(kept_numbers, np.uint64)

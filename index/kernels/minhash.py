@@ -1,4 +1,4 @@
-"""Compiled loops over MinHash signatures; `bands` defines what they compute. See `kernels`."""
+"""Compiled loops over MinHash signatures; `index.matching.minhash` defines what they compute. See `index.kernels`."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from index.kernels.jit import compiled, ones
 def band_hashes(
     values: npt.NDArray[np.uint8], draws: npt.NDArray[np.int64], bands: int, rows: int
 ) -> npt.NDArray[np.uint32]:
-    """The hashes of the bands of signatures uint8 [n, bins]: uint32 [n, bands], `bands.band_keys` without the bands.
+    """Hashes of the bands of signatures: values uint8 [n, bins] -> uint32 [n, bands].
 
-    draws  int64 [bins, bins - 1], `bands.draws`
+    The low 32 bits of `band_keys`. draws: int64 [bins, bins - 1], those of `densify`.
     """
     hashes = np.empty((values.shape[0], bands), np.uint32)
     for place in range(values.shape[0]):
@@ -35,9 +35,10 @@ def band_hashes(
 def sharing(
     hashes: npt.NDArray[np.uint32], leading: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The pairs of a row and an earlier `leading` one, bool [n], that share a hash of uint32 [n, bands] in some band.
+    """Pairs of a row and an earlier leading row that share a hash in some band: int64 [m] twice, by row, each pair once.
 
-    int64 [m] twice, by row, each pair once.
+    hashes   uint32 [n, bands]
+    leading  bool [n], whether later rows may be paired with this one
     """
     count, bands = hashes.shape
     slots = 1
@@ -68,7 +69,7 @@ def sharing(
 
 @compiled
 def _filled(word: Any, bin_bits: int, lowest: Any) -> Any:
-    """The lowest bit of every value of a word that is not 0; lowest: those bits of all values."""
+    """The lowest bit of every value of a word, set where the value is not 0; lowest: these bits of all values."""
     folded = word | (word >> np.uint64(2))
     folded |= folded >> np.uint64(1)
     if bin_bits == 8:
@@ -85,7 +86,7 @@ def distances(
     bin_bits: int,
     units: int,
 ) -> npt.NDArray[np.int16]:
-    """`bands.signature_distances` of left[left_rows[i]] and right[right_rows[i]], int16 [m]; units: DISTANCE_UNITS."""
+    """`signature_distances` of left[left_rows[i]] and right[right_rows[i]]: int16 [m]; units: DISTANCE_UNITS."""
     found = np.empty(len(left_rows), np.int16)
     lowest = np.uint64(0x1111_1111_1111_1111 if bin_bits == 4 else 0x0101_0101_0101_0101)
     values = (1 << bin_bits) - 1

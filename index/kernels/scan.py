@@ -1,42 +1,36 @@
-"""Loops over whole batches, compiled: pure functions of arrays.
-
-A compiled function calls only those of its own module: what numba keeps on disk is made anew when the module of a
-function has changed, but not when that of a function it calls has. A segment is named by the address of its first byte, as
-`layout` draws it: whoever calls promises that it stays there during the call. Where a column meets a number of Python's,
-the number is turned into the column's type first: numba makes a float of uint64 with int64.
-"""
+"""Compiled scans of the entries that keys name, in the pages of a memtable and in segments. See `index.kernels`."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import array_at, bits_apart, columns_at, compiled, lesser, ones, prefetch
+from index.kernels.jit import array_at, bits_apart, compiled, lesser, ones, pointer_at, prefetch
 
 Hits = tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.uint64], int]
 
 HOT_ENTRIES = 4096
-"""Of a bucket with more entries in a segment only the parts are read that can hold entries with the next block wanted."""
+"""Of a bucket with more entries in a segment, only parts that may hold the wanted next block are read."""
 
 BUCKETS_AHEAD = 4
-"""So many buckets before it is looked into, one begins to be loaded."""
+"""Buckets between the one being scanned and the one that begins to load."""
 
 BUCKET_LINES = 6
-"""And so much of it, in lines of the cache, of 32 entries each."""
+"""Part of a bucket that is loaded ahead, in cache lines of 32 entries."""
 
 AT_ONCE = 64
-"""Values that are looked at together, before any of them is for itself."""
+"""Values tested together before any is tested by itself."""
 
 
 class Pages(NamedTuple):
-    """Entries by the high half of their page keys, one lot of buckets for each table; in units of pages.
+    """Entries of a memtable in buckets by the high half of their page keys; buckets are chains of pages.
 
-    heads      int32 [tables, 65536], the newest page of a bucket, -1: the bucket is empty
-    links      int32 [pages, 2], the next older page of the bucket or -1, and the entries in this one
-    following  uint16 [pages, p], the low halves of the page keys of a page's entries
-    places     int32 [pages, p], their places in the columns of whoever filed them
+    heads      int32 [tables, 65536], the newest page of each bucket; -1: the bucket is empty
+    links      int32 [pages, 2], the next older page of the bucket or -1, and the number of entries in this page
+    following  uint16 [pages, p], the low half of the page key of each entry
+    places     int32 [pages, p], the place of each entry in the columns of the memtable
 
-    All pages but a bucket's newest are full.
+    All pages of a bucket but the newest are full.
     """
 
     heads: npt.NDArray[np.int32]
@@ -46,11 +40,11 @@ class Pages(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Where to look keys up: int64 [n, keys] three times, and addresses.
+    """Ranges of segments in which to look keys up.
 
-    begins, ends  the segments from begins to below ends, as places in addresses; all between stand whole in the span
-    places        in the first of them the entries from this place on; in the others all
-    addresses     uint64 [segments]; of a segment in no span it is not read
+    begins, ends  int64 [n, keys] twice, a span's segments from begins to below ends, as places in addresses
+    places        int64 [n, keys], the first entry of the span in its first segment; the other segments count whole
+    addresses     uint64 [segments]; never read for a segment in no span
     """
 
     begins: npt.NDArray[np.int64]
@@ -61,35 +55,35 @@ class Spans(NamedTuple):
 
 @compiled
 def address_of(value: Any) -> Any:
-    """Where a buffer, which has a byte at least, begins in memory: uint64."""
+    """The address of the first byte of a buffer, which has one at least: uint64."""
     return np.frombuffer(value, np.uint8).ctypes.data
 
 
 @compiled
 def _bits(value: Any) -> Any:
-    """How many bits are set."""
+    """The number of set bits: int64."""
     return np.int64(ones(np.uint64(value)))
 
 
 @compiled
 def _count_at(address: Any) -> Any:
-    """How many entries a segment has."""
-    halves = array_at(columns_at(address), 2)
+    """The number of entries of a segment: int64."""
+    halves = array_at(pointer_at(address), 2)
     return np.int64(halves[0]) | np.int64(halves[1]) << 16
 
 
 @compiled
-def _segment_at(address: Any, columns: int, count: int) -> Any:
-    """The columns of a segment where they stand: uint16 [columns, count]."""
-    return array_at(columns_at(address + np.uint64(8)), (columns, count))
+def _columns_at(address: Any, count: int) -> Any:
+    """The first columns of a segment, uint16 [count, entries], as a view."""
+    return array_at(pointer_at(address + np.uint64(8)), (count, _count_at(address)))
 
 
 @compiled
-def _lower(column: npt.NDArray[np.uint16], value: Any, low: int, high: int) -> int:
-    """The first place in column[low:high], ascending, that is not below the value."""
+def _lower(column: npt.NDArray[np.uint16], value: Any, low: Any, high: Any) -> Any:
+    """The first place in column[low:high], ascending, whose value is not below this one; `high`: there is none."""
     while low < high:
         middle = (low + high) >> 1
-        if column[middle] < value:
+        if np.int64(column[middle]) < value:
             low = middle + 1
         else:
             high = middle
@@ -106,12 +100,12 @@ def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @compiled
 def _next_near(column: npt.NDArray[np.uint16], value: Any, begin: int, end: Any, bits: Any) -> Any:
-    """The first place in column[begin:end] whose value differs in at most so many bits from one; `end`: there is none."""
+    """The first place in column[begin:end] whose value differs from this one in at most `bits` bits; `end`: none does."""
     wanted = np.uint16(value)
     while begin < end:
         part_end, least = min(end, begin + AT_ONCE), np.uint16(16)
         for place in range(begin, part_end):
-            # Some 30 of them in one step. An unsigned index is known not to count from the end.
+            # Some 30 values in one step. An unsigned index cannot count from the end, which numba knows.
             least = lesser(least, bits_apart(column[np.uint64(place)], wanted))
         if np.int64(least) <= bits:
             for place in range(begin, part_end):
@@ -123,7 +117,7 @@ def _next_near(column: npt.NDArray[np.uint16], value: Any, begin: int, end: Any,
 
 @compiled
 def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
-    """The first place from `begin` on that does not have this value; the values of the column ascend, none is below."""
+    """The first place from `begin` on with another value; the column ascends, and holds no lower value from there on."""
     low, step = begin, 32
     while low + step < len(column) and np.int64(column[low + step]) == value:
         low, step = low + step, step * 2
@@ -132,7 +126,7 @@ def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
 
 @compiled
 def _prefetch_page(pages: Pages, page: Any) -> None:
-    """Begin to load what is looked at first of a page; -1: there is none."""
+    """Begin to load what a scan reads first of a page; -1: no page."""
     if page >= 0:
         prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(page * 8))
         prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(page * 2 * pages.following.shape[1]))
@@ -140,7 +134,7 @@ def _prefetch_page(pages: Pages, page: Any) -> None:
 
 @compiled
 def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
-    """Begin to load the newest pages, or those behind them, that the keys of a row name, if there is such a row."""
+    """Begin to load the newest pages of the buckets that a row's keys name, or the pages behind; no such row: nothing."""
     for probe in range(keys.shape[1] if row < keys.shape[0] else 0):
         page = np.int64(pages.heads[np.int64(keys[row, probe] >> 16), keys[row, probe] & 0xFFFF])
         if page >= 0 and not newest:
@@ -150,7 +144,7 @@ def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest
 
 @compiled
 def _prefetch_buckets(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
-    """Begin to load the newest pages that the page keys of a row name, or where that is said, if there is such a row."""
+    """Begin to load the newest pages that a row's page keys name, or the heads that name them; no such row: nothing."""
     heads, buckets = np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
     for table in range(keys.shape[1] if row < keys.shape[0] else 0):
         bucket = np.int64(keys[row, table] >> 16)
@@ -162,7 +156,7 @@ def _prefetch_buckets(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newe
 
 @compiled
 def _block_values(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
-    """The blocks of fingerprints uint64 [n, words], block 0 the top 16 bits of word 0: uint16 [n, words * 4]."""
+    """Blocks of fingerprints: uint64 [n, words] -> uint16 [n, words * 4]; block 0 is the top 16 bits of word 0."""
     count, words = fingerprints.shape
     values = np.empty((count, words * 4), np.uint16)
     for row in range(count):
@@ -188,15 +182,15 @@ def scan_pages(
 ) -> Hits:
     """SimHash: compare rows, uint64 [n, words], with the entries that their keys name in pages.
 
-    keys      uint32 [n, probes], as `blocks.probe_keys` makes them
-    allowed   int8 [probes], only entries are compared whose next block differs in at most so many bits
+    keys      uint32 [n, probes], `simhash.probe_keys` of the rows
+    allowed   int8 [probes], an entry is compared only where its next block differs in at most so many bits
     filed     uint64 [capacity, words], the fingerprints of the entries
     ends      int64 [n], entries from this place on are no hits of the row
-    best      int16 [n], a hit lies at most so far; with `nearest_only` lowered to the distance of every hit
+    best      int16 [n], the largest distance of a hit; with `nearest_only`, every hit lowers it to its own distance
     compared  int64 [n], raised by the comparisons made
-    row       begin at this row; stop behind the row that makes it `hits_max` hits
+    row       begin at this row; stop behind the row that brings the `hits_max`-th hit
 
-    Gives rows int64, distances int16 and places (as uint64 [m, 1]) of the hits, and the row to go on at.
+    Gives rows int64 [m], distances int16 [m] and places uint64 [m, 1] of the hits, and the row to go on at.
     """
     rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, 1), np.uint64)
     asked = _block_values(fingerprints)
@@ -234,7 +228,7 @@ def scan_pages(
 
 @compiled
 def _prefetch_bucket(spans: Spans, row: Any, probe: Any) -> None:
-    """Begin to load the first entries that a probe names, if there are any: their next blocks."""
+    """Begin to load the first entries that a probe names, if any: their values and their next blocks."""
     segment = spans.begins[row, probe]
     if segment < spans.ends[row, probe]:
         address, place = spans.addresses[segment], spans.places[row, probe]
@@ -257,13 +251,13 @@ def scan_segments(
     turn: int,
     hits_max: int,
 ) -> Hits:
-    """SimHash: compare rows with the entries that their keys name in segments. As `scan_pages`, but for:
+    """SimHash: compare rows with the entries that their keys name in segments. As `scan_pages`, except:
 
-    order  int64 [n * probes], the places in `keys` in the order to look them up: fastest as they ascend, for neighbours
-           are in the cache then
-    turn   begin at this place of `order`, and stop behind the one that makes it `hits_max` hits
+    order  int64 [n * probes], the places in `keys` in the order of the lookup; ascending keys are fastest, for neighbours
+           share the cache
+    turn   begin at this place of `order`; stop behind the key that brings the `hits_max`-th hit
 
-    Gives the fingerprints of the hits, uint64 [m, words], where `scan_pages` gives places, and the turn to go on at.
+    Gives fingerprints of the hits, uint64 [m, words], in place of places, and the turn to go on at.
     """
     words, probes, count = fingerprints.shape[1], keys.shape[1], 0
     blocks, asked = words * 4, _block_values(fingerprints)
@@ -276,15 +270,14 @@ def scan_segments(
         table, value = np.int64(keys[row, probe] >> 16), np.int64(keys[row, probe] & 0xFFFF)
         following = np.int64(asked[row, (table + 1) % blocks])
         for segment in range(spans.begins[row, probe], spans.ends[row, probe]):
-            size = _count_at(spans.addresses[segment])
-            columns = _segment_at(spans.addresses[segment], blocks, size)
+            columns = _columns_at(spans.addresses[segment], blocks)
             begin = spans.places[row, probe] if segment == spans.begins[row, probe] else 0
             end = _bucket_end(columns[0], value, begin)
             hot = end - begin > HOT_ENTRIES
             for off in range(256 if hot else 1):
                 entry, high = begin - 1, end
                 if hot:
-                    # A bucket is sorted by the next block: all that have its top byte so far off stand together.
+                    # A bucket is sorted by the next block: entries with the same top byte of it stand together.
                     if _bits(off) > allowed[probe]:
                         continue
                     top = (following >> 8 ^ off) << 8
@@ -317,12 +310,12 @@ def scan_segments(
 def page_candidates(
     keys: npt.NDArray[np.uint32], pages: Pages, met: npt.NDArray[np.int64], row: int, hits_max: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """MinHash: the entries with one of the page keys of a row, uint32 [n, tables], each once.
+    """MinHash: entries that share a page key with a row, uint32 [n, tables], each once for a row.
 
-    met  int64 [capacity], the row that an entry was found for last
+    met  int64 [capacity], the last row that found each entry; changed
+    row  begin at this row; stop behind the row that brings the `hits_max`-th entry
 
-    Gives rows and places, int64 [m] twice, and the row to go on at: begins at `row`, and stops behind the one that makes
-    it `hits_max`.
+    Gives rows and places, int64 [m] twice, and the row to go on at.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
     count, here = 0, np.empty(keys.shape[1], np.int64)
@@ -331,7 +324,7 @@ def page_candidates(
         _prefetch_buckets(keys, pages, row + 1, True)
         for table in range(keys.shape[1]):
             here[table] = pages.heads[table, keys[row, table] >> 16]
-        # A page of every table, then the next one of every table: they are loaded beside each other.
+        # A page of every table, then the next page of every table, so that they load beside each other.
         left = keys.shape[1]
         while left:
             left = 0

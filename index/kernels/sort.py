@@ -1,4 +1,4 @@
-"""Compiled loops over entries that come in by the million: finding equal ones, and sorting. See `kernels`."""
+"""Compiled loops over entries by the million: finding equal fingerprints, and sorting. See `index.kernels`."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ import numpy.typing as npt
 from index.kernels.jit import compiled, prefetch
 
 AT_ONCE = 64
-"""Slots that are looked at together: what one waits for from memory is loaded beside the others."""
+"""Slots loaded from memory together."""
 
 DIGIT_BITS = 11
 HIGH_BIT = 31
-"""The bits of a key from this one on are three digits."""
+"""The bits of a key from this bit on are three digits."""
 
 
 @compiled
 def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
-    """Where a fingerprint's search for a slot begins; slots: how many there are, a power of two."""
+    """The slot at which a fingerprint's probing begins; slots: their number, a power of two."""
     mixed = np.uint64(0)
     for word in range(fingerprints.shape[1]):
         mixed = (mixed ^ fingerprints[row, word]) * np.uint64(0x9E3779B97F4A7C15)
@@ -33,7 +33,7 @@ def _find_slots(
     slots: npt.NDArray[np.int32],
     here: npt.NDArray[np.int64],
 ) -> None:
-    """`_slot_of` some fingerprints, and begin to load what stands there: each is elsewhere in memory."""
+    """Fill in `_slot_of` of `count` fingerprints from `first` on, and begin to load their slots."""
     base = np.uint64(slots.ctypes.data)
     for place in range(count):
         here[place] = _slot_of(fingerprints, first + place, len(slots))
@@ -42,9 +42,9 @@ def _find_slots(
 
 @compiled
 def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
-    """Enter the places begin <= p < end of fingerprints uint64 [capacity, words] into a hash table.
+    """Enter places begin <= p < end of fingerprints, uint64 [capacity, words], into a hash table; changes slots.
 
-    slots  int32 [s], s a power of two and above `end`: a place, or -1
+    slots  int32 [s], s a power of two and above `end`: a place, or -1 where the slot is empty
     """
     here = np.empty(AT_ONCE, np.int64)
     for first in range(begin, end, AT_ONCE):
@@ -59,7 +59,7 @@ def hash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slo
 
 @compiled
 def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, slots: npt.NDArray[np.int32]) -> None:
-    """The reverse of `hash_entries`, for those entered last."""
+    """The reverse of `hash_entries` for the places entered last."""
     for place in range(end - 1, begin - 1, -1):
         slot = _slot_of(fingerprints, place, len(slots))
         while slots[slot] != place:
@@ -71,9 +71,9 @@ def unhash_entries(fingerprints: npt.NDArray[np.uint64], begin: int, end: int, s
 def equal_places(
     asked: npt.NDArray[np.uint64], fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All places of fingerprints entered by `hash_entries` that equal rows asked, uint64 [n, words].
+    """Equal fingerprints, entered by `hash_entries`, of rows asked, uint64 [n, words].
 
-    Rows and places, int64 [m] twice, ascending by row.
+    Gives rows and places, int64 [m] twice, ascending by row.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
     count, here = 0, np.empty(AT_ONCE, np.int64)
@@ -102,7 +102,7 @@ def equal_places(
 
 @compiled
 def first_equals(fingerprints: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """For every row of fingerprints uint64 [n, words] the first equal one, int64 [n]; slots: as above, all -1."""
+    """The first equal row of every row: uint64 [n, words] -> int64 [n]; slots: as in `hash_entries`, all -1, changed."""
     firsts = np.empty(len(fingerprints), np.int64)
     for row in range(len(fingerprints)):
         slot = _slot_of(fingerprints, row, len(slots))
@@ -131,7 +131,7 @@ def _by_digits(
     low_bit: int,
     high_bit: int,
 ) -> bool:
-    """Sort by these bits of the keys, keeping the order of equal ones; whether the result stands in the others."""
+    """Sort stably by bits low_bit <= b < high_bit of the keys; gives whether the result stands in the other arrays."""
     in_others = False
     for first_bit in range(low_bit, high_bit, DIGIT_BITS):
         bits = min(DIGIT_BITS, high_bit - first_bit)
@@ -155,7 +155,7 @@ def _by_digits(
 
 @compiled
 def _by_insertion(keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], steps: int) -> bool:
-    """Sort what is nearly sorted, keeping the order of equal ones; False: it took more steps, and is not done."""
+    """Sort nearly sorted keys stably, in place; False: gave up after so many steps."""
     for place in range(1, len(keys)):
         key, own, to = keys[place], places[place], place
         while to > 0 and keys[to - 1] > key:
@@ -170,11 +170,11 @@ def _by_insertion(keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], 
 
 @compiled
 def by_top_bits(keys: npt.NDArray[np.uint64], bits: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """The places of keys uint64 [n] in the order of their `bits` top bits, uint32 [n]; of equal ones in the order given.
+    """Places of keys, uint64 [n], sorted stably by their `bits` top bits, uint32 [n].
 
-    And where each value of those bits begins there, int64 [2^bits + 1].
+    Also gives where each value of those bits begins there, int64 [2^bits + 1].
     """
-    # In two steps, as a shift by all 64 bits is none.
+    # In two shifts, as one shift by all 64 bits would shift by none.
     shift, begins = np.uint64(63 - bits), np.zeros((1 << bits) + 1, np.int64)
     for key in keys:
         begins[np.int64((key >> np.uint64(1)) >> shift) + 1] += 1
@@ -192,10 +192,10 @@ def by_top_bits(keys: npt.NDArray[np.uint64], bits: int) -> tuple[npt.NDArray[np
 def sorted_by(
     keys: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """Keys uint64 [n], ascending, each with its place, uint32 [n]; equal ones in the order given.
+    """Keys uint64 [n] with their places uint32 [n], sorted stably by key, as new arrays.
 
-    By counting digits, from the lowest on. The high half of the keys is enough, but for a few steps, where they are
-    spread evenly, as those of hashes are.
+    A radix sort from the lowest digit on. Where keys are spread evenly, as hashes are, their high half is enough but for a
+    few steps of insertion.
     """
     keys, places = keys.copy(), places.copy()
     other_keys, other_places = np.empty_like(keys), np.empty_like(places)

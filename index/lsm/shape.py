@@ -1,7 +1,7 @@
 """What depends on how fingerprints are compared: SimHash by bits within a distance, MinHash by similarity over bands.
 
-A scheme says under which keys entries are filed, what they are in the tables of the segments, and how far apart two
-fingerprints are. How they are looked up is said in `matching` for SimHash and in `signatures` for MinHash.
+A scheme says under which keys entries are filed, and what they are in the tables of the segments. How they are
+looked up is said in `simhash_lookup` and in `minhash_lookup`.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import minhash
-from index.matching.distance import hamming
-from index.matching.minhash import Banding, draws, signature_distances, unpack_bins
+from index.matching.minhash import Banding, draws, unpack_bins
 from index.matching.simhash import BLOCK_BITS
 from index.storage.codec import segment_entry_bytes
 from index.storage.parameters import Parameters
@@ -95,12 +94,3 @@ class Shape:
 def _blocks(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
     """uint64 [n, words] -> uint16 [n, words * 4], block 0 the top 16 bits of the first word."""
     return fingerprints.astype(">u8").view(">u2").astype(np.uint16)
-
-
-def distances(
-    left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64], parameters: Parameters
-) -> npt.NDArray[np.int16]:
-    """How far apart fingerprints are, row by row: uint64 [n, words] twice -> int16 [n]."""
-    if parameters.banding is None:
-        return hamming(left, right)
-    return signature_distances(left, right, parameters.banding.bin_bits)

@@ -1,1 +1,1 @@
-"""Pure: when two fingerprints match, for SimHash, MinHash and the second look."""
+"""Pure functions: when two fingerprints match, by SimHash, by MinHash, and at the second look."""

@@ -1,4 +1,4 @@
-"""Vectorised Hamming distance, and the nearest of many matches."""
+"""Hamming distance of whole columns, and the nearest of many matches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from index.entry import NO_NUMBER
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Pairs found to lie within a distance; place i of each column belongs together.
+    """Pairs of a row and an entry within a distance; place i of each column belongs together.
 
     rows       int64 [m], the row of the batch that was looked up
-    distances  int16 [m], their Hamming distance
-    numbers    uint64 [m], the entry that was found
+    distances  int16 [m], the distance of the pair
+    numbers    uint64 [m], document number of the entry
     """
 
     rows: npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ class Matches:
         return len(self.rows)
 
     def take(self, places: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> "Matches":
-        """The same columns, only these places: a mask, or indices."""
+        """These places alone: a mask bool [m], or indices."""
         return Matches(self.rows[places], self.distances[places], self.numbers[places])
 
 
@@ -36,7 +36,7 @@ def no_matches() -> Matches:
 
 
 def joined(parts: Sequence[Matches]) -> Matches:
-    """Several lots of matches as one; at least one lot."""
+    """Parts of matches, at least one, as one."""
     return Matches(
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.distances for part in parts]),
@@ -45,7 +45,7 @@ def joined(parts: Sequence[Matches]) -> Matches:
 
 
 def hamming(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
-    """Number of differing bits, row by row: uint64 [n, words] twice (or broadcast to it) -> int16 [n]."""
+    """Number of differing bits, row by row: uint64 [n, words] twice, or broadcast to it -> int16 [n]."""
     total: npt.NDArray[np.int16] = np.bitwise_count(left[..., 0] ^ right[..., 0]).astype(np.int16)
     for word in range(1, left.shape[-1]):
         total += np.bitwise_count(left[..., word] ^ right[..., word])
@@ -53,10 +53,10 @@ def hamming(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.
 
 
 def nearest(matches: Matches, limit: int | None) -> Matches:
-    """Per row its `limit` nearest entries (None: all), each once, ordered by row, distance, number.
+    """Each row's `limit` nearest entries (None: all), each once, ordered by row, distance, number.
 
-    The same pair may be found more than once, as it may agree on several blocks. Of entries at the same distance the
-    one with the lowest number, the earliest, counts as nearer.
+    A pair may come more than once, as it may agree on several blocks. Of entries at the same distance the earliest, which
+    has the lowest number, is nearer.
     """
     if len(matches) == 0:
         return matches
@@ -73,7 +73,7 @@ def nearest(matches: Matches, limit: int | None) -> Matches:
 
 
 def _nearest_of_each(matches: Matches) -> Matches:
-    """`nearest` for a limit of 1, without sorting: where everything matches everything, sorting is what costs."""
+    """`nearest` for a limit of 1, without sorting: that dominates where everything matches everything."""
     row_count = int(matches.rows.max()) + 1
     distances = np.full(row_count, np.iinfo(np.int16).max, np.int16)
     np.minimum.at(distances, matches.rows, matches.distances)

@@ -1,22 +1,22 @@
 """MinHash signatures: their bits, the similarity that they estimate, and the bands that find candidates.
 
-A signature holds `bins` values of `bin_bits` bits; 0 says that the bin is empty, every other value stands for the
-smallest hash of the shingles in it. Two things are made of it.
+A signature holds `bins` values of `bin_bits` bits. The value 0 marks an empty bin; any other value stands for the smallest
+hash of the shingles in the bin. A signature has two uses.
 
-The similarity of two signatures (one permutation hashing: Li, Owen, Zhang, NIPS 2012): of the bins that at least one of
-the two fills, the share in which both have the same smallest hash estimates the Jaccard similarity without bias. Two
-different smallest hashes get the same value once in V = 2^bin_bits - 1 times, which is taken out again: with `either`
-bins that at least one fills, `both` that both fill, and `same` with equal values,
+Similarity (one permutation hashing: Li, Owen, Zhang, NIPS 2012): among the bins that at least one of two signatures fills,
+the share with the same smallest hash in both estimates the Jaccard similarity without bias. Two different smallest hashes
+get the same value once in V = 2^bin_bits - 1 times; the formula corrects for that. `either` bins are filled by at least
+one signature, `both` by both, and `same` of them hold equal values:
 
     similarity = (same - both / V) / (1 - 1 / V) / either.
 
-With no empty bin that is (agreement - 1 / V) / (1 - 1 / V). Texts with fewer shingles than bins are compared nearly
+Without empty bins that is (agreement - 1 / V) / (1 - 1 / V). Texts with fewer shingles than bins are compared nearly
 shingle by shingle.
 
-The block keys: `bands` bands of `rows` bins each; a key is the band's number and a hash of its values. For them empty
-bins are filled from others by fixed random draws ("optimal densification": Shrivastava, "Optimal Densification for Fast
-and Accurate Minwise Hashing", ICML 2017), so that an equal value in a bin is again as likely as the documents are
-similar. Two documents of similarity s then share a key with probability 1 - (1 - s^rows)^bands.
+Block keys: `bands` bands of `rows` bins each; a key is the band's number and a hash of its values. Empty bins are first
+filled from others by fixed random draws ("optimal densification": Shrivastava, "Optimal Densification for Fast and
+Accurate Minwise Hashing", ICML 2017). Then an equal value in a bin is again as likely as the documents are similar.
+Two documents of similarity s share a key with probability 1 - (1 - s^rows)^bands.
 """
 
 from dataclasses import dataclass
@@ -28,24 +28,26 @@ import numpy.typing as npt
 BINS = (64, 128, 256)
 BIN_BITS = (4, 8)
 DISTANCE_UNITS = 10_000
-"""A distance of two signatures is 1 - similarity in this fraction of one, rounded to the nearest."""
+"""Units of distance in 1 - similarity = 1; a distance of two signatures is rounded to the nearest unit."""
 
 SHARED_MIN = 0.95
-"""Two documents as similar as the threshold share a band with at least this probability, by the formula above.
+"""Least probability that two documents as similar as the threshold share a band, by the formula above.
 
-Right at the threshold the estimate is a toss of a coin anyhow; a little above it hardly a pair is missed."""
+Right at the threshold the estimate itself is a toss of a coin; a little above it hardly a pair is missed."""
 
 _LOW_BITS = {4: np.uint64(0x1111_1111_1111_1111), 8: np.uint64(0x0101_0101_0101_0101)}
 
 
 @dataclass(frozen=True, slots=True)
 class Banding:
-    """The shape of signatures and of their bands.
+    """Shape of signatures and of their bands.
 
     bins      values in a signature: 64, 128 or 256
     bin_bits  bits of a value: 4 or 8
     bands     block keys of a signature, at most 256
-    rows      values that a block key stands for
+    rows      values of a band
+
+    Raises ValueError for any other shape, and where the bands need more values than a signature has.
     """
 
     bins: int
@@ -61,32 +63,32 @@ class Banding:
 
     @property
     def bits(self) -> int:
-        """Length of a signature."""
+        """Length of a signature in bits."""
         return self.bins * self.bin_bits
 
 
 def banding_for(bins: int, bin_bits: int, similarity_min: float) -> Banding:
-    """The bands by which documents of `similarity_min` share one often enough (SHARED_MIN).
+    """The shape whose bands documents of `similarity_min` share often enough: with probability SHARED_MIN.
 
-    Of most rows, which brings the fewest false candidates, and then as few as will do: each is an entry in the index.
+    It has as many rows as possible, for the fewest false candidates; then as few bands, for each is an entry in the index.
     """
-    rows = max((rows for rows in range(1, bins + 1) if _bands_that_do(bins, rows, similarity_min)), default=1)
-    return Banding(bins, bin_bits, _bands_that_do(bins, rows, similarity_min) or bins // rows, rows)
+    rows = max((rows for rows in range(1, bins + 1) if _bands_needed(bins, rows, similarity_min)), default=1)
+    return Banding(bins, bin_bits, _bands_needed(bins, rows, similarity_min) or bins // rows, rows)
 
 
-def _bands_that_do(bins: int, rows: int, similarity: float) -> int:
-    """The least number of bands of so many rows; 0 where the bins do not suffice."""
+def _bands_needed(bins: int, rows: int, similarity: float) -> int:
+    """The least sufficient number of bands of so many rows; 0 where there are too few bins."""
     possible = range(1, bins // rows + 1)
     return next((bands for bands in possible if shared_probability(similarity, bands, rows) >= SHARED_MIN), 0)
 
 
 def shared_probability(similarity: float, bands: int, rows: int) -> float:
-    """The probability that two documents share at least one of their block keys."""
+    """Probability that two documents of this similarity share a block key: 1 - (1 - s^rows)^bands."""
     return float(1.0 - (1.0 - similarity**rows) ** bands)
 
 
 def distance_of(similarity: float) -> int:
-    """A similarity, 0 to 1, as a distance: 0 to DISTANCE_UNITS."""
+    """The distance of a similarity: 0 to 1 -> 0 to DISTANCE_UNITS."""
     return round((1.0 - similarity) * DISTANCE_UNITS)
 
 
@@ -96,12 +98,12 @@ def similarity_of(distance: int) -> float:
 
 
 def similarities_of(distances: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
-    """`similarity_of` every distance: int16 [n] -> float64 [n]."""
+    """`similarity_of` of every distance: int16 [n] -> float64 [n]."""
     return np.round(1.0 - distances / DISTANCE_UNITS, 4)
 
 
 def pack_bins(values: npt.NDArray[np.uint8], bin_bits: int) -> npt.NDArray[np.uint64]:
-    """uint8 [n, bins] -> uint64 [n, bins * bin_bits / 64]; the first bin stands in the lowest bits of the first word."""
+    """Values uint8 [n, bins] -> signatures uint64 [n, bins * bin_bits / 64]; bin 0 has the lowest bits of word 0."""
     if bin_bits == 4:
         values = values[:, ::2] | (values[:, 1::2] << np.uint8(4))
     return np.ascontiguousarray(values).view("<u8").astype(np.uint64, copy=False)
@@ -116,9 +118,10 @@ def unpack_bins(signatures: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArra
 
 
 def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Fill every empty bin from the first filled one of that bin's own fixed random order of all bins.
+    """Values with every empty bin filled: uint8 [n, bins] -> uint8 [n, bins].
 
-    uint8 [n, bins] -> uint8 [n, bins]. The orders are the same for all documents. A row without any value stays as it is.
+    An empty bin takes the value of the first filled bin in its own fixed random order, `draws`, which is the same for all
+    documents. A row without any value stays empty.
     """
     filled = values.copy()
     order = draws(values.shape[1])
@@ -126,18 +129,19 @@ def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     for draw in range(order.shape[1]):
         if len(rows) == 0:
             break
-        found = values[rows, order[bins, draw]]
-        filled[rows, bins] = found
-        still = found == 0
-        rows, bins = rows[still], bins[still]
+        drawn = values[rows, order[bins, draw]]
+        filled[rows, bins] = drawn
+        still_empty = drawn == 0
+        rows, bins = rows[still_empty], bins[still_empty]
     return filled
 
 
 def band_keys(signatures: npt.NDArray[np.uint64], banding: Banding) -> npt.NDArray[np.uint64]:
-    """The block keys of packed signatures: uint64 [n, words] -> uint64 [n, bands].
+    """Block keys of signatures: uint64 [n, words] -> uint64 [n, bands].
 
-    A key is the band's number times 2^32 plus a hash of 32 bits of the band's values: a chain, h = mix(h + value) from
-    h = 0 on, of which the high bits count; `mix` multiplies by an odd number and folds the high half onto the low one.
+    A key is the band's number times 2^32 plus a hash of 32 bits: the high half of D6E8FEB86659FD93 (hexadecimal) times h.
+    A chain over the band's values gives h: h = mix(h + value), from h = 0 on. `mix` multiplies by 9E3779B97F4A7C15 and
+    folds the high half onto the low half.
     """
     values = densify(unpack_bins(signatures, banding.bin_bits))
     of_bands = values[:, : banding.bands * banding.rows].reshape(-1, banding.bands, banding.rows)
@@ -154,8 +158,8 @@ def signature_distances(
 ) -> npt.NDArray[np.int16]:
     """1 - similarity in units of 1 / DISTANCE_UNITS, row by row: uint64 [n, words] twice -> int16 [n], 0 to 10,000.
 
-    All in integers: 1 - similarity = (V differing - either + both) / ((V - 1) either), where `differing` of the bins
-    that either fills do not agree. Two signatures without any value are as far apart as can be.
+    Computed in integers: 1 - similarity = (V differing - either + both) / ((V - 1) either), where `differing` of the bins
+    that either fills do not agree. Two signatures without any value have the largest distance.
     """
     either = np.zeros(len(left), np.int64)
     both, differing = either.copy(), either.copy()
@@ -175,7 +179,7 @@ def signature_distances(
 
 
 def _nonzero(words: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uint64]:
-    """The lowest bit of every value that is not 0."""
+    """The lowest bit of every bin, set where the bin's value is not 0."""
     folded = words | (words >> np.uint64(2))
     folded |= folded >> np.uint64(1)
     if bin_bits == 8:
@@ -185,7 +189,7 @@ def _nonzero(words: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uin
 
 @cache
 def draws(bins: int) -> npt.NDArray[np.int64]:
-    """Per bin the order in which `densify` tries the others: int64 [bins, bins - 1], sorted by a hash of the pair."""
+    """The order in which each bin tries the others, int64 [bins, bins - 1]: sorted by a hash (SplitMix64) of the pair."""
     pairs = np.arange(bins * bins, dtype=np.uint64) + np.uint64(1)
     hashes = pairs * np.uint64(0x9E3779B97F4A7C15)
     hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

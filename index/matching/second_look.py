@@ -1,19 +1,20 @@
-"""The second look: what is kept of a document beside its fingerprint, and which matches count by it. Pure.
+"""The second look: bytes kept of a document beside its fingerprint, which decide whether a match counts. Pure.
 
-Only here is known what the bytes of a look mean; all else stores them, and asks how two documents compare whose
+No other module knows what the bytes of a look mean. The index stores looks, and compares two documents by them where their
 fingerprints lie within the distance.
 
 Cosine (the vector space model): cos(A, B) = A.B / (|A| |B|) over the weights of features. A look is a vector of signed
-8-bit cells, a sketch of all the weights whose cosine with another estimates that of the whole vectors (feature hashing:
-Weinberger et al., ICML 2009). A match counts where the cosine is large enough; it is told by its Hamming distance.
+8-bit cells, a sketch of all weights. The cosine of two sketches estimates the cosine of the whole vectors (feature
+hashing: Weinberger et al., ICML 2009). A match counts where the cosine is large enough; its verdict gives the Hamming
+distance.
 
-Metadata (improved SimHash I): keywords, tags and references are a set, of which a look holds a MinHash signature: one
-value of 8 bits for each hash function, 1 to 255, and 0 only in the signature of the empty set (b-bit minwise hashing: Li,
-König, WWW 2010). Of two different minima one in 255 has the same value, which is taken out again:
+Metadata (improved SimHash I): keywords, tags and references are a set; a look holds its MinHash signature (b-bit minwise
+hashing: Li, König, WWW 2010). A signature has one value of 8 bits for each hash function: 1 to 255, and 0 only for the
+empty set. Two different minima get the same value once in 255 times; the formula corrects for that:
 
     similarity = mu / (1 + Hamming distance) + (1 - mu) * m,   m = max(0, (agreement - 1/255) / (1 - 1/255))
 
-A match counts where the similarity is large enough; it is told, and ranked, by 1 - similarity in ten-thousandths.
+A match counts where the similarity is large enough. Its verdict and its rank are 1 - similarity in ten-thousandths.
 """
 
 from collections.abc import Mapping
@@ -26,19 +27,19 @@ import numpy.typing as npt
 from index.matching.minhash import DISTANCE_UNITS, distance_of
 
 SIGNATURE_VALUES = 255
-"""Values of a hash function in a signature, without 0 for the empty set."""
+"""Values of a hash function in a signature, besides 0 for the empty set."""
 
 ROWS_AT_ONCE = 2**12
-"""Looks compared at once: bounds their memory as numbers."""
+"""Looks compared at once: bounds the memory of their floats."""
 
 _REACH_LIMIT = 128
 
 
 class Judged(NamedTuple):
-    """What a second look says of n matches.
+    """Judgement of a second look on n matches.
 
-    distances  int16 [n], what each is told as and ranked by
-    counts     bool [n], whether it is a near-duplicate
+    distances  int16 [n], the distance that the verdict gives and that ranks the match
+    counts     bool [n], whether the match is a near-duplicate
     """
 
     distances: npt.NDArray[np.int16]
@@ -47,10 +48,10 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CosineLook:
-    """Compare vectors of feature weights.
+    """Second look by the cosine of feature weights.
 
     cells       cells of a vector, a byte each
-    cosine_min  from this cosine on a match counts, 0 to 1
+    cosine_min  the least cosine at which a match counts, 0 to 1
     """
 
     kind: ClassVar[str] = "cosine"
@@ -70,7 +71,7 @@ class CosineLook:
     def judge(
         self, distances: npt.NDArray[np.int16], left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
     ) -> Judged:
-        """Matches at these Hamming distances, int16 [n], row by row with the looks of both, uint8 [n, bytes] twice."""
+        """Judge matches at Hamming distances, int16 [n], by the looks of both documents, uint8 [n, bytes] twice."""
         counts = np.empty(len(distances), np.bool_)
         for begin in range(0, len(distances), ROWS_AT_ONCE):
             rows = slice(begin, begin + ROWS_AT_ONCE)
@@ -78,17 +79,17 @@ class CosineLook:
         return Judged(distances, counts)
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
-        """What a match at these Hamming distances, int16 [n], is told as at best: int16 [n]."""
+        """The least distance that `judge` can give at these Hamming distances: int16 [n] -> int16 [n]."""
         return distances
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataLook:
-    """Compare sets of metadata, and combine their similarity with that of the fingerprints.
+    """Second look by the similarity of metadata combined with that of the fingerprints.
 
     functions       hash functions of a signature, a byte each
-    content_weight  mu, what the fingerprints' distance weighs beside the metadata: above 0, at most 1
-    similarity_min  from this similarity on a match counts, above 0, at most 1
+    content_weight  mu, the weight of the fingerprints beside the metadata: above 0, at most 1
+    similarity_min  the least similarity at which a match counts: above 0, at most 1
     """
 
     kind: ClassVar[str] = "metadata"
@@ -110,7 +111,7 @@ class MetadataLook:
     def reach(self) -> int:
         """The largest Hamming distance at which a match can count: floor(mu / (similarity_min - (1 - mu)) - 1).
 
-        Where metadata alone is enough there is no such distance; then 128.
+        128 where metadata alone is enough, so that every distance can count.
         """
         near = self.least(np.arange(_REACH_LIMIT + 1, dtype=np.int16)) <= distance_of(self.similarity_min)
         return int(np.flatnonzero(near)[-1])
@@ -119,14 +120,17 @@ class MetadataLook:
         self, distances: npt.NDArray[np.int16], left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]
     ) -> Judged:
         """As `CosineLook.judge`."""
-        told = self._told(distances, signature_similarity(left, right))
-        return Judged(told, told <= distance_of(self.similarity_min))
+        combined = self._combined(distances, signature_similarity(left, right))
+        return Judged(combined, combined <= distance_of(self.similarity_min))
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """As `CosineLook.least`."""
-        return self._told(distances, np.ones(len(distances)))
+        return self._combined(distances, np.ones(len(distances)))
 
-    def _told(self, distances: npt.NDArray[np.int16], similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.int16]:
+    def _combined(
+        self, distances: npt.NDArray[np.int16], similarities: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.int16]:
+        """1 - combined similarity in ten-thousandths: int16 [n], float64 [n] -> int16 [n]."""
         similarity = combined_similarity(distances, similarities, self.content_weight)
         return np.rint((1.0 - similarity) * DISTANCE_UNITS).astype(np.int16)
 
@@ -138,20 +142,20 @@ _KINDS: Mapping[str, type[Look]] = {look.kind: look for look in (CosineLook, Met
 def cosine(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """A.B / (|A| |B|) row by row: numbers [n, d] twice -> float64 [n].
 
-    Equal rows have 1, even where they are zero; a row of zeros has 0 with any other.
+    Equal rows have 1, even rows of zeros; a row of zeros has 0 with any other row.
     """
     one, other = left.astype(np.float64), right.astype(np.float64)
     products, ones, others = (np.einsum("ij,ij->i", *each) for each in ((one, other), (one, one), (other, other)))
-    # Sums and products of whole numbers of 8 bits stay exact, so that only two steps round.
+    # Sums and products of 8-bit integers are exact in float64, so only the root and the division round.
     sizes = np.sqrt(ones * others)
-    found = np.where(sizes > 0, products / np.where(sizes > 0, sizes, 1.0), 0.0)
-    return np.asarray(np.where((left == right).all(axis=1), 1.0, found))
+    cosines = np.where(sizes > 0, products / np.where(sizes > 0, sizes, 1.0), 0.0)
+    return np.asarray(np.where((left == right).all(axis=1), 1.0, cosines))
 
 
 def signature_similarity(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
     """The Jaccard similarity that two signatures estimate, row by row: uint8 [n, functions] twice -> float64 [n].
 
-    The empty set shares nothing, with itself neither.
+    An empty set is similar to nothing, not even to another empty set.
     """
     agreement = np.count_nonzero((left == right) & (left != 0), axis=1) / left.shape[1]
     chance = 1.0 / SIGNATURE_VALUES
@@ -166,7 +170,7 @@ def combined_similarity(
 
 
 def look_fields(look: Look) -> dict[str, Any]:
-    """A second look for JSON."""
+    """The fields of a second look, for JSON."""
     return {"kind": look.kind, **asdict(look)}
 
 

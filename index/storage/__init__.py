@@ -1,1 +1,1 @@
-"""What stands in the file: LMDB, the bytes, and the log, journal, sources and documents that they mean."""
+"""The file: LMDB, the bytes, and their meaning as log, journal, sources and documents."""

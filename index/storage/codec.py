@@ -1,4 +1,7 @@
-"""The large values of the tables, as `layout` draws them: batches of the log, segments, tombstones."""
+"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones.
+
+A value that is cut off raises ValueError or struct.error when unpacked; only ids are not checked.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -33,15 +36,15 @@ LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u
 
 
 class Lines(NamedTuple):
-    """A value of `log`, as views of it.
+    """Parts of a value of `log`, as views of it.
 
     sources         LOG_SOURCE [s]
     rows            LOG_ROW [n]
     fingerprints    <u8 [entered, words], of the rows that entered, in order
-    looks           u1 [entered, bytes of a look], of the same
+    looks           u1 [entered, bytes of a look], of the same rows
     originals       LOG_ORIGINAL [duplicates], of the rows that are duplicates, in order
-    ids             the ids of the rows that entered, one behind the other
-    original_ids    those of the originals
+    ids             ids of the rows that entered, one behind the other
+    original_ids    ids of the originals, one behind the other
     """
 
     sources: npt.NDArray[np.void]
@@ -62,9 +65,11 @@ def pack_batch(
     original_ids: Sequence[str],
     looks: npt.NDArray[np.uint8] | None = None,
 ) -> bytes:
-    """A value of `log`, as `Lines` names its parts; looks None: of no bytes.
+    """A value of `log` from the parts that `Lines` names; without looks, a look has no bytes.
 
-    Every `id_end` is set here; `ids` has one for each row.
+    ids  one for each row, empty for a row that did not enter
+
+    Sets every `id_end` of rows and originals, in place.
     """
     if looks is None:
         looks = np.empty((len(fingerprints), 0), np.uint8)
@@ -94,24 +99,29 @@ def unpack_batch(value: memoryview, words: int) -> Lines:
 
 
 def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]:
-    """Only the fingerprints of a value of `log`, as in `Lines`."""
+    """The `fingerprints` of `Lines` alone; much faster than `unpack_batch`."""
     row_count, source_count, entered, _, _ = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
     return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
 
 
 class Tombstones(NamedTuple):
-    """A value of `tombstones`: numbers uint64 [n], fingerprints uint64 [n, words], and what became of each, uint8 [n]."""
+    """A value of `amendments`; place i of each column belongs together.
+
+    numbers       uint64 [n], document numbers
+    fingerprints  uint64 [n, words]
+    changes       uint8 [n], values of `Change`
+    """
 
     numbers: npt.NDArray[np.uint64]
     fingerprints: npt.NDArray[np.uint64]
     changes: npt.NDArray[np.uint8]
 
 
-def pack_tombstones(tombstone: Tombstones) -> bytes:
-    """A value of `tombstones`."""
-    numbers, fingerprints = tombstone.numbers.astype("<u8"), tombstone.fingerprints.astype("<u8")
-    parts = (numbers, fingerprints, tombstone.changes.astype(np.uint8))
+def pack_tombstones(tombstones: Tombstones) -> bytes:
+    """A value of `amendments`."""
+    numbers, fingerprints = tombstones.numbers.astype("<u8"), tombstones.fingerprints.astype("<u8")
+    parts = (numbers, fingerprints, tombstones.changes.astype(np.uint8))
     return b"".join([_SEGMENT.pack(len(numbers), 0), *(part.tobytes() for part in parts)])
 
 
@@ -126,9 +136,9 @@ def unpack_tombstones(value: bytes | memoryview, words: int) -> Tombstones:
 
 
 def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
-    """A value of `segments`: uint16 [columns, n], and uint64 [n] in table 0 of SimHash, [0] elsewhere.
+    """A value of `chunks`: columns uint16 [columns, n] and document numbers uint64 [n], [0] where not numbered.
 
-    Its size is one of few, so that pages which one segment leaves serve another.
+    Only table 0 of SimHash is numbered. Values have few different sizes, so that freed pages fit other segments.
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
     parts = [_SEGMENT.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
@@ -141,16 +151,16 @@ def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64
 def unpack_segment(
     value: bytes | memoryview, columns: int, *, numbered: bool
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-    """The reverse of `pack_segment`; `numbered`: it is of table 0 of SimHash."""
+    """The reverse of `pack_segment`, as copies; `numbered`: a segment of table 0 of SimHash."""
     count = _SEGMENT.unpack_from(value)[0]
-    found = np.frombuffer(value, "<u2", columns * count, _SEGMENT.size).reshape(columns, count).astype(np.uint16)
+    entries = np.frombuffer(value, "<u2", columns * count, _SEGMENT.size).reshape(columns, count).astype(np.uint16)
     if not numbered:
-        return found, np.empty(0, np.uint64)
-    return found, segment_numbers(value, np.arange(count), columns)
+        return entries, np.empty(0, np.uint64)
+    return entries, segment_numbers(value, np.arange(count), columns)
 
 
 def segment_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.uint64]:
-    """Only the numbers, uint64 [n], at these places of a segment of table 0 of SimHash."""
+    """The document numbers, uint64 [m], at places int64 [m] of a numbered segment."""
     count = _SEGMENT.unpack_from(value)[0]
     begin = _SEGMENT.size + 2 * columns * count
     low = np.frombuffer(value, "<u4", count, begin)[places].astype(np.uint64)
@@ -158,18 +168,18 @@ def segment_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], co
 
 
 def segment_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
-    """One column of a segment where it stands, uint16 [n]."""
+    """One column of a segment, uint16 [n], as a view of the value."""
     count = _SEGMENT.unpack_from(value)[0]
     return np.frombuffer(value, "<u2", count, _SEGMENT.size + 2 * column * count)
 
 
 def segment_entry_bytes(columns: int, *, numbered: bool) -> int:
-    """What an entry takes in a segment."""
+    """Bytes of an entry in a segment."""
     return columns * 2 + (5 if numbered else 0)
 
 
 def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
-    """Texts one behind the other, and where each ends."""
+    """Texts one behind the other, and the end of each, int64 [n]."""
     packed = pack_text("".join(texts))
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     if len(packed) != sizes.sum():
@@ -179,7 +189,7 @@ def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
 
 
 def _size_class(size: int) -> int:
-    """The least size not below this that has at most 5 leading bits when counted in pages, and fills its last page."""
+    """The least size, not below this one, that fills whole pages whose number has at most 5 significant bits."""
     pages = -(-(size + _PAGE_HEADER_BYTES) // _PAGE_BYTES)
     step = 1 << max(0, pages.bit_length() - 5)
     return (-(-pages // step) * step) * _PAGE_BYTES - _PAGE_HEADER_BYTES

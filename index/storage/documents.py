@@ -1,4 +1,4 @@
-"""What became an entry: documents by their number, and the entries that are filed by their whole fingerprint."""
+"""Documents that became entries: by number, and by whole fingerprint in the tables `exact` and `repeats`."""
 
 from typing import NamedTuple
 
@@ -14,11 +14,16 @@ from index.storage.store import Transaction
 from index.storage.visibility import Visibility
 
 EQUALS_AT_ONCE = 64
-"""Entries with one fingerprint read at once, where the first of them are retired."""
+"""Values of one key read at once, where the lowest is retired."""
 
 
 class Document(NamedTuple):
-    """What the index remembers of one entry. `root` is its own number, or its original's; `look` is for `looks` to read."""
+    """What the index remembers of one entry.
+
+    number  its document number
+    root    its own number, or its original's
+    look    bytes for `second_look`; none without a second look
+    """
 
     number: int
     root: int
@@ -31,7 +36,7 @@ class Document(NamedTuple):
 
 
 def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
-    """The documents at these places, int64 [m], among those that entered with a batch."""
+    """Documents at these places, int64 [m], among those that entered with a batch."""
     at = batch.entered()[places]
     rows, of_rows = batch.rows[at], batch.sources[batch.rows["source"][at]]
     streams = streams_of(transaction, of_rows["stream"].tolist())
@@ -64,7 +69,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
 
 
 def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Document]:
-    """The documents that have these numbers; those that were never given, or are gone, are left out."""
+    """Documents by number, of numbers uint64 [n]; leaves out numbers never given and documents no longer in the log."""
     return {
         document.number: document
         for batch, places, _ in log.holding(transaction, np.unique(numbers), words)
@@ -73,7 +78,7 @@ def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) 
 
 
 def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
-    """These documents as the originals of duplicates, by number; those that are gone are left out."""
+    """The same documents as originals of duplicates, by number."""
     found: dict[int, Origin] = {}
     for batch, places, _ in log.holding(transaction, np.unique(numbers), words):
         rows = batch.entered()[places]
@@ -87,9 +92,9 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
 def roots(
     transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
 ) -> npt.NDArray[np.uint64]:
-    """The original of each of these documents, uint64 [n] -> uint64 [n]; the document itself where that is retired.
+    """Number of each document's original, uint64 [n] -> uint64 [n]; its own where the original is retired.
 
-    All must be in the log.
+    All documents must be in the log.
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
     of_distinct = distinct.copy()
@@ -102,7 +107,7 @@ def roots(
 def file_aside(
     transaction: Transaction, table: Table, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]
 ) -> None:
-    """File entries, uint64 [n, words] and uint64 [n], by their whole fingerprint: EXACT or REPEATS."""
+    """File entries by their whole fingerprint in EXACT or REPEATS: uint64 [n, words] and numbers uint64 [n]."""
     if len(numbers):
         transaction.add(table, pack_fingerprints(fingerprints), pack_numbers(numbers))
 
@@ -110,7 +115,7 @@ def file_aside(
 def earliest_equals(
     transaction: Transaction, visibility: Visibility, table: Table, fingerprints: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """The earliest entry of EXACT or REPEATS that equals each fingerprint and is not retired; NO_NUMBER: there is none.
+    """Number of the earliest visible entry of EXACT or REPEATS that equals each fingerprint, else NO_NUMBER.
 
     uint64 [n, words] -> uint64 [n].
     """
@@ -125,13 +130,13 @@ def earliest_equals(
 
 
 def _earliest_visible(transaction: Transaction, visibility: Visibility, table: Table, key: bytes) -> int:
-    """As `earliest_equals` for one key whose lowest value is retired. Retired ones do not stay for long."""
+    """As `earliest_equals`, for one key whose lowest value is retired. Retired values do not stay for long."""
     count = EQUALS_AT_ONCE
     while True:
         numbers = unpack_numbers(transaction.first_values(table, key, count))
-        alive = np.flatnonzero(visibility.are(transaction, numbers))
-        if len(alive):
-            return int(numbers[alive[0]])
+        visible = np.flatnonzero(visibility.are(transaction, numbers))
+        if len(visible):
+            return int(numbers[visible[0]])
         if len(numbers) < count:
             return int(NO_NUMBER)
         count *= 4

@@ -1,9 +1,9 @@
-"""The journal: which position got which verdict. It makes deciding idempotent.
+"""The journal: verdicts by position. It makes deciding idempotent.
 
-The verdicts themselves stand in the log. The journal has, by source and first offset, the runs of offsets that stand in
-one batch of the log. The runs of a source never overlap, so the run that may hold an offset is the one with the
-greatest first offset that is not above it; where rows fall between the rows of a run, the run is cut around them.
-A position that is not in a run is known to be new without a look at the log.
+The log holds the verdicts. The journal holds runs: by source and first offset, the offsets that stand in one batch of the
+log. Runs of a source never overlap, so the run with the greatest first offset not above an offset is the only one that may
+hold it. Where new rows fall between the rows of a run, the run is cut around them. A position outside every run is new;
+the journal tells so without reading the log.
 """
 
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ from index.storage.log import Origin
 from index.storage.store import Transaction
 
 DECISION = np.dtype([("offset", "u8"), ("number", "u8"), ("distance", "i2"), ("verdict", "u1"), ("reason", "u1")])
-"""A decision as the log has it: its `number` is the row's own where it is UNIQUE, its original's where a DUPLICATE."""
+"""A decision as the log holds it; `number` is a UNIQUE row's own, a DUPLICATE row's original's."""
 
 Rows = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the journal knows of some offsets of one source.
+class JournaledDecisions:
+    """Decisions of the journal on n positions, row for row with the positions asked for.
 
-    rows     structured DECISION [n], row for row with the offsets asked for; not to be read where not known
-    known    bool [n]
-    origins  the original of every known row that is a DUPLICATE, by its row
+    rows     structured DECISION [n], undefined where not known
+    known    bool [n], whether the position was decided
+    origins  the original of every known DUPLICATE, by its row
     """
 
     rows: Rows
@@ -39,8 +39,10 @@ class Found:
     origins: dict[int, Origin]
 
 
-def find(transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int) -> Found:
-    """Look up offsets uint64 [n], ascending, of one source. One step per run that may hold any of them."""
+def find(
+    transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int
+) -> JournaledDecisions:
+    """Look up offsets uint64 [n], ascending, of one source; one step for each run that may hold some."""
     rows = np.zeros(len(offsets), DECISION)
     known = np.zeros(len(offsets), np.bool_)
     origins: dict[int, Origin] = {}
@@ -56,9 +58,9 @@ def find(transaction: Transaction, stream: int, partition: int, offsets: npt.NDA
             rows[name][begin:end] = held[name][places]
         known[begin:end] = held["offset"][places] == offsets[begin:end]
         duplicates = begin + np.flatnonzero(known[begin:end] & (rows["verdict"][begin:end] == Verdict.DUPLICATE))
-        found = batch.origins(of_source[places[duplicates - begin]])
-        origins.update(zip(duplicates.tolist(), found, strict=True))
-    return Found(rows, known, origins)
+        of_duplicates = batch.origins(of_source[places[duplicates - begin]])
+        origins.update(zip(duplicates.tolist(), of_duplicates, strict=True))
+    return JournaledDecisions(rows, known, origins)
 
 
 def add(
@@ -70,9 +72,10 @@ def add(
     source: int,
     words: int,
 ) -> None:
-    """Note that offsets uint64 [n], ascending, none of which the journal knows, stand in a batch of the log.
+    """Record that offsets uint64 [n] of a source, ascending and all new, stand in a batch of the log.
 
-    batch, source  the batch's key, and the place of the source among its sources
+    batch   key of the batch
+    source  place of the source among the batch's sources
     """
     for begin, end, first, run in list(_runs(transaction, stream, partition, offsets)):
         new = offsets[begin:end]
@@ -86,8 +89,8 @@ def add(
             both, is_new = both[order], order >= len(held)
             edges = [0, *(np.flatnonzero(np.diff(is_new)) + 1).tolist(), len(both)]
             for start, stop in pairwise(edges):
-                name, place = (batch, source) if is_new[start] else (run.batch, run.source)
-                _put(transaction, stream, partition, both[start:stop], name, place)
+                of_batch, of_source = (batch, source) if is_new[start] else (run.batch, run.source)
+                _put(transaction, stream, partition, both[start:stop], of_batch, of_source)
         if inside < len(new):
             _put(transaction, stream, partition, new[inside:], batch, source)
 
@@ -95,7 +98,7 @@ def add(
 def _runs(
     transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64]
 ) -> Iterator[tuple[int, int, int, JournalRun | None]]:
-    """Ascending offsets in parts [begin, end) that have the same run below them, with its first offset; or none."""
+    """Parts of ascending offsets with the same run below: begin, end, the run's first offset, the run or None."""
     source = SOURCE_KEY.pack(stream, partition)
     begin = 0
     while begin < len(offsets):
@@ -113,7 +116,7 @@ def _runs(
 
 
 def drop(transaction: Transaction, batch: log.Batch) -> None:
-    """Delete the runs of a batch that leaves the log: its positions are not known any more."""
+    """Delete the runs of a batch that leaves the log; its positions are unknown from then on."""
     for number, source in enumerate(batch.sources):
         offsets = batch.rows["offset"][batch.rows["source"] == number]
         if not len(offsets):

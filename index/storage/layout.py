@@ -1,15 +1,19 @@
-"""The bytes on disk, format version 2. The only place that knows them; a change of any of them is a new version.
+"""The bytes on disk, format version 2. No other module knows them; a change of any byte is a new version.
 
-One LMDB file with thirteen tables. `>` big-endian (keys, and what LMDB has to sort), `<` little-endian, fp = the
-fingerprint's words as <u64 (8 or 16 bytes, a MinHash signature 32 to 256), look = bytes that `looks` alone reads, all of
-one length in an index, none where there is no second look, text = UTF-8 (a lone surrogate, which JSON
-can hold, as WTF-8).
+One LMDB file with thirteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
+"merge" the state of the compaction; only the file calls them so.
+
+    >     big-endian: keys, and values that LMDB sorts
+    <     little-endian
+    fp    the fingerprint's words as <u64: 8 or 16 bytes, a MinHash signature 32 to 256
+    look  bytes that `second_look` alone reads: of one length in an index, none without a second look
+    text  UTF-8; a lone surrogate, which JSON can hold, as WTF-8
 
     meta       "stamp"                             -> JSON {"format": 2, "bits": .., "distance_max": .., ..}
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
                "merge"                             -> merged to <u64, frozen to <u64, frozen tombstones <u64, version of
-                                                      the segments <u64, table u8, bound (as in a key of segments)
+                                                      the segments <u64, table u8, bound (as in a key of chunks)
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
                                                       of log, horizons of sources
                                                       a horizon: stream <u32, partition <u32, number <u64, rows <u64
@@ -41,28 +45,28 @@ can hold, as WTF-8).
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
-A row's `number` is its own where it is UNIQUE, its original's where it is a DUPLICATE. Document numbers are given in the
-order of entering and never given again: the rows of a batch that entered (whose filing is not NOTHING) have the next
-ones in turn. What a duplicate's original was stands in the row's own batch, so that it can be told when the original is
-gone.
+Numbers: the `number` of a UNIQUE row is its own, of a DUPLICATE row its original's. Documents are numbered in the order
+in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not NOTHING) have
+consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is gone.
 
-The journal's runs of one source never overlap. A run stands for the rows of its source in its batch from its first
-offset to its last.
+Journal: the runs of one source never overlap. A run stands for the rows of its source in its batch, from its first offset
+to its last.
 
-Entries of kind NEAR are filed by blocks, or, where an equal one was filed before, in `repeats`; EXACT ones in `exact`.
-Filed by blocks is an entry in every table of the segments, in ascending order of its columns. SimHash: table t has the
-blocks t, t + 1, ... and, behind the last, 0, 1, ...; MinHash: table t has the hash of band t (two columns) and the
-document number (three, the highest first). A segment holds the entries from its bound to the bound of the next segment of its
-table.
+Filing: a NEAR entry is filed by blocks, or in `repeats` where an equal one was filed before; an EXACT entry in `exact`.
+An entry that is filed by blocks stands in every table of the segments, in ascending order of its columns. SimHash: table
+t has the blocks t, t + 1, ... and, behind the last, 0, 1, ... MinHash: table t has the hash of band t (two columns) and
+the document number (three, the highest first). A segment holds the entries from its bound to the next bound of its table.
 
-In segments stand the entries up to the number `merged to`. Those from there up to `frozen to` are on their way: the tables
-below `table` have them all, `table` has those below `bound`, the others none. All later ones are found in the log alone.
-What was changed about entries that were filed before stands in `tombstones`, in order: EXPIRED and FORGOTTEN ones leave
-the segments, a RAISED one comes from `repeats` in place of an equal one that left. Those below `frozen tombstones` move
-with the frozen entries, and are dropped when all have moved.
+Compaction: entries below the number `merged to` stand in segments. Entries from there to `frozen to` are moving: the
+tables below `table` have all of them, `table` has those below `bound`, the other tables none. Later entries stand in the
+log alone.
 
-An entry is retired when its number is below the horizon, or below that of its source, or in `retired`. The number and rows
-of a horizon are what a key of log has: the batches of the source below that key have expired.
+Tombstones: changes to entries that were filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a
+RAISED one comes from `repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the
+frozen entries, and are dropped when all of these have moved.
+
+Visibility: an entry is retired when its number is below the horizon, or below the horizon of its source, or in `retired`.
+Number and rows of a horizon make a key of `log`: the batches of the source below that key have expired.
 """
 
 import struct
@@ -77,7 +81,7 @@ FORMAT_VERSION = 2
 
 
 class Table(Enum):
-    """The tables; the value is the name on disk."""
+    """The tables; the value is the name in the file."""
 
     META = b"meta"
     STREAMS = b"streams"
@@ -136,15 +140,15 @@ class Change(IntEnum):
     """What a tombstone says of an entry."""
 
     EXPIRED = 0
-    """It left, as did its batch."""
+    """It left together with its batch."""
     FORGOTTEN = 1
     """It left, and stands in `retired`."""
     RAISED = 2
-    """It is filed by blocks from now on."""
+    """It moved from `repeats` to the blocks."""
 
 
 class Counters(NamedTuple):
-    """What is counted. All but `near_entries`, the NEAR entries that were not retired yet, only go up."""
+    """Counters of an index. `near_entries`, the NEAR entries not yet retired, may fall; the others only rise."""
 
     next_number: int
     journal_rows: int
@@ -158,14 +162,16 @@ def pack_counters(counters: Counters) -> bytes:
 
 
 def unpack_counters(value: bytes | None) -> Counters:
-    """The reverse of `pack_counters`; all zero where nothing was counted yet."""
+    """The reverse of `pack_counters`; all zero where there is no value."""
     return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
 
 
 class CompactionState(NamedTuple):
-    """How far the entries have moved from the log into segments; see the top of this module.
+    """How far entries have moved from the log into segments; the top of this module defines the fields.
 
-    version goes up with every change of the segments; table and bound mean nothing where nothing is frozen.
+    version  rises with every change of the segments
+    table    undefined where nothing is frozen
+    bound    empty where nothing is frozen
     """
 
     merged_to: int
@@ -177,17 +183,17 @@ class CompactionState(NamedTuple):
 
     @property
     def is_moving(self) -> bool:
-        """Whether there is a frozen run. The bound is empty where there is none."""
+        """Whether a frozen memtable is moving into segments."""
         return bool(self.bound)
 
 
-def pack_compaction(merge: CompactionState) -> bytes:
+def pack_compaction(state: CompactionState) -> bytes:
     """The value of `merge` in `meta`."""
-    return _COMPACTION.pack(*merge[:5]) + merge.bound
+    return _COMPACTION.pack(*state[:5]) + state.bound
 
 
 def unpack_compaction(value: bytes | None) -> CompactionState:
-    """The reverse of `pack_compaction`; where nothing was merged yet, all zero."""
+    """The reverse of `pack_compaction`; all zero where there is no value."""
     if value is None:
         return CompactionState(0, 0, 0, 0, 0, b"")
     merged_to, frozen_to, frozen_tombstones, version, table = _COMPACTION.unpack_from(value)
@@ -195,16 +201,16 @@ def unpack_compaction(value: bytes | None) -> CompactionState:
 
 
 def segment_key(table: int, bound: bytes) -> bytes:
-    """A key of `segments`."""
+    """A key of `chunks`."""
     return bytes([table]) + bound
 
 
 class Horizon(NamedTuple):
-    """What has expired by age or by the number of entries.
+    """Which entries have expired, by age or by the number of entries.
 
-    number      entries below it have
-    cleaned_to  the log was cleaned of what has expired up to this key, and begins again behind the last one
-    sources     SOURCE_HORIZON [s], sources whose entries below a number of their own have expired
+    number      entries below this number have expired
+    cleaned_to  cleaning of the log goes on at this key, and begins anew where no later batch can have expired
+    sources     SOURCE_HORIZON [s], sources with a horizon of their own: their entries below its number have expired
     """
 
     number: int
@@ -218,7 +224,7 @@ def pack_horizon(horizon: Horizon) -> bytes:
 
 
 def unpack_horizon(value: bytes | None) -> Horizon:
-    """The reverse of `pack_horizon`; where nothing has expired yet, all zero."""
+    """The reverse of `pack_horizon`; all zero where there is no value."""
     if value is None:
         return Horizon(0, LOG_KEY_BEGIN, np.empty(0, SOURCE_HORIZON))
     number, cleaned_to = _HORIZON.unpack_from(value)
@@ -226,9 +232,9 @@ def unpack_horizon(value: bytes | None) -> Horizon:
 
 
 class Times(NamedTuple):
-    """How far the record time of a source has come: a value of `times`.
+    """Progress of a source's record time: a value of `times`.
 
-    watermark_ms  -1: not known yet
+    watermark_ms  -1: unknown
     latest_ms     int64 [n], the latest record times
     """
 
@@ -242,7 +248,7 @@ def pack_times(times: Times) -> bytes:
 
 
 def unpack_times(value: bytes | None) -> Times:
-    """The reverse of `pack_times`; nothing is known where there is no value."""
+    """The reverse of `pack_times`; an unknown watermark where there is no value."""
     if value is None:
         return Times(-1, np.empty(0, np.int64))
     return Times(_TIMES.unpack_from(value)[0], np.frombuffer(value, "<i8", offset=_TIMES.size).astype(np.int64))
@@ -281,7 +287,7 @@ def unpack_applied(value: bytes) -> tuple[int, bytes]:
 
 
 def pack_numbers(numbers: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Document numbers uint64 [n] as keys and values: sorting them sorts the numbers."""
+    """Document numbers uint64 [n] as n keys or values; their bytes sort as the numbers do."""
     return _as_bytes(numbers.astype(">u8"))
 
 
@@ -291,12 +297,17 @@ def unpack_numbers(values: Sequence[bytes]) -> npt.NDArray[np.uint64]:
 
 
 def pack_fingerprints(fingerprints: npt.NDArray[np.uint64]) -> list[bytes]:
-    """Fingerprints uint64 [n, words] as keys of `exact` and `repeats`."""
+    """Fingerprints uint64 [n, words] as n keys of `exact` and `repeats`."""
     return _as_bytes(fingerprints.astype("<u8"))
 
 
 class JournalRun(NamedTuple):
-    """A value of `journal`: the rows of source `source` of the batch `batch`, up to the offset `last`."""
+    """A value of `journal`.
+
+    last    the last offset of the run
+    batch   key of a batch in the log
+    source  place of the run's source among the batch's sources
+    """
 
     last: int
     batch: bytes
@@ -314,7 +325,7 @@ def unpack_journal_run(value: bytes) -> JournalRun:
 
 
 def _as_bytes(rows: npt.NDArray[np.generic]) -> list[bytes]:
-    """Every row (along the first axis) as one bytes object."""
+    """Every row, along the first axis, as one bytes object."""
     count = len(rows)
     if count == 0:
         return []

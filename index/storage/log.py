@@ -1,4 +1,4 @@
-"""The log: every batch as it was decided, one value each, in order. All that is known of a document stands here."""
+"""The log: batches as they were decided, in order, one value each. It holds all that is known of a document."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ _LAST = 2**64 - 1
 
 
 def key_of(number: int, rows: int) -> bytes:
-    """The key of a batch: the next document number and the journal rows, both as they were before it."""
+    """The key of a batch: next document number and journal rows, both as they were before the batch."""
     return LOG_KEY.pack(number, rows)
 
 
 class Origin(NamedTuple):
-    """A duplicate's original, as its own row names it; the stream by the index's own number."""
+    """A duplicate's original, as the duplicate's batch names it; `stream` is the index's number of the stream."""
 
     id: str
     stream: int
@@ -32,11 +32,11 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch that stands in the log; to be read before anything is written in its transaction.
+    """A batch of the log. Valid until its transaction writes; `copied` makes one that stays valid.
 
     key           its key in the log
-    first_number  the document number of the first row that entered
-    value         what stands there
+    first_number  document number of the first row that entered
+    value         its bytes
     words         64-bit words of a fingerprint
     """
 
@@ -47,12 +47,12 @@ class Batch:
 
     @cached_property
     def lines(self) -> Lines:
-        """Everything in it, as `packing` names it."""
+        """All parts of the batch."""
         return unpack_batch(self.value, self.words)
 
     @cached_property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Those of the rows that entered, uint64 [entered, words]; where these are all that is asked for, much faster."""
+        """Fingerprints of the rows that entered, uint64 [entered, words]; alone, much faster to read than `lines`."""
         return unpack_fingerprints(self.value, self.words)
 
     @property
@@ -67,23 +67,23 @@ class Batch:
 
     @property
     def end_number(self) -> int:
-        """The number behind that of the last row that entered."""
+        """One above the number of the last row that entered."""
         return self.first_number + len(self.fingerprints)
 
     def entered(self) -> npt.NDArray[np.int64]:
-        """The rows that entered, ascending: row i of them has the number first_number + i."""
+        """Rows that entered, int64 [entered], ascending; the i-th has the number first_number + i."""
         return np.flatnonzero(self.rows["filing"])
 
     def numbers(self) -> npt.NDArray[np.uint64]:
-        """The document numbers of the rows that entered."""
+        """Document numbers of the rows that entered, uint64 [entered]."""
         return np.arange(self.first_number, self.end_number, dtype=np.uint64)
 
     def ids(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """The ids of these rows, int64 [m], all of which entered."""
+        """Ids of rows, int64 [m], all of which entered."""
         return _texts(self.lines.ids, self.rows["id_end"], rows)
 
     def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
-        """The originals of these rows, int64 [m], all of which are duplicates."""
+        """Originals of rows, int64 [m], all of which are duplicates."""
         places = np.searchsorted(np.flatnonzero(self.rows["verdict"] == Verdict.DUPLICATE), rows)
         of_rows = self.lines.originals[places]
         ids = _texts(self.lines.original_ids, self.lines.originals["id_end"], places)
@@ -101,9 +101,9 @@ def write(
 ) -> None:
     """Append a batch of decided rows.
 
-    sources  LOG_SOURCE [s], the index's own numbers of `entries.sources`
-    columns  number, distance, verdict and filing of every row, as `layout` says
-    origins  of the rows that are duplicates, in order
+    sources  LOG_SOURCE [s], `entries.sources` by the index's numbers
+    columns  number, distance, verdict and filing of every row, as `layout` defines them; a missing column is zero
+    origins  originals of the rows that are duplicates, in order
     """
     rows = np.zeros(len(entries), LOG_ROW)
     rows["offset"], rows["time_ms"], rows["source"] = entries.offsets, entries.times_ms, entries.source_numbers
@@ -113,7 +113,7 @@ def write(
     entered = rows["filing"] != Filing.NOTHING
     ids = entries.ids
     if not entered.all():
-        ids = [id_ if filed else "" for id_, filed in zip(ids, entered.tolist(), strict=True)]
+        ids = [id_ if is_entered else "" for id_, is_entered in zip(ids, entered.tolist(), strict=True)]
     originals = np.zeros(len(origins), LOG_ORIGINAL)
     for name in ("offset", "stream", "partition"):
         originals[name] = [getattr(origin, name) for origin in origins]
@@ -124,27 +124,27 @@ def write(
 
 
 def read(transaction: Transaction, key: bytes, words: int) -> Batch:
-    """The batch that has this key, which must exist."""
+    """The batch of a key, which must exist."""
     value = transaction.view(Table.LOG, key)
     assert value is not None, "the journal names a batch that is not in the log"
     return _batch(key, value, words)
 
 
 def copied(transaction: Transaction, key: bytes, words: int) -> Batch:
-    """As `read`, but it stays readable when its transaction writes."""
+    """As `read`, but the batch stays valid when its transaction writes."""
     value = transaction.get(Table.LOG, key)
     assert value is not None, "there is no such batch in the log"
     return _batch(key, memoryview(value), words)
 
 
 def walk(transaction: Transaction, words: int, begin: bytes = b"") -> Iterator[Batch]:
-    """The batches from this key on, ascending."""
+    """Batches from this key on, ascending."""
     for key, value in transaction.walk(Table.LOG, begin):
         yield _batch(key, value, words)
 
 
 def since(transaction: Transaction, number: int, words: int) -> Iterator[Batch]:
-    """The batches with documents from `number` on, ascending; the first one may begin with earlier ones."""
+    """Batches with documents from `number` on, ascending; the first batch may begin with earlier documents."""
     below = transaction.floor(Table.LOG, LOG_KEY.pack(number, _LAST))
     yield from walk(transaction, words, b"" if below is None else below[0])
 
@@ -152,10 +152,10 @@ def since(transaction: Transaction, number: int, words: int) -> Iterator[Batch]:
 def holding(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
 ) -> Iterator[tuple[Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Batches that hold some of the numbers uint64 [n], ascending and distinct.
+    """Batches that hold documents of these numbers, uint64 [n], ascending and distinct.
 
-    Gives a batch, the places int64 [m] of its documents among those that entered with it, and the places int64 [m] of
-    their numbers in `numbers`. Numbers that were never given, and those whose batch is gone, are left out.
+    Yields a batch, the places int64 [m] of its documents among those that entered, and the places int64 [m] of their
+    numbers in `numbers`. Leaves out numbers never given, and numbers whose batch is gone.
     """
     at = 0
     while at < len(numbers):
@@ -176,29 +176,32 @@ def holding(
 def fingerprints(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """The fingerprints uint64 [n, words] of documents, numbers uint64 [n] ascending and distinct, and which are there."""
-    found = np.zeros((len(numbers), words), np.uint64)
+    """Fingerprints of documents, uint64 [n, words], and whether each is in the log, bool [n].
+
+    numbers  uint64 [n], ascending and distinct; the fingerprint of a document that is not in the log is zero
+    """
+    of_numbers = np.zeros((len(numbers), words), np.uint64)
     there = np.zeros(len(numbers), np.bool_)
     for batch, documents, places in holding(transaction, numbers, words):
-        found[places] = batch.fingerprints[documents]
+        of_numbers[places] = batch.fingerprints[documents]
         there[places] = True
-    return found, there
+    return of_numbers, there
 
 
 def looks(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int, look_bytes: int
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """As `fingerprints`, the looks uint8 [n, look_bytes]."""
-    found = np.zeros((len(numbers), look_bytes), np.uint8)
+    """As `fingerprints`, for looks: uint8 [n, look_bytes] and bool [n]."""
+    of_numbers = np.zeros((len(numbers), look_bytes), np.uint8)
     there = np.zeros(len(numbers), np.bool_)
     for batch, documents, places in holding(transaction, numbers, words):
-        found[places] = batch.lines.looks[documents]
+        of_numbers[places] = batch.lines.looks[documents]
         there[places] = True
-    return found, there
+    return of_numbers, there
 
 
 def sources_of(streams: npt.NDArray[np.uint32], partitions: npt.NDArray[np.uint32]) -> npt.NDArray[np.void]:
-    """The sources of a batch, by the index's own numbers: uint32 [s] twice -> LOG_SOURCE [s]."""
+    """Sources of a batch, by the index's numbers: uint32 [s] twice -> LOG_SOURCE [s]."""
     sources = np.empty(len(streams), LOG_SOURCE)
     sources["stream"], sources["partition"] = streams, partitions
     return sources
@@ -209,7 +212,7 @@ def _batch(key: bytes, value: memoryview, words: int) -> Batch:
 
 
 def _behind_gap(transaction: Transaction, numbers: npt.NDArray[np.uint64], at: int) -> int:
-    """The first place behind `at` whose number is not in the same gap of the log."""
+    """The first place behind `at` whose number lies behind the gap of the log that `numbers[at]` is in."""
     above = transaction.key_above(Table.LOG, LOG_KEY.pack(int(numbers[at]), _LAST))
     if above is None:
         return len(numbers)

@@ -1,4 +1,4 @@
-"""Which directories this process has open: LMDB's locks belong to the process, so a second opening would break them."""
+"""Directories that this process has open. LMDB's locks belong to the process: a second opening would break them."""
 
 from pathlib import Path
 from threading import Lock
@@ -10,7 +10,7 @@ _open_directories_turn = Lock()
 
 
 def claim(directory: Path) -> tuple[int, int]:
-    """Note that this process has the directory open."""
+    """Register a directory as open; gives its identity for `release`. Raises AlreadyOpen."""
     status = directory.stat()
     identity = (status.st_dev, status.st_ino)
     with _open_directories_turn:

@@ -1,13 +1,17 @@
-"""What an index was built with. Stamped into it at creation, and held against what every opening asks for."""
+"""Parameters of an index: stamped into it at creation, compared at every opening."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from index.entry import Insert
 from index.errors import FormatUnknown, ParametersDiffer
-from index.matching.minhash import DISTANCE_UNITS, Banding, similarity_of
+from index.matching.distance import hamming
+from index.matching.minhash import DISTANCE_UNITS, Banding, signature_distances, similarity_of
 from index.matching.second_look import Look, MetadataLook, look_fields, look_of
 from index.matching.simhash import BLOCK_BITS
 from index.storage.layout import FORMAT_VERSION
@@ -20,14 +24,14 @@ DISTANCE_MAX = 7
 class Parameters:
     """Everything that must not change during an index's life.
 
-    bits          length of a fingerprint: 64 or 128, for MinHash bins * bin_bits
-    distance_max  documents this far apart or nearer are near-duplicates: 0 to 7 bits; for MinHash 0 to 10,000, a
-                  ten-thousandth of 1 - similarity each
+    bits          length of a fingerprint: 64 or 128; for MinHash bins * bin_bits
+    distance_max  near-duplicates are at most so far apart: 0 to 7 bits; for MinHash 0 to 10,000 ten-thousandths of
+                  1 - similarity
     insert        "unique": only unique documents become entries; "all": duplicates too
-    fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares it and
-                  does not read it.
-    banding       the scheme is MinHash, with signatures and bands of this shape; None: it is SimHash
-    look          what decides, of SimHash, which documents within distance_max count; None: all do
+    fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares this
+                  stamp and never reads it.
+    banding       shape of signatures and bands of MinHash; None: the scheme is SimHash
+    look          second look of SimHash at documents within distance_max; None: all of them count
     """
 
     bits: int = 64
@@ -57,109 +61,118 @@ class Parameters:
 
     @property
     def scheme(self) -> Literal["simhash", "minhash"]:
-        """How fingerprints are compared."""
+        """The scheme, by which fingerprints are compared."""
         return "simhash" if self.banding is None else "minhash"
 
     @property
     def by_similarity(self) -> bool:
-        """Whether verdicts tell ten-thousandths of 1 - similarity, and not bits."""
+        """Whether verdicts give ten-thousandths of 1 - similarity instead of bits."""
         return self.banding is not None or (self.look is not None and self.look.by_similarity)
 
     @property
     def look_bytes(self) -> int:
-        """Bytes of an entry's look; 0: there is no second look."""
+        """Bytes of an entry's look; 0 without a second look."""
         return 0 if self.look is None else self.look.bytes
 
     @property
     def distance_limit(self) -> int:
-        """The largest distance that can be asked for."""
+        """The largest possible `distance_max`."""
         return DISTANCE_MAX if self.banding is None else DISTANCE_UNITS
 
     @property
     def blocks(self) -> int:
-        """Under how many block keys an entry is filed."""
+        """Number of block keys of an entry."""
         return self.bits // BLOCK_BITS if self.banding is None else self.banding.bands
 
+    def distances(self, left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
+        """Distance of fingerprints, row by row: uint64 [n, words] twice -> int16 [n], in the unit of `distance_max`."""
+        if self.banding is None:
+            return hamming(left, right)
+        return signature_distances(left, right, self.banding.bin_bits)
 
-def stamp_of(parameters: Parameters) -> bytes:
-    """The parameters as they stand in the index."""
-    return json.dumps({"format": FORMAT_VERSION, **parameter_fields(parameters)}, sort_keys=True).encode()
+    def fields(self) -> dict[str, Any]:
+        """The parameters for JSON."""
+        fields: dict[str, Any] = {
+            "bits": self.bits,
+            "distance_max": self.distance_max,
+            "insert": self.insert,
+            "fingerprint": dict(self.fingerprint),
+        }
+        if self.banding is not None:
+            fields["banding"] = asdict(self.banding)
+        if self.look is not None:
+            fields["look"] = look_fields(self.look)
+        return fields
 
-
-def parameter_fields(parameters: Parameters) -> dict[str, Any]:
-    """The parameters for JSON."""
-    fields: dict[str, Any] = {
-        "bits": parameters.bits,
-        "distance_max": parameters.distance_max,
-        "insert": parameters.insert,
-        "fingerprint": dict(parameters.fingerprint),
-    }
-    if parameters.banding is not None:
-        fields["banding"] = asdict(parameters.banding)
-    if parameters.look is not None:
-        fields["look"] = look_fields(parameters.look)
-    return fields
-
-
-def parameters_of(fields: Mapping[str, Any]) -> Parameters:
-    """The reverse of `parameter_fields`. Raises KeyError, TypeError, ValueError."""
-    rest = dict(fields)
-    banding, look = rest.pop("banding", None), rest.pop("look", None)
-    return Parameters(
-        **rest, banding=None if banding is None else Banding(**banding), look=None if look is None else look_of(look)
-    )
-
-
-def read_stamp(stamp: bytes, where: str) -> Parameters:
-    """The reverse of `stamp_of`. Raises FormatUnknown; `where` names the index in the message."""
-    try:
-        fields = json.loads(stamp)
-        version = fields.pop("format")
-    except (ValueError, KeyError, AttributeError, TypeError) as problem:
-        raise FormatUnknown(f"The index in {where} has no readable stamp.") from problem
-    if version != FORMAT_VERSION:
-        raise FormatUnknown(
-            f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
-            "Use the program that wrote it, or build the index anew in another directory."
-        )
-    return parameters_of(fields)
-
-
-def with_thresholds(parameters: Parameters, asked: Parameters) -> Parameters:
-    """The same parameters with the thresholds asked for, and bands that fit them, where an entry stays what it is."""
-    one, other = parameters.look, asked.look
-    if (parameters.scheme, parameters.bits) != (asked.scheme, asked.bits):
-        return parameters
-    if type(one) is not type(other) or parameters.look_bytes != asked.look_bytes:
-        return parameters
-    return replace(parameters, distance_max=asked.distance_max, look=other, banding=asked.banding)
-
-
-def require_equal(stored: Parameters, asked: Parameters, where: str) -> None:
-    """Raise ParametersDiffer unless both are the same: it names every setting that differs, or the scheme alone."""
-    of_stored, of_asked = _by_name(stored), _by_name(asked)
-    names = sorted(name for name in of_stored.keys() | of_asked.keys() if of_stored.get(name) != of_asked.get(name))
-    if "scheme" in names:
-        names = ["scheme"]
-    if names:
-        lines = [f"  {name}: stored {_shown(of_stored, name)}, asked {_shown(of_asked, name)}" for name in names]
-        raise ParametersDiffer(
-            f"The index in {where} was built with other settings:\n"
-            + "\n".join(lines)
-            + "\nUse the stored settings, or begin a new index in another directory (index.directory)."
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """The reverse of `fields`. Raises KeyError, TypeError, ValueError."""
+        rest = dict(fields)
+        banding, look = rest.pop("banding", None), rest.pop("look", None)
+        return cls(
+            **rest,
+            banding=None if banding is None else Banding(**banding),
+            look=None if look is None else look_of(look),
         )
 
+    def stamp(self) -> bytes:
+        """The parameters and the format version, as they stand in the index."""
+        return json.dumps({"format": FORMAT_VERSION, **self.fields()}, sort_keys=True).encode()
 
-def _by_name(parameters: Parameters) -> dict[str, str]:
-    own = {name: str(getattr(parameters, name)) for name in ("scheme", "bits", "insert")}
-    if parameters.banding is None:
-        own["distance_max"] = str(parameters.distance_max)
-    else:
-        own["similarity_min"] = f"{similarity_of(parameters.distance_max):g}"
-        own |= {f"banding.{name}": str(value) for name, value in asdict(parameters.banding).items()}
-    if parameters.look is not None:
-        own |= {f"look.{name}": str(value) for name, value in look_fields(parameters.look).items()}
-    return own | {f"fingerprint.{name}": value for name, value in parameters.fingerprint.items()}
+    @classmethod
+    def from_stamp(cls, stamp: bytes, where: str) -> Self:
+        """The reverse of `stamp`. Raises FormatUnknown; `where` names the index in the message."""
+        try:
+            fields = json.loads(stamp)
+            version = fields.pop("format")
+        except (ValueError, KeyError, AttributeError, TypeError) as problem:
+            raise FormatUnknown(f"The index in {where} has no readable stamp.") from problem
+        if version != FORMAT_VERSION:
+            raise FormatUnknown(
+                f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
+                "Use the program that wrote it, or build the index anew in another directory."
+            )
+        return cls.from_fields(fields)
+
+    def with_thresholds(self, asked: "Parameters") -> "Parameters":
+        """These parameters with the thresholds of `asked`, and the bands that fit them.
+
+        Unchanged where entries would have to change: another scheme, another length, or another kind of second look.
+        """
+        if (self.scheme, self.bits) != (asked.scheme, asked.bits):
+            return self
+        if type(self.look) is not type(asked.look) or self.look_bytes != asked.look_bytes:
+            return self
+        return replace(self, distance_max=asked.distance_max, look=asked.look, banding=asked.banding)
+
+    def require_equal(self, asked: "Parameters", where: str) -> None:
+        """Compare the stored parameters with those asked for; `where` names the index in the message.
+
+        Raises ParametersDiffer, which names every setting that differs, or the scheme alone where that differs.
+        """
+        of_stored, of_asked = self._by_name(), asked._by_name()
+        names = sorted(name for name in of_stored.keys() | of_asked.keys() if of_stored.get(name) != of_asked.get(name))
+        if "scheme" in names:
+            names = ["scheme"]
+        if names:
+            lines = [f"  {name}: stored {_shown(of_stored, name)}, asked {_shown(of_asked, name)}" for name in names]
+            raise ParametersDiffer(
+                f"The index in {where} was built with other settings:\n"
+                + "\n".join(lines)
+                + "\nUse the stored settings, or begin a new index in another directory (index.directory)."
+            )
+
+    def _by_name(self) -> dict[str, str]:
+        """Every setting as text, by the name that a message uses."""
+        own = {name: str(getattr(self, name)) for name in ("scheme", "bits", "insert")}
+        if self.banding is None:
+            own["distance_max"] = str(self.distance_max)
+        else:
+            own["similarity_min"] = f"{similarity_of(self.distance_max):g}"
+            own |= {f"banding.{name}": str(value) for name, value in asdict(self.banding).items()}
+        if self.look is not None:
+            own |= {f"look.{name}": str(value) for name, value in look_fields(self.look).items()}
+        return own | {f"fingerprint.{name}": value for name, value in self.fingerprint.items()}
 
 
 def _shown(values: Mapping[str, str], name: str) -> str:

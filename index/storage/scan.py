@@ -1,4 +1,4 @@
-"""All that stands in the tables, read from one end to the other: what verifying, exporting and looking up by id share."""
+"""Full scans of the tables, shared by the check, the export and the lookup by id."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 PORTION_BATCHES = 16
-"""Batches of the log read at once."""
+"""Batches of the log in one portion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The documents of some consecutive batches, row i of each column belonging together.
+    """Documents of consecutive batches; row i of each column belongs together.
 
     numbers  uint64 [n], ascending
     columns  structured [n]: root, offset, time_ms, stream, partition, kind, filing, fingerprint (uint64 [words])
@@ -45,7 +45,7 @@ class Stored:
 
 
 def columns_type(words: int) -> np.dtype[np.void]:
-    """What is told of each document of `Stored`."""
+    """The type of `Stored.columns`."""
     return np.dtype(
         [
             ("root", "u8"),
@@ -61,7 +61,7 @@ def columns_type(words: int) -> np.dtype[np.void]:
 
 
 def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
-    """The documents of the next batches from number `first` on; None behind the last."""
+    """Documents of the next PORTION_BATCHES batches from number `first` on; None behind the last document."""
     parts: list[Stored] = []
     for batch in log.since(transaction, first, words):
         if batch.end_number > first and batch.end_number > batch.first_number:
@@ -78,7 +78,7 @@ def portion(transaction: Transaction, words: int, first: int) -> Stored | None:
 
 
 def of_batch(batch: log.Batch, first: int = 0) -> Stored:
-    """The documents of one batch, those from number `first` on."""
+    """Documents of one batch, from number `first` on."""
     numbers = batch.numbers()
     wanted = numbers >= np.uint64(first)
     at = batch.entered()[wanted]
@@ -92,7 +92,7 @@ def of_batch(batch: log.Batch, first: int = 0) -> Stored:
 
 
 def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
-    """All documents, ascending by number."""
+    """All documents, ascending by number, a portion at a time."""
     first = 0
     while (found := portion(transaction, words, first)) is not None:
         yield found
@@ -100,7 +100,7 @@ def stored(transaction: Transaction, words: int) -> Iterator[Stored]:
 
 
 def forgotten(transaction: Transaction) -> npt.NDArray[np.uint64]:
-    """The numbers of the documents that were retired one by one, ascending."""
+    """Numbers of the documents that were retired one by one, uint64 [n], ascending."""
     return unpack_numbers(transaction.keys(Table.RETIRED))
 
 
@@ -109,7 +109,7 @@ def aside(
 ) -> Iterator[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]]:
     """Fingerprints uint64 [n, words] and numbers uint64 [n] of EXACT or REPEATS, ascending by key, some at a time.
 
-    Keys of another length, which are none, are left out.
+    Leaves out keys that are no fingerprint by their length.
     """
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -129,33 +129,33 @@ def _fingerprints(keys: list[bytes], words: int) -> npt.NDArray[np.uint64]:
 
 
 def tombstones(transaction: Transaction, words: int) -> Iterator[tuple[int, Tombstones]]:
-    """The tombstones that have not moved into the segments, ascending by their numbers."""
+    """Tombstones that wait for compaction, with their number, ascending."""
     for key, value in transaction.walk(Table.TOMBSTONES):
         yield TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, words)
 
 
 def runs(transaction: Transaction) -> Iterator[tuple[int, int, int, JournalRun]]:
-    """The journal's runs: stream number, partition, first offset, and the run."""
+    """Runs of the journal: stream number, partition, first offset, run."""
     for key, value in transaction.walk(Table.JOURNAL):
         yield *JOURNAL_KEY.unpack(key), unpack_journal_run(bytes(value))
 
 
 def last_offset(transaction: Transaction, stream: int, partition: int) -> int:
-    """The last offset of a source that is in the journal."""
+    """The last offset in the journal of a source, which must have a run."""
     below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
     assert below is not None, "the source has no run"
     return unpack_journal_run(bytes(below[1])).last
 
 
 def journaled_sources(transaction: Transaction) -> list[tuple[int, int]]:
-    """Stream number and partition of every source that has a row in the journal."""
-    found: list[tuple[int, int]] = []
+    """Stream number and partition of every source that has a run in the journal."""
+    sources: list[tuple[int, int]] = []
     key = transaction.key_above(Table.JOURNAL, b"\0")
     while key is not None:
         stream, partition, _ = JOURNAL_KEY.unpack(key)
-        found.append((stream, partition))
+        sources.append((stream, partition))
         key = transaction.key_above(Table.JOURNAL, JOURNAL_KEY.pack(stream, partition, 2**64 - 1))
-    return found
+    return sources
 
 
 def numbered_streams(transaction: Transaction) -> dict[int, tuple[str, str]]:
@@ -164,27 +164,31 @@ def numbered_streams(transaction: Transaction) -> dict[int, tuple[str, str]]:
 
 
 def applied_offsets(transaction: Transaction) -> dict[tuple[int, int], int]:
-    """The applied offset by stream number and partition, for every source that has one."""
-    found = {}
+    """Applied offsets by stream number and partition."""
+    applied = {}
     for key, value in transaction.walk(Table.APPLIED):
         stream, partition = SOURCE_KEY.unpack(key)
-        found[stream, partition] = unpack_applied(bytes(value))[0]
-    return found
+        applied[stream, partition] = unpack_applied(bytes(value))[0]
+    return applied
 
 
 class Age(NamedTuple):
-    """How far the record time of a source has come, -1: not known yet; its entries below this number have expired."""
+    """Progress of a source's record time.
+
+    watermark_ms   -1: unknown
+    expired_below  the source's entries below this number have expired
+    """
 
     watermark_ms: int
     expired_below: int
 
 
 def ages(transaction: Transaction) -> dict[tuple[int, int], Age]:
-    """By stream number and partition, of every source whose time is kept."""
+    """Ages by stream number and partition, of every source in `times`."""
     horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
     expired = {(stream, partition): number for stream, partition, number, _ in horizon.sources.tolist()}
-    found = {}
+    of_sources = {}
     for key, value in transaction.walk(Table.TIMES):
         source = SOURCE_KEY.unpack(key)
-        found[source] = Age(unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
-    return found
+        of_sources[source] = Age(unpack_times(bytes(value)).watermark_ms, expired.get(source, 0))
+    return of_sources

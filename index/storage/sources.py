@@ -1,4 +1,4 @@
-"""Streams and how far each source was decided: the tables `streams`, `stream_numbers` and `applied`."""
+"""Streams and applied offsets: the tables `streams`, `stream_numbers` and `applied`."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,18 +16,18 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 STREAM_BYTES_MAX = 511
-"""LMDB's longest key."""
+"""Length of LMDB's longest key: a stream is a key."""
 
 
 def known_number(transaction: Transaction, stream: str) -> int | None:
-    """The number of a stream, or None where it is not known."""
+    """The number of a stream; None: the stream is unknown."""
     key = pack_text(stream)
     value = transaction.get(Table.STREAM_NUMBERS, key) if 0 < len(key) <= STREAM_BYTES_MAX else None
     return None if value is None else int(NUMBER_KEY.unpack(value)[0])
 
 
 def number_of(transaction: Transaction, stream: str) -> int:
-    """The number of a stream; a new one, and no name yet, where it was not known. Raises ValueError: id too long."""
+    """The number of a stream; an unknown stream gets the next number and no name. Raises ValueError: id too long."""
     known = known_number(transaction, stream)
     if known is not None:
         return known
@@ -42,13 +42,13 @@ def number_of(transaction: Transaction, stream: str) -> int:
 
 
 def streams_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, str]:
-    """The streams that have these numbers."""
+    """Streams by their numbers; leaves out numbers never given."""
     found = transaction.get_many(Table.STREAMS, [NUMBER_KEY.pack(number) for number in sorted(set(numbers))])
     return {NUMBER_KEY.unpack(key)[0]: unpack_stream(value)[0] for key, value in found}
 
 
 def set_name(transaction: Transaction, stream: str, name: str) -> None:
-    """Record a stream's name for people; the latest counts."""
+    """Store a stream's name for people; the latest name counts."""
     key = NUMBER_KEY.pack(number_of(transaction, stream))
     value = pack_stream(stream, name)
     if transaction.get(Table.STREAMS, key) != value:
@@ -56,12 +56,15 @@ def set_name(transaction: Transaction, stream: str, name: str) -> None:
 
 
 def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
-    """(stream, name) of all streams, in the order in which they became known."""
+    """(stream, name) of all streams, in the order of their first appearance."""
     return [unpack_stream(bytes(value)) for _, value in transaction.walk(Table.STREAMS)]
 
 
-def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
-    """Move applied offsets forward to `ends`, never backwards; a mark goes with the offset it belongs to."""
+def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
+    """Move applied offsets forward to `ends`, never back.
+
+    A mark belongs to its offset: a new offset drops the old mark, and at the same offset a new mark replaces it.
+    """
     for source, end in ends.items():
         key = SOURCE_KEY.pack(number_of(transaction, source.stream), source.partition)
         value = transaction.get(Table.APPLIED, key)
@@ -73,7 +76,7 @@ def advance(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping
 
 
 def applied(transaction: Transaction) -> dict[Source, Applied]:
-    """The applied offset and its mark, of every source that has one."""
+    """Applied offset and mark of every source that has one."""
     rows = [(SOURCE_KEY.unpack(key), unpack_applied(bytes(value))) for key, value in transaction.walk(Table.APPLIED)]
     streams = streams_of(transaction, (number for (number, _), _ in rows))
     return {Source(streams[number], partition): Applied(*row) for (number, partition), row in rows}

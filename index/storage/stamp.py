@@ -1,23 +1,26 @@
-"""The stamp in the file: made when the index is created, compared whenever it is opened."""
+"""The stamp in the file: written when the index is created, compared whenever the index is opened."""
 
 from index.errors import FormatUnknown
 from index.storage.layout import STAMP_KEY, Table
-from index.storage.parameters import Parameters, read_stamp, require_equal, stamp_of
+from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
 
 
 def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
-    """What the index was created with, having stamped a new one, and having made all tables usable.
+    """Parameters that the index was created with; stamps a new index, and makes all tables usable.
 
-    Raises ParametersDiffer, FormatUnknown.
+    asked  parameters of the opening; None: whatever the index has
+    where  name of the index in messages
+
+    Raises ParametersDiffer, and FormatUnknown, also where nothing is asked of an index without a stamp.
     """
     if store.is_new() and asked is None:
         raise FormatUnknown(f"The index in {where} was never finished being created.")
     store.prepare([Table.META])
     stamp = store.read(lambda transaction: transaction.get(Table.META, STAMP_KEY))
     if stamp is not None:
-        stored = read_stamp(stamp, where)
-        require_equal(stored, asked or stored, where)
+        stored = Parameters.from_stamp(stamp, where)
+        stored.require_equal(asked or stored, where)
         store.prepare(Table)
         return stored
     if asked is None:
@@ -25,12 +28,12 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     store.prepare(Table)
 
     def operation(transaction: Transaction) -> bytes:
-        # Another process may have been faster: the first stamp counts.
+        # Another process may have stamped the index meanwhile: the first stamp counts.
         first = transaction.get(Table.META, STAMP_KEY)
         if first is None:
-            transaction.put(Table.META, STAMP_KEY, stamp_of(asked))
-        return first or stamp_of(asked)
+            transaction.put(Table.META, STAMP_KEY, asked.stamp())
+        return first or asked.stamp()
 
-    stored = read_stamp(store.write(operation), where)
-    require_equal(stored, asked, where)
+    stored = Parameters.from_stamp(store.write(operation), where)
+    stored.require_equal(asked, where)
     return stored

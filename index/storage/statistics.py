@@ -1,4 +1,4 @@
-"""How large an index is, from a few of its pages."""
+"""Size of an index, read from a few of its pages."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,16 +10,16 @@ from index.storage.visibility import Visibility
 
 
 class Statistics(NamedTuple):
-    """How large the index is.
+    """Size of an index at one moment.
 
     entries        NEAR entries
     exact_entries  EXACT entries
     expired_below  documents below this number have expired
-    forgotten      further documents that were entries once
+    forgotten      further documents, retired one by one
     journal_rows   positions decided
-    used_bytes     bytes of the file in use, free pages within it included
-    map_bytes      what the file may grow to before the map is grown
-    table_bytes    bytes by table; the free pages are in none
+    used_bytes     bytes of the file ever used, free pages included
+    map_bytes      size of the map: a larger file needs a larger map
+    table_bytes    bytes by table; free pages belong to none
     """
 
     entries: int

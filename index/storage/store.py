@@ -1,8 +1,10 @@
-"""LMDB: opening, transactions, growing. The only importer of its client; what the bytes mean is not its business.
+"""LMDB: opening, transactions, growing. The only importer of its client besides `backup`; it never interprets bytes.
 
-What it promises: a `write` happens wholly and is synced to disk when it returns, or not at all; writers of all
-processes take turns; a `read` sees one moment. What it does not promise: fairness between writers, or that an
-operation runs only once: a map that is too small is grown with no transaction open, and the operation runs again.
+Promised: a `write` is complete and synced to disk when it returns, or leaves nothing. Writers of all processes take
+turns. A `read` sees one moment.
+
+Not promised: fairness between writers, and that an operation runs only once. A map that is too small is grown with no
+transaction open; then the operation runs again.
 """
 
 import errno
@@ -26,14 +28,14 @@ from index.storage.open_directories import claim, release
 MAP_BYTES_MIN = 2**20
 
 HELD_WRITES = 32
-"""A reading transaction is held over so many that write: it keeps what they free from being used again."""
+"""Writes that a held transaction may outlast: while it is open, pages that they free cannot be used again."""
 
 HELD_SECONDS = 1.0
-"""It is ended by the first operation after so long: this process may write seldom where others write much."""
+"""Age at which the next operation ends a held transaction: other processes may write much where this one rests."""
 
 DATA_FILE = "data.mdb"
 
-# LMDB reports a write that stopped half-way, which is what a disk that fills up does to it, as EIO.
+# A disk that fills up stops a write half-way, which LMDB reports as EIO.
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
@@ -46,9 +48,9 @@ def nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class CommitHooks:
-    """Called around every commit of a write transaction, so that tests can fail or die at exactly these places.
+    """Hooks around every commit of a write transaction, so that tests can fail or die at exactly these places.
 
-    What `before_commit` raises aborts the transaction; what `after_commit` raises leaves it committed.
+    An exception of `before_commit` aborts the transaction; one of `after_commit` leaves it committed.
     """
 
     before_commit: Callable[[], None] = nothing
@@ -56,7 +58,7 @@ class CommitHooks:
 
 
 class Transaction:
-    """One LMDB transaction; valid only inside the operation that it was handed to."""
+    """One LMDB transaction, valid only inside the operation that receives it."""
 
     def __init__(
         self,
@@ -72,37 +74,37 @@ class Transaction:
         self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
 
     def held(self) -> "Transaction":
-        """A reading transaction that may be older than this one and lives longer; itself where this one only reads.
+        """A reading transaction that may be older than this one and may outlive it; itself where this one only reads.
 
-        Begun here if there is none: then it sees what this one saw at its beginning. Whoever keeps anything of it must
-        see each time whether it is still the same one.
+        A new one sees what this transaction saw at its beginning. A caller that keeps anything of it must check each
+        time that `held` is still the same object.
         """
         return self if self._holding is None else self._holding.transaction()
 
     def let_go(self) -> None:
-        """End the transaction that is `held`; the next one that is asked for is a new one."""
+        """End the held transaction; the next call of `held` begins a new one."""
         if self._holding is not None:
             self._holding.let_go()
 
     def get(self, table: Table, key: bytes) -> bytes | None:
-        """The value of a key (of many values the lowest), or None."""
+        """The value of a key, of many values the lowest, or None."""
         value = self.view(table, key)
         return None if value is None else bytes(value)
 
     def view(self, table: Table, key: bytes) -> memoryview | None:
-        """The value of a key where it stands, or None. To be read before anything is written in this transaction."""
+        """The value of a key as a view of the map, or None. Valid until this transaction writes."""
         return self._transaction.get(key, db=self._tables[table])
 
     def addresses(self, table: Table, keys: Sequence[bytes]) -> list[int]:
-        """Where the values of these keys, which must exist, begin in memory. They stand there as a `view` does."""
+        """Addresses in memory of the values of keys, which must exist; valid as long as a `view`."""
         get, handle = self._transaction.get, self._tables[table]
-        # Thousands are read in a batch; numpy's own way to an address takes eight times as long.
+        # A batch reads thousands; numpy's own way to an address takes eight times as long.
         views = [get(key, db=handle) for key in keys]
         assert None not in views, "a key has no value"
         return list(map(address_of, views))
 
     def get_many(self, table: Table, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-        """(key, value) for each of the keys that exists, in the order asked; of many values the lowest."""
+        """(key, value) of every key that exists, in the order given; of many values the lowest."""
         return [(bytes(key), bytes(value)) for key, value in self._cursor(table).getmulti(keys)]
 
     def first_values(self, table: Table, key: bytes, count_max: int) -> list[bytes]:
@@ -115,11 +117,11 @@ class Transaction:
         self._transaction.put(key, value, db=self._tables[table])
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add values to their keys, in a table of many values."""
+        """Add values to their keys, in a table of many values to a key."""
         self._cursor(table).putmulti(list(zip(keys, values, strict=True)))
 
     def floor(self, table: Table, key: bytes) -> tuple[bytes, memoryview] | None:
-        """The pair with the greatest key that is not above `key`, or None; the value as `view` gives it."""
+        """The pair with the greatest key not above `key`, or None; the value is a `view`."""
         cursor = self._anywhere(table)
         found = cursor.set_range(key)
         if not (found and cursor.key() == key) and not (cursor.prev() if found else cursor.last()):
@@ -136,17 +138,17 @@ class Transaction:
         return bytes(cursor.key())
 
     def walk(self, table: Table, begin: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """All pairs from the key `begin` on, ascending; values as `view` gives them."""
+        """All pairs from the key `begin` on, ascending; each value is a `view`."""
         cursor = self._cursor(table)
         pairs = cursor.iternext() if not begin or cursor.set_range(begin) else iter(())
         return ((bytes(key), value) for key, value in pairs)
 
     def delete(self, table: Table, key: bytes, value: bytes = b"") -> bool:
-        """Remove a key, of many values this one; whether it was there."""
+        """Remove a key, or one of its many values; gives whether it was there."""
         return self._transaction.delete(key, value, db=self._tables[table])
 
     def keys(self, table: Table, first: bytes = b"", last: bytes | None = None) -> list[bytes]:
-        """All keys, ascending, or those from one to another, both included."""
+        """Keys from `first` to `last`, both included, ascending; by default all."""
         cursor = self._cursor(table)
         if first and not cursor.set_range(first):
             return []
@@ -154,24 +156,24 @@ class Transaction:
         return list(keys if last is None else takewhile(lambda key: key <= last, keys))
 
     def count(self, table: Table) -> int:
-        """How many values the table holds."""
+        """Number of values in a table."""
         return self._transaction.stat(self._tables[table])["entries"]
 
     def page_bytes(self, table: Table) -> int:
-        """Bytes of the table's own pages; a key with very many values has further pages that are not counted."""
+        """Bytes of a table's own pages; excludes the further pages of a key with very many values."""
         stat = self._transaction.stat(self._tables[table])
         return stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
 
     def used_bytes(self) -> int:
-        """Bytes of the file that were ever used, free pages within it included."""
+        """Bytes of the file that were ever used, free pages included."""
         return (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
 
     def map_bytes(self) -> int:
-        """Size of the memory map: what the file may grow to before the map is grown."""
+        """Size of the memory map: a larger file needs a larger map."""
         return self._environment.info()["map_size"]
 
     def _anywhere(self, table: Table) -> "lmdb.Cursor[memoryview]":
-        """A cursor of which nobody relies on where it stands: to make one takes longer than to place it."""
+        """A shared cursor at any place: making a cursor takes longer than placing it."""
         if table not in self._placed:
             self._placed[table] = self._cursor(table)
         return self._placed[table]
@@ -181,10 +183,10 @@ class Transaction:
 
 
 class Holding:
-    """A reading transaction that is kept open over several that write, so that what it gave stays where it is.
+    """A reading transaction held open over several that write, so that its values keep their addresses.
 
-    LMDB promises that of all values that a reading transaction gives, until it ends or the map is resized. Pages that
-    others free meanwhile are not used again: so it is ended soon.
+    LMDB promises that of every value that a reading transaction gives, until it ends or the map is resized. Meanwhile
+    freed pages cannot be used again, so it is ended soon.
     """
 
     def __init__(self, environment: lmdb.Environment, tables: "Mapping[Table, lmdb._Database]") -> None:
@@ -195,7 +197,7 @@ class Holding:
         self._until = 0.0
 
     def transaction(self) -> Transaction:
-        """The one that is open; a new one where none is."""
+        """The open transaction; begins one where none is open."""
         if self._held is None:
             own = self._environment.begin(buffers=True)
             self._held = own, Transaction(self._environment, own, self._tables)
@@ -203,13 +205,13 @@ class Holding:
         return self._held[1]
 
     def let_go(self) -> None:
-        """End it, if one is open."""
+        """End the open transaction, if there is one."""
         if self._held is not None:
             self._held[0].abort()
             self._held = None
 
     def grow_old(self, *, write: bool) -> None:
-        """An operation begins: end what was held over so many writes, or so long, that it is time."""
+        """Count an operation that begins; end what is held over HELD_WRITES writes or HELD_SECONDS."""
         self._writes += write
         if self._writes > HELD_WRITES or time.monotonic() > self._until:
             self.let_go()
@@ -243,7 +245,7 @@ class Store:
         finally:
             if not self._is_open:
                 release(self._identity)
-        # A reader that was killed would keep freed pages from being used again.
+        # A reader that was killed would keep freed pages in use.
         self._environment.reader_check()
 
     def _opened(self, map_bytes: int) -> lmdb.Environment:
@@ -259,7 +261,7 @@ class Store:
                 f"{self._directory / DATA_FILE} is not a file this program can read: {problem}"
             ) from problem
         except lmdb.InvalidParameterError as problem:
-            # What LMDB says of an empty lock file: `copies.replace` leaves one where it is killed.
+            # LMDB's word for an empty lock file: `backup.replace` leaves one where it is killed.
             raise IndexInUse(
                 f"The index in {self._directory} was being replaced, and that was broken off. Open it again."
             ) from problem
@@ -267,7 +269,7 @@ class Store:
             raise self._named(problem) from problem
 
     def is_new(self) -> bool:
-        """Whether nothing was ever stored. Raises FormatUnknown where another program stored something."""
+        """Whether the file is still empty. Raises FormatUnknown where another program stored something."""
         try:
             self._open_tables([Table.META], create=False)
         except lmdb.NotFoundError as problem:
@@ -277,7 +279,7 @@ class Store:
         return False
 
     def prepare(self, tables: Iterable[Table]) -> None:
-        """Make tables usable, creating what is missing. Raises FormatUnknown where that may not be done."""
+        """Make tables usable; creates missing ones, or raises FormatUnknown where the store is read-only."""
         try:
             self._open_tables(tables, create=not self._read_only)
         except lmdb.NotFoundError as problem:
@@ -285,7 +287,7 @@ class Store:
 
     def _open_tables(self, tables: Iterable[Table], *, create: bool) -> None:
         with self._turn, self._begun(write=not self._read_only) as transaction:
-            # A handle that is opened inside a reading transaction dies with it; without one py-lmdb keeps it.
+            # A handle opened inside a reading transaction dies with it; without one py-lmdb keeps the handle.
             inside = None if self._read_only else transaction
             for table in tables:
                 many = table.many_values
@@ -294,15 +296,16 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """JournalRun `operation` on one moment's state. Raises IndexDamaged."""
+        """Run `operation` on the state of one moment. Raises IndexDamaged."""
         with self._turn, self._begun(write=False) as transaction:
             self._holding.grow_old(write=False)
             return operation(Transaction(self._environment, transaction, self._tables))
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
-        """JournalRun `operation` and commit what it did, or nothing if it raises. It may be run again from the start.
+        """Run `operation` and commit its writes, or nothing if it raises. It may run again from the start.
 
-        `committed` is called once it is, before any other thread has its turn. Raises IndexFull, IndexDamaged.
+        `committed` is called once, after the commit and before any other thread has its turn.
+        Raises IndexFull, IndexDamaged, and IndexProblem where the store is read-only.
         """
         if self._read_only:
             raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
@@ -321,7 +324,7 @@ class Store:
             return result
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
-        """Write one moment's state into a file; others may go on to write. `compact` leaves free pages out.
+        """Write the state of one moment into a file, while other processes may write. `compact` leaves out free pages.
 
         Raises IndexFull where the file cannot be written, IndexDamaged.
         """
@@ -332,14 +335,14 @@ class Store:
                 raise self._named(problem) from problem
 
     def readers(self) -> list[tuple[int, int | None]]:
-        """Who is reading: process id, and the transaction whose state is read, None between two reads."""
+        """Readers: process id, and number of the transaction whose state is read; None between two reads."""
         lines = self._environment.readers().splitlines()
         columns = [line.split() for line in lines if line.split()[:1] and line.split()[0].isdecimal()]
         return [(int(pid), int(state) if state.isdecimal() else None) for pid, _, state in columns]
 
     @contextmanager
     def _begun(self, *, write: bool) -> Iterator["lmdb.Transaction[memoryview]"]:
-        """A transaction that commits at the end, or aborts on what is raised. MapFullError passes through."""
+        """A transaction that commits at the end, or aborts on an exception. MapFullError passes through."""
         try:
             with self._begin(write=write) as transaction:
                 yield transaction
@@ -353,7 +356,7 @@ class Store:
             try:
                 return self._environment.begin(write=write, buffers=True)
             except lmdb.MapResizedError:
-                # Another process has grown the map beyond ours: take over its size.
+                # Another process has grown the map: take over its size.
                 self._holding.let_go()
                 self._environment.set_mapsize(0)
 
@@ -369,7 +372,7 @@ class Store:
         self._environment.set_mapsize(min(now * 2, limit))
 
     def _named(self, problem: lmdb.Error) -> Exception:
-        """The error of ours that an LMDB error means; itself where it means a broken invariant."""
+        """The index's error for an LMDB error; the LMDB error itself where an invariant is broken."""
         if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in _DISK_FULL:
             return IndexFull(
                 f"The disk that holds the index in {self._directory} is full or failing: {problem}. "
@@ -382,7 +385,7 @@ class Store:
         return problem
 
     def close(self) -> None:
-        """Let go of the files; further calls do nothing."""
+        """Close the files; further calls of `close` do nothing."""
         with self._turn:
             if self._is_open:
                 self._is_open = False

@@ -1,7 +1,7 @@
-"""Which entries still count: not those that expired by age or by number, nor those that were forgotten.
+"""Visibility: entries are visible until they expire by age or by number, or are retired one by one.
 
-An entry is retired from one transaction to the next; the tables it stands in are cleaned of it later, a little with every
-batch. So whoever finds an entry asks here whether it counts.
+One transaction retires an entry. Its tables are cleaned of it later, a little with every batch. So every lookup asks here
+which of its matches are visible.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from index.storage.store import Transaction
 
 
 class Visibility:
-    """The retired entries of one moment, and those that are retired in the same transaction."""
+    """Visibility of entries at one moment, and after every `note_retired` in the same transaction."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
@@ -28,51 +28,52 @@ class Visibility:
 
     @property
     def all_are(self) -> bool:
-        """Whether nothing was ever retired."""
+        """Whether all entries are visible: nothing was ever retired."""
         return not self.some_have_expired and not len(self._retired)
 
     @property
     def some_have_expired(self) -> bool:
-        """Whether anything ever expired by number or by age."""
+        """Whether any entry ever expired, by number or by age."""
         return self.horizon.number > 0 or self._unsure_below > 0
 
     def note_retired(self, numbers: npt.NDArray[np.uint64]) -> None:
-        """These, uint64 [n], are retired from now on, one by one."""
+        """Retire entries one by one, from now on: numbers uint64 [n]."""
         self._retired = np.union1d(self._retired, numbers)
 
     def are_retired(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Which of these, uint64 [n], were retired one by one, in `retired`: bool [n]."""
+        """Whether each entry was retired one by one, and stands in `retired`: uint64 [n] -> bool [n]."""
         if not len(self._retired):
             return np.zeros(len(numbers), np.bool_)
         places = np.searchsorted(self._retired, numbers)
         places[places == len(self._retired)] = 0
-        found: npt.NDArray[np.bool_] = self._retired[places] == numbers
-        return found
+        retired: npt.NDArray[np.bool_] = self._retired[places] == numbers
+        return retired
 
     def are(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """Which of these documents, uint64 [n], are not retired: bool [n]."""
-        alive = (numbers >= np.uint64(self.horizon.number)) & ~self.are_retired(numbers)
-        unsure = np.flatnonzero(alive & (numbers < np.uint64(self._unsure_below)))
+        """Whether each document is visible: numbers uint64 [n] -> bool [n]."""
+        visible = (numbers >= np.uint64(self.horizon.number)) & ~self.are_retired(numbers)
+        unsure = np.flatnonzero(visible & (numbers < np.uint64(self._unsure_below)))
         if len(unsure):
-            alive[unsure] = self._by_source(transaction, numbers[unsure])
-        return alive
+            visible[unsure] = self._by_source(transaction, numbers[unsure])
+        return visible
 
     def _by_source(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Whether each document, uint64 [n], is not below the horizon of its source: bool [n]; reads the log."""
         distinct, inverse = np.unique(numbers, return_inverse=True)
-        # What is in the log no more has expired.
-        alive = np.zeros(len(distinct), np.bool_)
+        # A document that has left the log has expired.
+        visible = np.zeros(len(distinct), np.bool_)
         for batch, documents, places in log.holding(transaction, distinct, self._words):
             of_sources = np.array([self.source_number(*source) for source in batch.sources.tolist()], np.uint64)
             of_rows = of_sources[batch.rows["source"][batch.entered()[documents]]]
-            alive[places] = distinct[places] >= of_rows
-        return alive[inverse]
+            visible[places] = distinct[places] >= of_rows
+        return visible[inverse]
 
     def source_number(self, stream: int, partition: int) -> int:
-        """Entries of this source below this number have expired."""
+        """The horizon of a source: its entries below this number have expired; 0: none has."""
         return self._sources.get((stream, partition), 0)
 
     def expired(self, batches: Iterator[log.Batch]) -> Iterator[tuple[log.Batch, bool]]:
-        """Batches with whether all that they hold has expired; ends where none behind can have."""
+        """Batches of the log, ascending, with whether all rows of each have expired; ends where no later batch can have."""
         horizons = {(int(each["stream"]), int(each["partition"])): each for each in self.horizon.sources}
         limit = max(self.horizon.number, self._unsure_below)
         for batch in batches:
@@ -83,6 +84,7 @@ class Visibility:
 
 
 def _is_behind(batch: log.Batch, horizon: np.void | None) -> bool:
+    """Whether the rows of a source in a batch lie below the horizon of the source."""
     if horizon is None:
         return False
     number, rows = int(horizon["number"]), int(horizon["rows"])

@@ -263,7 +263,7 @@ class Importer:
         counters = restore.enter(
             transaction,
             tree,
-            batch.take(entries, new),
+            entries.take(new),
             places,
             outcome,
             parameters,
@@ -280,7 +280,7 @@ class Importer:
         put_counters(transaction, counters)
         self._index.note_times(transaction, entries, ~past.known)
         ends = {record.source: record.offset + 1 for record in taken if record.settled}
-        sources.advance(transaction, ends, {})
+        sources.move_applied(transaction, ends, {})
         return Imported(len(new), len(taken) - len(new)), here
 
     def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
@@ -336,7 +336,7 @@ class Importer:
         """All records were added: move applied offsets to where they were, with their marks."""
         ends = {source: at.offset for source, at in applied.items()}
         marks = {source: at.mark for source, at in applied.items()}
-        self._index.change(lambda transaction: sources.advance(transaction, ends, marks))
+        self._index.change(lambda transaction: sources.move_applied(transaction, ends, marks))
 
 
 def _mapped(

@@ -279,7 +279,6 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
     by_settings  a new index takes its thresholds from the settings; all else must equal the export
     """
     from index.index import Index
-    from index.storage.parameters import require_equal, with_thresholds
     from streamer.fingerprint.scheme import parameters_for, scheme_for
     from streamer.index_admin import export, tables
     from streamer.transports.files.line_reader import lines
@@ -288,8 +287,8 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
     parameters, streams, total = export.read_header(found, str(file))
     if by_settings:
         asked = parameters_for(settings, scheme_for(settings).stamp())
-        parameters = with_thresholds(parameters, asked)
-        require_equal(parameters, asked, str(file))
+        parameters = parameters.with_thresholds(asked)
+        parameters.require_equal(asked, str(file))
     directory = settings.index.directory
     with NoLeftovers(index=directory):
         with writing(directory):

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
-from index.lsm.shape import distances
 from index.matching.minhash import DISTANCE_UNITS, band_keys
 from index.storage.parameters import Parameters
 from streamer.fingerprint.fingerprints import Fingerprints
@@ -84,7 +83,7 @@ def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Paramete
 
     `unreachable` where the index never compares the two: exact texts that differ, and texts without features.
     """
-    apart = distances(left.fingerprints, right.fingerprints, parameters).astype(np.int64)
+    apart = parameters.distances(left.fingerprints, right.fingerprints).astype(np.int64)
     both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
     equal = (left.fingerprints == right.fingerprints).all(axis=1)
     both_exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & equal
@@ -113,7 +112,7 @@ def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt
     near = fingerprints.fingerprints[rows]
     for place in range(1, len(rows)):
         one = np.broadcast_to(near[place], near[:place].shape)
-        nearest[rows[place]] = distances(one, near[:place], parameters).min()
+        nearest[rows[place]] = parameters.distances(one, near[:place]).min()
     exact = np.flatnonzero(fingerprints.kinds == Kind.EXACT)
     if len(exact):
         _, firsts, groups = np.unique(fingerprints.fingerprints[exact], axis=0, return_index=True, return_inverse=True)

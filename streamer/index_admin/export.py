@@ -32,7 +32,7 @@ from index.entry import Applied, Kind, Position, Source, Verdict
 from index.index import Index
 from index.storage import sources
 from index.storage.documents import Document
-from index.storage.parameters import Parameters, parameter_fields, parameters_of
+from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools.bulk_load import BulkLoader
 from index.tools.import_export import Importer, Original, Record, count, portions, records
@@ -81,7 +81,7 @@ def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tup
                 "with the program that wrote it, or rebuild the index from files or topics."
             )
         streams = [(stream, stream_name) for stream, stream_name in header["streams"]]
-        return parameters_of(header["parameters"]), streams, header["positions"]
+        return Parameters.from_fields(header["parameters"]), streams, header["positions"]
     except (ValueError, KeyError, TypeError) as problem:
         raise InputUnreadable(f"{name}: is no export of an index: its first line is not that of one.") from problem
 
@@ -186,7 +186,7 @@ class _Reading:
 def _header(transaction: Transaction, parameters: Parameters, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "neardup_index_export": EXPORT_VERSION,
-        "parameters": parameter_fields(parameters),
+        "parameters": parameters.fields(),
         "streams": list(names.items()),
         "positions": count(transaction, parameters.words),
     }

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from index.decide.batch import take
 from index.entry import Applied, Entries, Kind, Position, Source, Verdict
 from index.index import Index
 from index.tools.bulk_load import BulkLoader
@@ -162,6 +161,6 @@ def _entered(
         for record, keep in zip(found, decided, strict=True)
         if keep
     ]
-    entries = take(entries, np.flatnonzero(decided))
+    entries = entries.take(np.flatnonzero(decided))
     ends = {record.source: record.offset + 1 for record in found} if set_applied else {}
     return loading.add(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known

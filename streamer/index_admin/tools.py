@@ -20,7 +20,7 @@ from index.matching.second_look import look_fields
 from index.storage import documents, scan
 from index.storage.documents import Document
 from index.storage.layout import Table
-from index.storage.parameters import Parameters, require_equal, with_thresholds
+from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.storage.visibility import Visibility
 from index.tools import buckets as fullness
@@ -144,8 +144,8 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
     asked = parameters_for(settings, fingerprinter.stamp())
     if asked.scheme == stored.scheme:
         # The service's thresholds do not change which documents are nearest.
-        asked = replace(with_thresholds(asked, stored), insert=stored.insert)
-    require_equal(stored, asked, str(settings.index.directory))
+        asked = replace(asked.with_thresholds(stored), insert=stored.insert)
+    stored.require_equal(asked, str(settings.index.directory))
     found = fingerprinter.fingerprint([text])
     return Sought(Kind(int(found.kinds[0])), found.fingerprints)
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from index.entry import NO_DISTANCE, Decisions, Verdict
+from index.entry import NO_DISTANCE, Decisions, Entries, Verdict
 from index.index import Index
 from index.matching.minhash import similarities_of
 from streamer.fingerprint.fingerprints import hexadecimal
@@ -31,7 +31,7 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
-from streamer.service.pipeline import Prints, entries_of, fingerprint_documents
+from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.recovery import Recoverer
 from streamer.transports.transport import Assigned, Finished, Transport
 
@@ -209,20 +209,20 @@ class Service:
         with stopwatch.step("decode"):
             documents = self._decoder.decode(batch.records)
         with stopwatch.step("fingerprint"):
-            prints = fingerprint_documents(self._fingerprinter, documents)
+            fingerprints = fingerprint_documents(self._fingerprinter, documents)
         with stopwatch.step("decide"):
-            entries = entries_of(batch.records, documents, prints)
+            entries = entries_of(batch.records, documents, fingerprints)
             decisions = self._index.admit(entries, batch.ends, batch.marks)
         with stopwatch.step("route"):
-            outgoing = self._route(batch, documents, prints, decisions)
+            outgoing = self._route(batch, documents, entries, decisions)
         with stopwatch.step("commit"):
             self._transport.deliver(batch, outgoing)
         self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
 
     def _route(
-        self, batch: Batch, documents: list[Document | DeadLetter], prints: Prints, decisions: Decisions
+        self, batch: Batch, documents: list[Document | DeadLetter], entries: Entries, decisions: Decisions
     ) -> list[Outgoing]:
-        fingerprints = hexadecimal(prints.kinds, prints.fingerprints)
+        fingerprints = hexadecimal(entries.kinds, entries.fingerprints)
         explained: list[Decision] = explain(
             batch.records,
             documents,

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from index.decide.batch import take
 from index.entry import Applied, Kind, Position, Source, Verdict
 from index.index import Index
 from streamer.errors import RecoveryRefused
@@ -216,7 +215,7 @@ class Recoverer:
             return
         entries = prepare(self._decoder, self._fingerprinter, records)
         decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
-        entries = take(entries, np.flatnonzero(decided))
+        entries = entries.take(np.flatnonzero(decided))
         originals: list[Position | None] = [
             parse_original_position(record.headers) if verdict is Verdict.DUPLICATE else None
             for record, keep in zip(records, decided, strict=True)

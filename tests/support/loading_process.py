@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from index.decide.batch import take
 from index.entry import Entries, Position, Verdict
 from index.index import Index
 from index.lsm.compaction import TreeSizes
@@ -39,7 +38,7 @@ def loaded_entries() -> Entries:
 def loaded_batches() -> Iterator[Entries]:
     rows = loaded_entries()
     for begin in range(0, len(rows), BATCH_ROWS):
-        yield take(rows, np.arange(begin, min(len(rows), begin + BATCH_ROWS)))
+        yield rows.take(np.arange(begin, min(len(rows), begin + BATCH_ROWS)))
 
 
 def verdicts_of(entries: Entries) -> tuple[np.ndarray, list[Position | None]]:

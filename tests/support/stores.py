@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from index.storage.layout import Table
@@ -16,6 +16,6 @@ def stores() -> Iterator[Store]:
         store = Store(
             Path(directory), map_bytes_initial=2**28, map_bytes_max=2**30, read_only=False, hooks=CommitHooks()
         )
-        store.prepare(Table)
-        yield store
-        store.close()
+        with closing(store):
+            store.prepare(Table)
+            yield store

@@ -18,7 +18,7 @@ from index.index import SIZES, Index
 from index.lsm import memtable, minhash_lookup
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import Banding, banding_for, distance_of, pack_bins
-from index.storage.parameters import Parameters, read_stamp, stamp_of
+from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer
 from tests.support.brute_force_signatures import BruteForceSignatures, as_number, clustered_bins
@@ -191,7 +191,7 @@ def test_restoring_gives_the_index_that_was_lost(tmp_path: Path) -> None:
 
 def test_the_shape_is_stamped_and_another_one_is_refused(tmp_path: Path) -> None:
     stored = parameters_of(Banding(128, 8, 25, 5))
-    assert read_stamp(stamp_of(stored), "here") == stored
+    assert Parameters.from_stamp(stored.stamp(), "here") == stored
     Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
     with pytest.raises(ParametersDiffer, match=r"banding.bands: stored 25, asked 21"):
         Index.open(tmp_path, parameters_of(Banding(128, 8, 21, 6)), map_bytes_max=MAP_BYTES_MAX)

@@ -13,8 +13,7 @@ from index.errors import FormatUnknown
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.second_look import CosineLook
-from index.storage import codec, layout
-from index.storage.codec import Tombstones
+from index.storage import layout
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from tests.support.entries import Row, entries_of
@@ -99,7 +98,7 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path) -> 
     parameters = Parameters(insert="all", fingerprint={"f": "w"})
     with Index.open(tmp_path, parameters, map_bytes_max=2**24, sizes=TreeSizes(3, 64)) as index:
         index.begin(SOURCE, "名", 258)
-        # The first batch freezes the memtable; the second is as large as a run nearly is, and moves all of it.
+        # The first batch freezes the memtable; the second is nearly as large, and moves all of it.
         index.admit(entries_of(rows), {SOURCE: 266}, {SOURCE: b"mark"})
         index.admit(entries_of(later), {})
     held = raw(tmp_path)
@@ -149,15 +148,6 @@ def test_the_looks_of_what_entered_stand_behind_the_fingerprints(tmp_path: Path)
     assert stamp["look"] == {"kind": "cosine", "cells": 3, "cosine_min": 0.9}
 
 
-def test_a_tombstone_comes_back_as_it_was_packed() -> None:
-    generator = np.random.default_rng(2)
-    for count in (0, 1, 9):
-        fingerprints = generator.integers(0, 2**64, (count, 16), dtype=np.uint64)
-        numbers, changes = np.arange(count, dtype=np.uint64) << np.uint64(40), np.arange(count, dtype=np.uint8) % 3
-        found = codec.unpack_tombstones(codec.pack_tombstones(Tombstones(numbers, fingerprints, changes)), 16)
-        assert all((one == other).all() for one, other in zip(found, (numbers, fingerprints, changes), strict=True))
-
-
 def test_a_fingerprint_of_128_bits_stands_there_with_its_high_word_first(tmp_path: Path) -> None:
     with Index.open(tmp_path, Parameters(128), map_bytes_max=2**24, sizes=TreeSizes(1, 64)) as index:
         for offset in (0, 1):
@@ -169,34 +159,6 @@ def test_a_fingerprint_of_128_bits_stands_there_with_its_high_word_first(tmp_pat
     assert [key for key, _ in segments] == [f"{table:02}" + "00" * 16 for table in range(8)]
     for table, (_, value) in enumerate(segments):
         assert value.rstrip("0").ljust(48, "0") == ("0100000000000000" + "".join(blocks[table:] + blocks[:table]))
-
-
-@given(st.integers(0, 70), st.sampled_from([4, 5, 8]), st.booleans(), st.data())
-def test_segments_come_back_as_they_were_packed(count: int, width: int, numbered: bool, data: st.DataObject) -> None:
-    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
-    columns = generator.integers(0, 2**16, (width, count), dtype=np.uint16)
-    numbers = generator.integers(0, 2**40, count if numbered else 0, dtype=np.uint64)
-    value = codec.pack_segment(columns, numbers)
-    found, found_numbers = codec.unpack_segment(value, width, numbered=numbered)
-    assert found.tolist() == columns.tolist()
-    assert found_numbers.tolist() == numbers.tolist()
-    if numbered and count:
-        places = generator.integers(0, count, 9)
-        assert codec.segment_numbers(memoryview(value), places, width).tolist() == numbers[places].tolist()
-    assert (len(value) + 16) % 4_096 == 0
-
-
-def test_a_number_that_does_not_fit_is_never_cut_off() -> None:
-    with pytest.raises(AssertionError, match="40 bits"):
-        codec.pack_segment(np.zeros((4, 1), np.uint16), np.array([2**40], np.uint64))
-
-
-def test_the_sizes_of_segments_are_few_and_waste_little() -> None:
-    columns = [np.zeros((4, count), np.uint16) for count in range(1, 34_000, 97)]
-    sizes = [len(codec.pack_segment(column, np.empty(0, np.uint64))) for column in columns]
-    assert len(set(sizes)) <= 49
-    wasted = [size - 8 * column.shape[1] - 8 for size, column in zip(sizes, columns, strict=True)]
-    assert all(waste <= max(4_096, size / 16 + 4_096) for waste, size in zip(wasted, sizes, strict=True))
 
 
 def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path) -> None:

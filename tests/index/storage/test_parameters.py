@@ -2,13 +2,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.errors import FormatUnknown, ParametersDiffer
 from index.index import Index
-from index.matching.minhash import Banding, banding_for
+from index.matching.distance import hamming
+from index.matching.minhash import Banding, banding_for, signature_distances
 from index.matching.second_look import CosineLook, MetadataLook
-from index.storage.parameters import Parameters, read_stamp, stamp_of, with_thresholds
+from index.storage.parameters import Parameters
 
 MAP_BYTES_MAX = 2**24
 STORED = Parameters(64, 3, "unique", {"features": "words", "weight": "tf"})
@@ -66,13 +68,13 @@ def test_any_difference_is_refused_and_the_index_stays_usable(asked: Parameters,
 
 
 def test_the_stamp_comes_back_as_it_was_written() -> None:
-    assert read_stamp(stamp_of(STORED), "here") == STORED
+    assert Parameters.from_stamp(STORED.stamp(), "here") == STORED
 
 
 @pytest.mark.parametrize("look", [CosineLook(256, 0.85), MetadataLook(100, 0.9, 0.25)])
 def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | MetadataLook, tmp_path: Path) -> None:
     with_look = Parameters(64, 5, "unique", look=look)
-    assert read_stamp(stamp_of(with_look), "here") == with_look
+    assert Parameters.from_stamp(with_look.stamp(), "here") == with_look
     Index.open(tmp_path, with_look, map_bytes_max=MAP_BYTES_MAX).close()
     with pytest.raises(ParametersDiffer, match=rf"look.kind: stored {look.kind}, asked \(not set\)"):
         Index.open(tmp_path, Parameters(64, 5, "unique"), map_bytes_max=MAP_BYTES_MAX)
@@ -84,11 +86,31 @@ def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | Metadat
 def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:
     stored = Parameters(64, 7, "unique", STORED.fingerprint, look=CosineLook(256, 0.85))
     asked = Parameters(64, 4, "all", look=CosineLook(256, 0.5))
-    assert with_thresholds(stored, asked) == Parameters(64, 4, "unique", STORED.fingerprint, look=CosineLook(256, 0.5))
+    assert stored.with_thresholds(asked) == Parameters(64, 4, "unique", STORED.fingerprint, look=CosineLook(256, 0.5))
     one, other = MetadataLook(100, 0.9, 0.25), MetadataLook(100, 0.9, 0.3)
-    assert with_thresholds(Parameters(64, 5, look=one), Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
+    assert Parameters(64, 5, look=one).with_thresholds(Parameters(64, 3, look=other)) == Parameters(64, 3, look=other)
     for unlike in (CosineLook(128, 0.85), MetadataLook(256, 0.9, 0.3), None):
-        assert with_thresholds(stored, Parameters(64, 3, look=unlike)) == stored
+        assert stored.with_thresholds(Parameters(64, 3, look=unlike)) == stored
+
+
+@pytest.mark.parametrize("parameters", [STORED, Parameters(512, 3_000, banding=Banding(64, 8, 11, 4))])
+def test_distances_are_told_in_the_unit_of_the_scheme(parameters: Parameters) -> None:
+    left, right = np.random.default_rng(1).integers(1, 2**64, (2, 9, parameters.words), dtype=np.uint64)
+    right[0] = left[0]
+    of_scheme = hamming(left, right) if parameters.banding is None else signature_distances(left, right, 8)
+    found = parameters.distances(left, right)
+    assert found.tolist() == of_scheme.tolist()
+    assert found[0] == 0
+    assert 0 < found[1:].max() <= (64 if parameters.banding is None else parameters.distance_limit)
+
+
+def test_parameters_come_back_from_their_fields() -> None:
+    for parameters in (
+        STORED,
+        Parameters(512, 3_000, banding=Banding(64, 8, 11, 4)),
+        Parameters(look=CosineLook(8, 0.5)),
+    ):
+        assert Parameters.from_fields(json.loads(json.dumps(parameters.fields()))) == parameters
 
 
 def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
@@ -100,15 +122,15 @@ def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 def test_another_format_version_is_refused(version: object) -> None:
-    stamp = json.loads(stamp_of(STORED)) | {"format": version}
+    stamp = json.loads(STORED.stamp()) | {"format": version}
     with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 2"):
-        read_stamp(json.dumps(stamp).encode(), "here")
+        Parameters.from_stamp(json.dumps(stamp).encode(), "here")
 
 
 @pytest.mark.parametrize("stamp", [b"", b"\xff", b"[]", b"{}", b"1"])
 def test_a_stamp_that_cannot_be_read_is_refused(stamp: bytes) -> None:
     with pytest.raises(FormatUnknown, match="no readable stamp"):
-        read_stamp(stamp, "here")
+        Parameters.from_stamp(stamp, "here")
 
 
 @pytest.mark.parametrize(

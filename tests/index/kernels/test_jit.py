@@ -1,0 +1,100 @@
+"""What numba's cache asks of kernels, and the intrinsics against plain Python."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.kernels import jit
+from index.kernels.jit import compiled
+from tests.support.paths import ROOT
+
+NEVER_CHANGE = {"mix"}
+"""Shared by modules although numba does not watch them: SplitMix64, which fingerprints on disk pin."""
+
+WORDS = st.integers(0, 2**64 - 1)
+
+
+def kernels_of(path: Path) -> dict[str, ast.FunctionDef]:
+    """The compiled functions of a module."""
+    return {
+        node.name: node
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) == "compiled" for each in node.decorator_list)
+    }
+
+
+def kernel_modules() -> dict[str, dict[str, ast.FunctionDef]]:
+    found = {}
+    for package in ("index", "streamer"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if kernels := kernels_of(path):
+                found[".".join(path.relative_to(ROOT).with_suffix("").parts)] = kernels
+    return found
+
+
+MODULES = kernel_modules()
+
+
+def test_a_kernel_calls_kernels_of_its_own_module_alone() -> None:
+    assert len(MODULES) > 5
+    for name, kernels in MODULES.items():
+        tree = ast.parse((ROOT / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8"))
+        imported = {
+            alias.asname or alias.name
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if alias.name in MODULES.get(node.module or "", {}) or f"{node.module}.{alias.name}" in MODULES
+        }
+        used = {node.id for kernel in kernels.values() for node in ast.walk(kernel) if isinstance(node, ast.Name)}
+        assert used & imported <= NEVER_CHANGE, f"{name} calls {used & imported}: its machine code would grow stale"
+
+
+def test_a_helper_that_stands_in_two_modules_of_kernels_is_the_same_in_both() -> None:
+    texts: dict[str, list[str]] = defaultdict(list)
+    for name, kernels in MODULES.items():
+        if name.startswith("index.kernels."):
+            for kernel in kernels.values():
+                texts[kernel.name].append(ast.unparse(kernel))
+    copied = {name: of_name for name, of_name in texts.items() if len(of_name) > 1}
+    assert {"_columns_at", "_count_at", "_grown", "_lower"} <= copied.keys()
+    assert [name for name, of_name in copied.items() if len(set(of_name)) > 1] == []
+
+
+@compiled
+def _counted(one: Any, other: Any) -> Any:
+    return jit.ones(one), jit.high_product(one, other)
+
+
+@compiled
+def _compared(one: Any, other: Any) -> Any:
+    return jit.bits_apart(one, other), jit.lesser(one, other)
+
+
+@compiled
+def _summed(address: Any, count: int) -> Any:
+    jit.prefetch(address)
+    jit.prefetch(np.uint64(8))
+    total = 0
+    for value in jit.array_at(jit.pointer_at(address), count):
+        total += value
+    return total
+
+
+@settings(max_examples=50, deadline=None)
+@given(WORDS, WORDS)
+def test_the_intrinsics_compute_what_plain_python_does(one: int, other: int) -> None:
+    assert _counted(np.uint64(one), np.uint64(other)) == (one.bit_count(), one * other >> 64)
+    low, other_low = one & 0xFFFF, other & 0xFFFF
+    found = _compared(np.uint16(low), np.uint16(other_low))
+    assert found == ((low ^ other_low).bit_count(), min(low, other_low))
+
+
+def test_an_address_is_read_where_it_points_and_prefetched_wherever_it_points() -> None:
+    column = np.array([1, 2, 65_535], np.uint16)
+    assert _summed(np.uint64(column.ctypes.data), 3) == 65_538
