@@ -171,5 +171,31 @@ def test_no_error_is_caught_that_cannot_be_named(name: str) -> None:
             assert caught not in {"everything", "Exception", "BaseException"}, f"{name}:{node.lineno}"
 
 
+NOT_IMPORTED_FROM = {
+    "streamer": {"bench", "deploy", "tests"},
+    "index": {"bench", "deploy", "tests"},
+    "deploy": {"bench", "tests"},
+    "bench": {"tests"},
+}
+"""By folder: the folders that it does not import from."""
+
+
+@pytest.mark.parametrize("folder", sorted(NOT_IMPORTED_FROM))
+def test_what_is_shipped_knows_no_bench_and_a_bench_knows_no_test(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    for path in files:
+        found = {used for used in imports(path) if used.split(".")[0] in NOT_IMPORTED_FROM[folder]}
+        assert not found, f"{path.relative_to(ROOT)} imports {found}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_tests_share_code_through_support_alone(path: Path) -> None:
+    used = {name for name in imports(path) if name.split(".")[0] in {"tests", "bench"}}
+    allowed = ("tests.support", "bench") if path.is_relative_to(ROOT / "tests" / "bench") else ("tests.support",)
+    found = {name for name in used if not any(name == one or name.startswith(f"{one}.") for one in allowed)}
+    assert not found, f"{found}: shared code stands in tests/support, what benches share with tests in deploy"
+
+
 def test_no_module_is_called_utils_or_common() -> None:
     assert not {name for name in ALL_MODULES if re.search(r"util|common|helper|misc", name)}

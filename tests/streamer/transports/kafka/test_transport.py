@@ -3,7 +3,7 @@
 import random
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -26,9 +26,6 @@ from streamer.transports.kafka.clients import broker_errors
 from streamer.transports.kafka.topics import create_topics, produce, require_topics
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import KafkaWorld, begin, committed_records, make_settings, read_batch, routed
-
-if TYPE_CHECKING:
-    from tests.conftest import Kafka
 
 SOURCES = [Source("stream", number) for number in range(3)]
 
@@ -124,7 +121,7 @@ def test_errors_of_the_client_become_ours(raised: Exception, expected: type[Exce
 
 
 @pytest.fixture
-def fresh(kafka: "Kafka") -> Settings:
+def fresh(kafka: SimpleNamespace) -> Settings:
     return make_settings(kafka.bootstrap_servers)
 
 
@@ -170,7 +167,7 @@ def test_the_loader_tells_how_many_were_written_before_one_was_refused(fresh: Se
 
 @pytest.mark.kafka
 def test_a_lost_tail_is_found_from_the_end_without_reading_the_whole_output(
-    kafka: "Kafka", monkeypatch: pytest.MonkeyPatch
+    kafka: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = KafkaWorld(kafka.bootstrap_servers)
     world.set_up(partitions=2, records_max=10)
