@@ -144,6 +144,95 @@ def test_tests_stand_where_their_modules_stand() -> None:
             assert folder.is_dir(), f"{path.relative_to(ROOT)} has no folder to mirror"
 
 
+WITHOUT_TESTS_OF_THEIR_OWN = {
+    "only types, names and messages": (
+        "index.entry",
+        "index.errors",
+        "index.storage.counters",
+        "index.storage.statistics",
+        "index.tools.finding",
+        "streamer.errors",
+        "streamer.records.record",
+        "streamer.settings.types",
+        "streamer.transports.transport",
+    ),
+    "tables whose values are read by the tests of whoever uses them": (
+        "streamer.settings.presets",
+        "streamer.settings.recipes",
+    ),
+    "kernels, compared with plain code in the tests of their callers": (
+        "index.kernels.memtable",
+        "index.kernels.sort",
+        "streamer.fingerprint.minhash.kernels",
+        "streamer.fingerprint.shingle_kernels",
+        "streamer.fingerprint.simhash.kernels",
+        "streamer.text.character_kernels",
+        "streamer.text.segmentation_kernels",
+        "streamer.text.word_kernels",
+    ),
+    "tests/streamer/fingerprint/test_warm_up.py": ("index.kernels.jit", "index.tools.warm_up"),
+    "tests/index/test_index.py": (
+        "index.decide.batch",
+        "index.storage.documents",
+        "index.storage.open_directories",
+        "index.storage.sources",
+        "index.storage.stamp",
+    ),
+    "tests/index/decide/test_retention.py": ("index.decide.retire", "index.storage.visibility"),
+    "tests/index/lsm/test_tree.py": ("index.lsm.exact_lookup", "index.lsm.shape"),
+    "tests/index/storage/test_journal.py": ("index.storage.log",),
+    "tests/index/storage/test_layout.py": ("index.storage.codec",),
+    "tests/index/tools/test_verify.py": ("index.storage.scan", "index.tools.verify_log", "index.tools.verify_tables"),
+    "tests/streamer/cli/test_index.py": (
+        "streamer.index_admin.rebuild",
+        "streamer.index_admin.tables",
+        "streamer.index_admin.tools",
+    ),
+    "tests/streamer/cli/test_main.py": ("streamer.cli.methods", "streamer.service.file_job"),
+    "tests/streamer/demo/test_demo.py": (
+        "streamer.demo.changes",
+        "streamer.demo.differences",
+        "streamer.demo.documents",
+    ),
+    "tests/streamer/evaluation/test_calibration.py": ("streamer.evaluation.dice",),
+    "tests/streamer/evaluation/test_scores.py": ("streamer.evaluation.report", "streamer.evaluation.sets"),
+    "tests/streamer/fingerprint/simhash/test_fingerprinter.py": (
+        "streamer.fingerprint.fingerprints",
+        "streamer.fingerprint.simhash.simhash",
+        "streamer.fingerprint.word_shingles",
+    ),
+    "tests/streamer/service/test_loop.py": ("streamer.service.wiring",),
+    "tests/streamer/settings/test_settings.py": (
+        "streamer.settings.kafka",
+        "streamer.settings.methods",
+        "streamer.settings.reference",
+        "streamer.settings.values",
+    ),
+    "tests/streamer/test_main.py": ("streamer.__main__",),
+    "tests/contract": ("streamer.transports.kafka.transport",),
+    "tests/processes": ("streamer.service.worker",),
+}
+"""Modules without a mirrored test file, by the reason: where else they are tested, or why they need no test."""
+
+
+def test_every_module_has_a_test_file_of_its_own_or_a_reason_to_have_none() -> None:
+    excused = {name for names in WITHOUT_TESTS_OF_THEIR_OWN.values() for name in names}
+    lacking = set()
+    for name, path in ALL_MODULES.items():
+        relative = path.relative_to(ROOT)
+        if not is_package(name) and not (ROOT / "tests" / relative.with_name(f"test_{relative.name}")).is_file():
+            lacking.add(name)
+    assert not lacking - excused, "write their tests"
+    assert not excused - lacking, "these have tests of their own now, or are gone: take them from the list"
+
+
+def test_where_modules_are_said_to_be_tested_there_are_tests() -> None:
+    for reason in WITHOUT_TESTS_OF_THEIR_OWN:
+        if reason.startswith("tests/"):
+            place = ROOT / reason
+            assert place.is_file() or list(place.glob("test_*.py")), f"{reason} is gone"
+
+
 def test_only_the_settings_read_the_environment() -> None:
     readers = {
         name
