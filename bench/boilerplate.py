@@ -70,7 +70,7 @@ class Outcome:
 def article_of(page: str) -> Article | None:
     """Article of a page: lines of some length that end as sentences do. None with fewer than PARAGRAPHS_MIN."""
     lines = [" ".join(line.split()) for line in visible_text(page).splitlines()]
-    paragraphs = [line for line in lines if len(line) >= _PARAGRAPH_LETTERS_MIN and _SENTENCE_END.tree(line)]
+    paragraphs = [line for line in lines if len(line) >= _PARAGRAPH_LETTERS_MIN and _SENTENCE_END.search(line)]
     around = [line for line in dict.fromkeys(lines) if line and line not in paragraphs]
     return Article(page, paragraphs, around) if len(paragraphs) >= PARAGRAPHS_MIN else None
 

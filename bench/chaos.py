@@ -26,7 +26,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, document_lines, fill, kill_group, stop
+from bench.documents import document_lines
+from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill, kill_group, stop
 from deploy.local_kafka import LocalKafka
 from streamer.demo.demo import documents as demo_documents
 

@@ -30,7 +30,7 @@ from rich.table import Table
 from bench.accuracy import machine
 from bench.chaos import wait_until_ready
 from bench.index import anonymous_mib
-from bench.kafka_run import DESTINATIONS, Run, stop
+from deploy.kafka_run import DESTINATIONS, Run, stop
 from deploy.local_kafka import LocalKafka
 
 INPUT = "documents"

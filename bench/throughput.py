@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.accuracy import machine
-from bench.kafka_run import document_lines, fill
+from bench.documents import document_lines
+from deploy.kafka_run import fill
 from deploy.local_kafka import LocalKafka
 from index.entry import Verdict
 from streamer.demo.demo import documents as demo_documents

@@ -144,6 +144,90 @@ def test_tests_stand_where_their_modules_stand() -> None:
             assert folder.is_dir(), f"{path.relative_to(ROOT)} has no folder to mirror"
 
 
+WITHOUT_TESTS_OF_THEIR_OWN = {
+    "only types, names and messages": (
+        "index.errors",
+        "index.storage.counters",
+        "index.storage.statistics",
+        "index.tools.finding",
+        "streamer.errors",
+        "streamer.records.record",
+        "streamer.settings.types",
+        "streamer.transports.transport",
+    ),
+    "tables whose values are read by the tests of whoever uses them": (
+        "streamer.settings.presets",
+        "streamer.settings.recipes",
+    ),
+    "kernels, compared with plain code in the tests of their callers": (
+        "index.kernels.memtable",
+        "index.kernels.sort",
+        "streamer.fingerprint.minhash.kernels",
+        "streamer.fingerprint.shingle_kernels",
+        "streamer.fingerprint.simhash.kernels",
+        "streamer.text.character_kernels",
+        "streamer.text.segmentation_kernels",
+        "streamer.text.word_kernels",
+    ),
+    "tests/streamer/fingerprint/test_warm_up.py": ("index.tools.warm_up",),
+    "tests/index/test_index.py": (
+        "index.decide.batch",
+        "index.storage.documents",
+        "index.storage.open_directories",
+        "index.storage.sources",
+        "index.storage.stamp",
+    ),
+    "tests/index/decide/test_retention.py": ("index.decide.retire",),
+    "tests/index/lsm/test_tree.py": (
+        "index.lsm.exact_lookup",
+        "index.lsm.shape",
+    ),
+    "tests/index/tools/test_verify.py": (
+        "index.storage.scan",
+        "index.tools.verify_log",
+        "index.tools.verify_tables",
+    ),
+    "tests/streamer/cli/test_index.py": (
+        "streamer.index_admin.rebuild",
+        "streamer.index_admin.tables",
+        "streamer.index_admin.tools",
+    ),
+    "tests/streamer/cli/test_main.py": (
+        "streamer.cli.methods",
+        "streamer.service.file_job",
+    ),
+    "tests/streamer/service/test_loop.py": ("streamer.service.wiring",),
+    "tests/streamer/settings/test_settings.py": (
+        "streamer.settings.kafka",
+        "streamer.settings.methods",
+        "streamer.settings.reference",
+        "streamer.settings.values",
+    ),
+    "tests/streamer/test_main.py": ("streamer.__main__",),
+    "tests/contract": ("streamer.transports.kafka.transport",),
+    "tests/processes": ("streamer.service.worker",),
+}
+"""Modules without a mirrored test file, by the reason: where else they are tested, or why they need no test."""
+
+
+def test_every_module_has_a_test_file_of_its_own_or_a_reason_to_have_none() -> None:
+    excused = {name for names in WITHOUT_TESTS_OF_THEIR_OWN.values() for name in names}
+    lacking = set()
+    for name, path in ALL_MODULES.items():
+        relative = path.relative_to(ROOT)
+        if not is_package(name) and not (ROOT / "tests" / relative.with_name(f"test_{relative.name}")).is_file():
+            lacking.add(name)
+    assert not lacking - excused, "write their tests"
+    assert not excused - lacking, "these have tests of their own now, or are gone: take them from the list"
+
+
+def test_where_modules_are_said_to_be_tested_there_are_tests() -> None:
+    for reason in WITHOUT_TESTS_OF_THEIR_OWN:
+        if reason.startswith("tests/"):
+            place = ROOT / reason
+            assert place.is_file() or list(place.glob("test_*.py")), f"{reason} is gone"
+
+
 def test_only_the_settings_read_the_environment() -> None:
     readers = {
         name
@@ -169,6 +253,32 @@ def test_no_error_is_caught_that_cannot_be_named(name: str) -> None:
         if isinstance(node, ast.ExceptHandler):
             caught = ast.unparse(node.type) if node.type else "everything"
             assert caught not in {"everything", "Exception", "BaseException"}, f"{name}:{node.lineno}"
+
+
+NOT_IMPORTED_FROM = {
+    "streamer": {"bench", "deploy", "tests"},
+    "index": {"bench", "deploy", "tests"},
+    "deploy": {"bench", "tests"},
+    "bench": {"tests"},
+}
+"""By folder: the folders that it does not import from."""
+
+
+@pytest.mark.parametrize("folder", sorted(NOT_IMPORTED_FROM))
+def test_what_is_shipped_knows_no_bench_and_a_bench_knows_no_test(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    for path in files:
+        found = {used for used in imports(path) if used.split(".")[0] in NOT_IMPORTED_FROM[folder]}
+        assert not found, f"{path.relative_to(ROOT)} imports {found}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_tests_share_code_through_support_alone(path: Path) -> None:
+    used = {name for name in imports(path) if name.split(".")[0] in {"tests", "bench"}}
+    allowed = ("tests.support", "bench") if path.is_relative_to(ROOT / "tests" / "bench") else ("tests.support",)
+    found = {name for name in used if not any(name == one or name.startswith(f"{one}.") for one in allowed)}
+    assert not found, f"{found}: shared code stands in tests/support, what benches share with tests in deploy"
 
 
 def test_no_module_is_called_utils_or_common() -> None:

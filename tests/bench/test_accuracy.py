@@ -35,7 +35,6 @@ from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.recipes import RECIPES
 from streamer.settings.settings import Fingerprint, Minhash, Settings, load
-from tests.support.written_set import written_set
 
 
 def prints_of(numbers: npt.NDArray[np.uint64], kinds: Sequence[int]) -> Fingerprints:
@@ -308,8 +307,8 @@ def test_jaccard_counts_characters_of_han_and_words_of_others() -> None:
 
 
 @pytest.mark.parametrize("place", ["disk", "memory"])
-def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, place: str) -> None:
-    arguments = [str(written_set(tmp_path / "tiny")), "--index", place, "--insert", "both", "--json"]
+def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(small_set: Path, place: str) -> None:
+    arguments = [str(small_set), "--index", place, "--insert", "both", "--json"]
     arguments += ["--setting", "shingles2-log-tf-64-7-min20", "--setting", "words-log-tf-128-0-min1"]
     done = CliRunner().invoke(accuracy.main, arguments, catch_exceptions=False)
     assert done.exit_code == 0
@@ -324,9 +323,9 @@ def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(tmp_path: Path, pl
         assert (exact["true_duplicates"], exact["missed"], exact["recall"]) == (1, 1, 0.5)
 
 
-def test_both_schemes_run_over_a_set_in_one_go(tmp_path: Path) -> None:
+def test_both_schemes_run_over_a_set_in_one_go(small_set: Path) -> None:
     for place in ("disk", "memory"):
-        arguments = [str(written_set(tmp_path / place)), "--index", place, "--json", "--setting", "minhash"]
+        arguments = [str(small_set), "--index", place, "--json", "--setting", "minhash"]
         done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "simhash"], catch_exceptions=False)
         assert done.exit_code == 0
         by_minhash, by_simhash = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
@@ -355,8 +354,8 @@ def peers_over(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("scheme", "programs"), [("minhash", ["filter", "rensa"]), ("simhash", ["filter", "simhash", "rensa"])]
 )
-def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path, scheme: str, programs: list[str]) -> None:
-    results = peers_over(written_set(tmp_path / "tiny"), "--scheme", scheme, "--set", "index.distance_max=7")
+def test_peers_are_measured_over_the_same_set_and_score(small_set: Path, scheme: str, programs: list[str]) -> None:
+    results = peers_over(small_set, "--scheme", scheme, "--set", "index.distance_max=7")
     assert [result["program"] for result in results] == programs
     assert [(result["precision"], result["recall"], result["same_verdict"]) for result in results] == [
         (1.0, 1.0, 1.0)
@@ -366,12 +365,11 @@ def test_peers_are_measured_over_the_same_set_and_score(tmp_path: Path, scheme: 
     assert results[0]["bytes_per_document"] > 0
 
 
-def test_a_set_without_truth_gets_no_score_but_says_how_far_verdicts_agree(tmp_path: Path) -> None:
-    folder = written_set(tmp_path / "tiny")
-    (folder / "pairs.tsv.gz").unlink()
+def test_a_set_without_truth_gets_no_score_but_says_how_far_verdicts_agree(small_set: Path) -> None:
+    (small_set / "pairs.tsv.gz").unlink()
     # With so many features required, the filter matches equal texts only, and one of two duplicates is not equal.
     few = ("--set", "fingerprint.features_min=100000")
-    filtered, near = peers_over(folder, "--scheme", "simhash", "--peer", "rensa", *few)
+    filtered, near = peers_over(small_set, "--scheme", "simhash", "--peer", "rensa", *few)
     assert (filtered["precision"], near["recall"], filtered["same_verdict"]) == (None, None, 1.0)
     assert near["same_verdict"] == 5 / 6
 
@@ -389,8 +387,8 @@ def test_shingles_of_a_peer_pass_over_white_space() -> None:
     assert peers.shingles("ab", 3) == ["ab"]
 
 
-def test_the_table_names_the_machine_and_the_command(tmp_path: Path) -> None:
-    done = CliRunner().invoke(accuracy.main, [str(written_set(tmp_path / "tiny"))], catch_exceptions=False)
+def test_the_table_names_the_machine_and_the_command(small_set: Path) -> None:
+    done = CliRunner().invoke(accuracy.main, [str(small_set)], catch_exceptions=False)
     assert done.exit_code == 0
     assert "tiny: 6 documents" in done.stdout
     assert "processors" in done.stdout

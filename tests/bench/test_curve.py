@@ -13,7 +13,6 @@ from bench.curve import bytes_per_document, settings_for
 from bench.named_settings import hasher_for, parse
 from bench.scoring import same
 from index.matching.minhash import BIN_BITS, BINS, Banding, banding_for
-from tests.support.written_set import written_set
 
 SHAPES = len(BINS) * len(BIN_BITS)
 
@@ -76,8 +75,8 @@ def results_of(folder: Path, *options: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("shingles", ["characters", "words"])
-def test_a_run_tells_shape_bytes_and_scores(tmp_path: Path, shingles: str) -> None:
-    found = results_of(written_set(tmp_path / "tiny"), "--shingles", shingles, "--insert", "both")
+def test_a_run_tells_shape_bytes_and_scores(small_set: Path, shingles: str) -> None:
+    found = results_of(small_set, "--shingles", shingles, "--insert", "both")
     assert len(found) == 2 * SHAPES
     for row in found:
         assert row["bytes_per_document"] == row["bins"] * row["bin_bits"] // 8 + 9 * row["bands"]
@@ -85,13 +84,13 @@ def test_a_run_tells_shape_bytes_and_scores(tmp_path: Path, shingles: str) -> No
         assert (row["true_duplicates"], row["missed"], row["false_duplicates"]) == (2, 0, 0)
 
 
-def test_where_only_copies_count_the_edited_document_is_missed(tmp_path: Path) -> None:
-    for row in results_of(written_set(tmp_path / "tiny"), "--similarity-min", "1.0"):
+def test_where_only_copies_count_the_edited_document_is_missed(small_set: Path) -> None:
+    for row in results_of(small_set, "--similarity-min", "1.0"):
         assert (row["true_duplicates"], row["missed"]) == (1, 1)
 
 
-def test_the_table_has_a_row_a_shape_and_a_column_a_set(tmp_path: Path) -> None:
-    done = CliRunner().invoke(curve.main, [str(written_set(tmp_path / "tiny"))], catch_exceptions=False)
+def test_the_table_has_a_row_a_shape_and_a_column_a_set(small_set: Path) -> None:
+    done = CliRunner().invoke(curve.main, [str(small_set)], catch_exceptions=False)
     assert done.exit_code == 0
     assert "tiny" in done.stdout
     assert "17 of 5" in done.stdout

@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,7 +39,6 @@ from tests.support.transport_worlds import (
 
 if TYPE_CHECKING:
     from deploy.local_kafka import LocalKafka
-    from tests.conftest import Kafka
 
 pytestmark = [
     pytest.mark.kafka,
@@ -48,7 +48,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def world(kafka: "Kafka") -> Iterator[KafkaWorld]:
+def world(kafka: SimpleNamespace) -> Iterator[KafkaWorld]:
     made = KafkaWorld(kafka.bootstrap_servers)
     made.set_up()
     yield made
@@ -233,7 +233,9 @@ def test_3_the_worker_is_a_static_member(
 # 4. No abort, no second use (F2)
 
 
-def test_4_the_client_still_commits_offsets_of_an_aborted_transaction(kafka: "Kafka", world: KafkaWorld) -> None:
+def test_4_the_client_still_commits_offsets_of_an_aborted_transaction(
+    kafka: SimpleNamespace, world: KafkaWorld
+) -> None:
     group = f"careless-{uuid.uuid4().hex}"
     dropped, kept = TopicPartition(world.settings.topics.input, 0), TopicPartition(world.settings.topics.unique, 0)
     careless = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=group)
@@ -363,7 +365,7 @@ def test_6_records_of_an_aborted_transaction_are_never_read(
 
 
 def test_6_nothing_is_committed_or_created_by_opening_reading_and_closing(
-    kafka: "Kafka", world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+    kafka: SimpleNamespace, world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
     world.write([b"one"])
     transport = open_transport(world.settings)
@@ -423,7 +425,7 @@ def test_9_transactions_are_named_by_group_and_instance_and_dropped_producers_ar
 
 
 def test_9_the_client_still_silences_its_logger_when_a_producer_is_collected(
-    kafka: "Kafka", monkeypatch: pytest.MonkeyPatch
+    kafka: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer_module, "log", producer_module.log)
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from bench.kafka_run import Run
+    from deploy.kafka_run import Run
     from tests.support.services import Started
 
 

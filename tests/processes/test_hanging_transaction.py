@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.kafka_run import Outputs, Run, fill, stop
+from deploy.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
 from index.entry import Source
 from streamer.demo.demo import documents

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.kafka_run import Outputs, Run, fill, stop
+from deploy.kafka_run import Outputs, Run, fill, stop
 from streamer.demo.demo import documents
 from tests.support.indexes import looked_at, wrong
 from tests.support.services import make_run, wait_until

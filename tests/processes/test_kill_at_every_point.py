@@ -9,10 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill
-from tests.streamer.test_service import SENTENCES
+from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill
 from tests.support.doomed_worker import POINTS
-from tests.support.memory_service import document
+from tests.support.memory_service import SENTENCES, document
 
 pytestmark = pytest.mark.kafka
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from bench.kafka_run import Outputs, Run, fill, stop
+from deploy.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka
 from streamer.demo.demo import documents
 from tests.support.services import Started, free_port, make_run, require_every_position_once, wait_until

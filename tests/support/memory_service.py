@@ -17,6 +17,16 @@ from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTran
 
 RESTARTS_MAX = 200
 
+SENTENCES = (
+    "市政府今天公布了新的轨道交通规划，三条线路将在五年内建成，沿线居民出行时间将缩短一半。",
+    "气象台发布暴雨预警，提醒山区群众注意防范山洪和泥石流，学校和景区当天全部关闭。",
+    "The harbour council voted to widen the northern quay so that larger ferries can dock before the summer season.",
+    "Researchers at the coastal institute found that replanted seagrass meadows recover within eight quiet winters.",
+    "农业部门表示，今年水稻长势良好，预计总产量比去年增加百分之三，粮价保持稳定。",
+    "A small bakery in the old town has switched its ovens to electricity and shares the savings with its apprentices.",
+)
+"""Texts of which no two resemble each other."""
+
 
 def document(identity: str, text: str) -> bytes:
     return orjson.dumps({"id": identity, "text": text})

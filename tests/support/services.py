@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.kafka_run import DESTINATIONS, Outputs, Run, create_topics
+from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics
 
 SHORT_TIMEOUTS = (
     "kafka.request_timeout_ms=2000",

@@ -303,6 +303,7 @@ def test_either_scheme_filters_resumes_and_names_its_own_measure(scheme: str, ot
     assert totals["duplicate"] > 0
     verdicts = [json.loads(line) for line in (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()]
     duplicates = [each for each in verdicts if each["verdict"] == "duplicate"]
+    assert len(duplicates) == totals["duplicate"]
     if scheme == "minhash":
         assert all(0.7 <= each["similarity"] <= 1 for each in duplicates)
         assert all(each["distance"] is None for each in duplicates)

@@ -46,6 +46,7 @@ def test_too_few_documents_to_show_every_verdict_are_refused() -> None:
 def test_two_of_three_articles_are_chinese_and_all_have_the_length_of_news() -> None:
     chinese = [text for key, text in ARTICLES.items() if key.startswith("zh")]
     english = [text for key, text in ARTICLES.items() if key.startswith("en")]
+    assert len(chinese) + len(english) == len(ARTICLES) > 100
     assert len(chinese) // 2 <= len(english) + 1 <= len(chinese) // 2 + 2
     assert all(150 <= len(text) <= 600 for text in chinese)
     assert all(80 <= len(text.split()) <= 250 for text in english)

@@ -171,19 +171,16 @@ def test_a_problem_in_a_variable_names_the_variable(tmp_path: Path, name: str, t
 
 
 def test_variables_that_a_cluster_injects_for_a_service_named_streamer_are_not_ours() -> None:
-    load(
-        None,
-        (),
-        {
-            "STREAMER_SERVICE_HOST": "10.0.0.1",
-            "STREAMER_SERVICE_PORT": "9464",
-            "STREAMER_SERVICE_PORT_METRICS": "9464",
-            "STREAMER_PORT": "tcp://10.0.0.1:9464",
-            "STREAMER_PORT_9464_TCP": "tcp://10.0.0.1:9464",
-            "STREAMER_PORT_9464_TCP_ADDR": "10.0.0.1",
-            "STREAMER_METRICS_PORT": "tcp://10.0.0.1:9464",
-        },
-    )
+    variables = {
+        "STREAMER_SERVICE_HOST": "10.0.0.1",
+        "STREAMER_SERVICE_PORT": "9464",
+        "STREAMER_SERVICE_PORT_METRICS": "9464",
+        "STREAMER_PORT": "tcp://10.0.0.1:9464",
+        "STREAMER_PORT_9464_TCP": "tcp://10.0.0.1:9464",
+        "STREAMER_PORT_9464_TCP_ADDR": "10.0.0.1",
+        "STREAMER_METRICS_PORT": "tcp://10.0.0.1:9464",
+    }
+    assert load(None, (), variables) == Settings()
 
 
 def test_a_problem_in_an_option_names_the_option(tmp_path: Path) -> None:

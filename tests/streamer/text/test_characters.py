@@ -2,6 +2,7 @@
 
 import sys
 import unicodedata
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.text.characters import Characters, Rule, fold, normalise, ragged, rule_table
+from streamer.text.characters import Rule, fold, normalise, ragged, rule_table
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=12)
 INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
@@ -120,11 +121,12 @@ def test_the_rule_of_each_character(characters: str, rule: Rule) -> None:
 @given(st.lists(ANY_TEXT, max_size=6))
 def test_bounds_separate_the_texts(texts: list[str]) -> None:
     characters = fold(texts)
-    assert isinstance(characters, Characters)
     assert characters.bounds[0] == 0
     assert characters.bounds[-1] == len(characters.codepoints)
     assert (np.diff(characters.bounds) >= 0).all()
     assert len(characters.bounds) == len(texts) + 1
+    parts = [characters.codepoints[begin:end].tolist() for begin, end in pairwise(characters.bounds)]
+    assert parts == [fold([text]).codepoints.tolist() for text in texts]
 
 
 def test_ragged_counts_up_from_each_start() -> None:

@@ -498,27 +498,6 @@ def test_the_changelog_gives_back_the_records_as_they_were_read(tmp_path: Path) 
     transport.close()
 
 
-def test_a_changelog_whose_files_do_not_fit_together_is_refused(tmp_path: Path) -> None:
-    decider = Decider()
-    (path, _) = two_files(tmp_path)
-    filter_files([path], tmp_path / "out", decider)
-    (source,) = decider.applied
-    good = outputs(tmp_path / "out")
-    for name, content in (
-        ("unique.jsonl", good["unique.jsonl"].replace(b"\n", b"")),
-        ("unique.jsonl", good["unique.jsonl"] + b"more\n"),
-        ("verdicts.jsonl", good["verdicts.jsonl"][10:]),
-        ("verdicts.jsonl", good["verdicts.jsonl"].replace(b"in.jsonl", b"xx.jsonl").replace(b"a.jsonl", b"x.jsonl")),
-    ):
-        transport = FileTransport([path], tmp_path / "out", SMALL, decider.known_streams)
-        transport.open()
-        (tmp_path / "out" / name).write_bytes(content)
-        with pytest.raises(RecoveryRefused, match=r"verdicts.jsonl does not fit the other files"):
-            list(transport.changelog({source: range(100)}, [Destination.UNIQUE]))
-        transport.close()
-        (tmp_path / "out" / name).write_bytes(good[name])
-
-
 def test_offsets_marks_and_progress_are_told(tmp_path: Path) -> None:
     decider = Decider()
     paths = two_files(tmp_path)

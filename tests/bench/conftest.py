@@ -1,4 +1,4 @@
-"""A small set of documents with known truth, in files as the accuracy bench reads them."""
+"""What several tests of benchmarks run over."""
 
 import gzip
 import lzma
@@ -6,12 +6,18 @@ from itertools import product
 from pathlib import Path
 
 import orjson
+import pytest
 
 from bench.scoring import jaccard
 
 
-def written_set(folder: Path) -> Path:
-    """Six documents: 1 repeats 0, 3 nearly repeats 2, the last is empty; all similarities by the bench's own Jaccard."""
+@pytest.fixture
+def small_set(tmp_path: Path) -> Path:
+    """A folder `tiny` of documents with known truth, in files as the accuracy bench reads them.
+
+    Six documents: 1 repeats 0, 3 nearly repeats 2, the last is empty; all similarities by the bench's own Jaccard.
+    """
+    folder = tmp_path / "tiny"
     folder.mkdir()
     base = [f"第{number}号船在清晨驶出港口，渔民们把网撒向{number * 37}米外的海面。" for number in range(40)]
     other = [

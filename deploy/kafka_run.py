@@ -1,4 +1,7 @@
-"""Run of the service over Kafka, for the benchmarks: topics filled, service started and killed, outputs read back."""
+"""One run of the real service over a real broker: topics filled, the service as a process, its outputs read back.
+
+Benchmarks and tests use it alike.
+"""
 
 import os
 import re
@@ -8,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,9 +33,11 @@ class Run:
     settings: tuple[str, ...] = ()
 
     def topic(self, destination: str) -> str:
+        """Name of the output topic of a destination."""
         return f"{self.name}-{destination}"
 
     def arguments(self) -> list[str]:
+        """Command that runs the service, for this interpreter."""
         values = {
             "kafka.bootstrap_servers": self.bootstrap_servers,
             "kafka.group": self.name,
@@ -54,6 +59,7 @@ class Run:
             )
 
     def ready(self) -> bool:
+        """Whether the service answers that it is ready."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=1) as answer:
                 return bool(answer.status == 200)
@@ -61,6 +67,7 @@ class Run:
             return False
 
     def metrics(self) -> str:
+        """The service's exposition. Raises OSError while the service does not answer."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
             return str(answer.read().decode())
 
@@ -76,6 +83,7 @@ class Run:
 
 
 def create_topics(bootstrap_servers: str, topics: Iterable[str], partitions: int = 1) -> None:
+    """Make topics of one replica. Raises the client's errors, also where a topic exists."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
     admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1} for topic in topics})
     admin.close()
@@ -140,6 +148,7 @@ class Outputs:
         return len(self.by_position) >= count
 
     def close(self) -> None:
+        """Close the reader; what was seen stays."""
         self._consumer.close()
 
 
@@ -153,15 +162,3 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     """kill -9 the supervisor and all its workers at once."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def document_lines(paths: Iterable[Path]) -> Iterator[bytes]:
-    """Lines of document files: plain, .gz, .zst, .xz."""
-    import gzip
-    import lzma
-
-    openers = {".gz": gzip.open, ".xz": lzma.open}
-    for path in paths:
-        with openers.get(path.suffix, open)(path, "rb") as stream:  # type: ignore[operator]
-            for line in stream:
-                yield line.rstrip(b"\n")

@@ -1,0 +1,190 @@
+"""A batch of records becomes columns, and each row is what its record alone would have given."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from index.entry import Entries, Kind, Source
+from streamer.fingerprint.scheme import Scheme, scheme_for
+from streamer.records.decode import Decoder
+from streamer.records.reason import Reason
+from streamer.records.record import Record
+from streamer.service.pipeline import prepare
+from streamer.settings.settings import Settings
+from tests.support.memory_service import SENTENCES, document
+
+TEXTS = [f"{one} {other}" for one, other in pairwise(SENTENCES)]
+"""Long enough to be compared by distance, as single sentences are not under SimHash."""
+
+ONE, TWO, THREE = (Source("stream", number) for number in range(3))
+
+SETTINGS = {
+    "minhash": Settings(),
+    "simhash-64": Settings.model_validate({"fingerprint": {"scheme": "simhash"}}),
+    "simhash-128": Settings.model_validate(
+        {
+            "fingerprint": {
+                "scheme": "simhash",
+                "bits": 128,
+                "features": "words",
+                "features_min": 10,
+                "title_factor": 5,
+                "second_look": "metadata",
+            },
+            "decode": {"metadata": ["/keywords", "/tags"]},
+        }
+    ),
+}
+SCHEMES: dict[str, Scheme] = {name: scheme_for(chosen) for name, chosen in SETTINGS.items()}
+
+
+def entries_of(name: str, records: Sequence[Record]) -> Entries:
+    return prepare(Decoder(SETTINGS[name].decode), SCHEMES[name], records)
+
+
+def record(offset: int, value: bytes | None, source: Source = ONE, key: bytes | None = None) -> Record:
+    return Record(source, "documents", offset, key, value, 1_000 + offset)
+
+
+Row = tuple[object, ...]
+
+
+def rows(entries: Entries) -> list[Row]:
+    """Everything that is told about each record; a fingerprint only where somebody may read it."""
+    read = entries.kinds <= Kind.EXACT
+    return [
+        (
+            entries.sources[int(entries.source_numbers[row])],
+            int(entries.offsets[row]),
+            int(entries.kinds[row]),
+            int(entries.reasons[row]),
+            entries.fingerprints[row].tolist() if read[row] else None,
+            int(entries.times_ms[row]),
+            entries.ids[row],
+            entries.looks[row].tolist() if entries.looks is not None and read[row] else None,
+        )
+        for row in range(len(entries))
+    ]
+
+
+VALUES = st.one_of(
+    st.builds(
+        lambda words, title, keywords: orjson.dumps({"text": words, "title": title, "keywords": keywords}),
+        st.one_of(st.sampled_from([*SENTENCES, *TEXTS]), st.text(max_size=60)),
+        st.text(max_size=5),
+        st.lists(st.sampled_from(["harbour", "quay", "rice"]), max_size=3),
+    ),
+    st.sampled_from([None, b"", b"{", b"\xff", b"[]", b'{"id": "x"}', b'{"id": "x", "text": 3}', b'{"text": "..."}']),
+)
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+@examples(max_examples=40, deadline=None)
+@given(items=st.lists(st.tuples(st.sampled_from([ONE, TWO, THREE]), VALUES), min_size=1, max_size=12))
+def test_row_for_row_a_batch_gives_what_its_records_give_alone(
+    name: str, items: list[tuple[Source, bytes | None]]
+) -> None:
+    records = [record(offset, value, source) for offset, (source, value) in enumerate(items)]
+    found = entries_of(name, records)
+    assert rows(found) == [row for each in records for row in rows(entries_of(name, [each]))]
+    assert [found.sources[number] for number in found.source_numbers] == [source for source, _ in items]
+    # In order of appearance, each once.
+    assert list(found.sources) == list(dict.fromkeys(source for source, _ in items))
+
+
+@pytest.mark.parametrize(("name", "words"), [("minhash", 16), ("simhash-64", 1), ("simhash-128", 2)])
+def test_the_columns_have_the_types_and_widths_that_the_index_takes(name: str, words: int) -> None:
+    entries = entries_of(name, [record(3, document("a", TEXTS[0])), record(4, b"{", TWO)])
+    types = {
+        "source_numbers": np.uint32,
+        "offsets": np.uint64,
+        "kinds": np.uint8,
+        "reasons": np.uint8,
+        "fingerprints": np.uint64,
+        "times_ms": np.int64,
+    }
+    assert {column: getattr(entries, column).dtype for column in types} == types
+    assert {column: getattr(entries, column).shape for column in types} == dict.fromkeys(types, (2,)) | {
+        "fingerprints": (2, words)
+    }
+    assert entries.offsets.tolist() == [3, 4]
+    assert len(entries.ids) == 2
+
+
+def test_a_dead_letter_keeps_its_place_its_reason_and_an_id_among_documents() -> None:
+    entries = entries_of(
+        "simhash-64",
+        [
+            record(0, document("first", TEXTS[0])),
+            record(1, b"{"),
+            record(2, b"{", key=b"a key"),
+            record(3, None, TWO),
+            record(4, b'{"id": "textless"}'),
+            record(5, document("last", TEXTS[1])),
+        ],
+    )
+    assert entries.kinds.tolist() == [Kind.NEAR, *[Kind.DEAD_LETTER] * 4, Kind.NEAR]
+    assert entries.reasons.tolist() == [
+        Reason.ORDINARY, Reason.NOT_JSON, Reason.NOT_JSON, Reason.TOMBSTONE, Reason.NO_TEXT, Reason.ORDINARY,
+    ]  # fmt: skip
+    assert list(entries.ids) == ["first", "documents/0/1", "a key", "documents/1/3", "textless", "last"]
+    assert not entries.fingerprints[1:5].any()
+    assert entries.fingerprints[0] != entries.fingerprints[5]
+
+
+def test_a_batch_of_dead_letters_alone_is_a_batch() -> None:
+    entries = entries_of("simhash-128", [record(0, None), record(1, b"{")])
+    assert entries.kinds.tolist() == [Kind.DEAD_LETTER] * 2
+    assert entries.fingerprints.shape == (2, 2)
+    assert entries.looks is not None
+    assert len(entries.looks) == 2
+
+
+def test_a_text_without_features_is_undecidable_and_a_short_one_exact() -> None:
+    entries = entries_of("simhash-64", [record(0, document("none", "…")), record(1, document("short", "今天下雨"))])
+    assert entries.kinds.tolist() == [Kind.UNDECIDABLE, Kind.EXACT]
+    assert entries.reasons.tolist() == [Reason.NO_FEATURES, Reason.SHORT_TEXT]
+
+
+def test_the_time_is_the_documents_own_and_else_the_records() -> None:
+    own = orjson.dumps({"text": TEXTS[0], "time": 5_000_000_000_000})
+    settings = Settings.model_validate({"decode": {"time": "/time"}})
+    records = [record(0, own), record(1, document("none", TEXTS[1])), record(2, b"{")]
+    entries = prepare(Decoder(settings.decode), SCHEMES["minhash"], records)
+    assert entries.times_ms.tolist() == [5_000_000_000_000, 1_001, 1_002]
+
+
+def test_looks_stand_at_the_rows_of_their_documents() -> None:
+    def metadata(*keywords: str) -> bytes:
+        return orjson.dumps({"text": TEXTS[2], "keywords": keywords})
+
+    same, other, none, again = metadata("harbour", "quay"), metadata("rice"), b"{", metadata("harbour", "quay")
+    looks = entries_of(
+        "simhash-128", [record(row, value) for row, value in enumerate([same, other, none, again])]
+    ).looks
+    assert looks is not None
+    assert (looks[0] == looks[3]).all()
+    assert (looks[0] != looks[1]).any()
+    assert not looks[2].any()
+
+
+@pytest.mark.parametrize("name", ["minhash", "simhash-64"])
+def test_without_a_second_look_there_is_no_column_for_it(name: str) -> None:
+    assert entries_of(name, [record(0, document("a", TEXTS[0]))]).looks is None
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_text_title_and_metadata_each_reach_the_scheme_as_what_they_are(name: str) -> None:
+    value = orjson.dumps({"text": TEXTS[0], "title": SENTENCES[0], "keywords": ["rice"], "tags": ["harvest"]})
+    entries = entries_of(name, [record(0, value)])
+    alone = SCHEMES[name].fingerprint([TEXTS[0]], [SENTENCES[0]], [("rice", "harvest")])
+    assert entries.fingerprints.tolist() == alone.fingerprints.tolist()
+    assert (entries.looks is None) == (alone.looks is None)
+    if entries.looks is not None and alone.looks is not None:
+        assert entries.looks.tolist() == alone.looks.tolist()

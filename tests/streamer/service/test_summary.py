@@ -1,0 +1,100 @@
+"""The totals of a run over files are the sums of its batches, for people and for machines."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from index.entry import Verdict
+from streamer.service.loop import STEPS, BatchReport
+from streamer.service.summary import Totals, table
+
+OUT = Path("out")
+
+
+def batch(outcomes: Mapping[tuple[str, str], int], replayed: int = 0, step_cpu_seconds: float = 0.0) -> BatchReport:
+    return BatchReport(
+        records=sum(outcomes.values()),
+        value_bytes=100 * sum(outcomes.values()),
+        step_seconds=dict.fromkeys(STEPS, 9.0),
+        step_cpu_seconds=dict.fromkeys(STEPS, step_cpu_seconds),
+        outcomes=outcomes,
+        distances=np.zeros(0, np.int16),
+        similarities=np.zeros(0),
+        candidates=np.zeros(0, np.int64),
+        replayed=replayed,
+    )
+
+
+@pytest.fixture
+def totals() -> Totals:
+    """Of ten documents in two batches and four seconds, two of them replayed, and three that an earlier run delivered."""
+    found = Totals(before=3, seconds=4.0)
+    found.add(batch({("unique", "no-match"): 3, ("duplicate", "similar"): 1}, 2, step_cpu_seconds=1e-5))
+    found.add(batch({("unique", "no-match"): 1, ("unique", "short-text-new"): 3, ("dead-letter", "not-json"): 2}))
+    return found
+
+
+def test_totals_are_the_sums_over_batches(totals: Totals) -> None:
+    assert (totals.records, totals.value_bytes, totals.replayed) == (10, 1_000, 2)
+    assert {verdict.label: totals.verdict(verdict) for verdict in Verdict} == {
+        "unique": 7,
+        "duplicate": 1,
+        "undecidable": 0,
+        "dead-letter": 2,
+    }
+    assert totals.records_per_second == 2.5
+    assert totals.cpu_us_by_step() == pytest.approx(dict.fromkeys(STEPS, 1.0))
+
+
+def test_machines_get_every_total_by_name(totals: Totals) -> None:
+    found = totals.as_json(OUT)
+    assert found.pop("cpu_us_by_verb") == pytest.approx(dict.fromkeys(STEPS, 1.0))
+    assert found == {
+        "documents": 10,
+        "unique": 7,
+        "duplicate": 1,
+        "undecidable": 0,
+        "dead_letter": 2,
+        "already_decided": 5,
+        "seconds": 4.0,
+        "documents_per_second": 2.5,
+        "reasons": {
+            "dead-letter/not-json": 2,
+            "duplicate/similar": 1,
+            "unique/no-match": 4,
+            "unique/short-text-new": 3,
+        },
+        "out": "out",
+    }
+
+
+def test_a_run_without_documents_divides_by_nothing() -> None:
+    nothing = Totals().as_json(OUT)
+    assert (nothing["documents"], nothing["documents_per_second"], nothing["cpu_us_by_verb"]) == (0, 0.0, {})
+
+
+def lines(totals: Totals) -> list[list[str]]:
+    """The table, a list of words a line."""
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table(totals, OUT))
+    assert isinstance(console.file, io.StringIO)
+    return [line.split() for line in console.file.getvalue().splitlines()]
+
+
+def test_people_get_verdicts_with_their_reasons_and_where_the_lines_are(totals: Totals) -> None:
+    shown = lines(totals)
+    assert ["documents", "10"] in shown
+    assert ["unique", "7", "no-match", "4,", "short-text-new", "3"] in shown
+    assert ["near-duplicate", "1", "similar", "1"] in shown
+    assert ["dead", "letters", "2", "not-json", "2"] in shown
+    assert ["unique", "in", "out/unique.jsonl"] in shown
+    assert ["every", "verdict", "in", "out/verdicts.jsonl"] in shown
+
+
+def test_what_was_decided_before_has_a_line_only_where_there_was_something(totals: Totals) -> None:
+    assert [line[:3] for line in lines(totals) if line[0] == "already"] == [["already", "decided", "5"]]
+    assert not [line for line in lines(Totals(records=1, seconds=1.0)) if line[0] == "already"]

@@ -1,0 +1,192 @@
+"""Which input line went where, read back from the outputs, against folders written by hand."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import Source
+from streamer.errors import RecoveryRefused
+from streamer.records.record import Destination, Record
+from streamer.settings.settings import Batching
+from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
+from streamer.transports.files.output_folder import OUTPUTS, Delivered
+
+INPUTS = (Delivered("/data/one.jsonl", "one.jsonl", "stream-1"), Delivered("/data/two.jsonl", "two.jsonl", "stream-2"))
+SOURCES = [Source(each.stream, 0) for each in INPUTS]
+FILES = {
+    "unique": "unique.jsonl",
+    "undecidable": "unique.jsonl",
+    "duplicate": "duplicate.jsonl",
+    "dead-letter": "dead-letter.jsonl",
+}
+AMPLE = Batching()
+
+
+class Line(NamedTuple):
+    """A line of an input: where it was sent, of which input it is, and what stands in it."""
+
+    verdict: str
+    number: int
+    input: int = 0
+    value: bytes = b"text"
+
+    def verdict_line(self) -> bytes:
+        return orjson.dumps({"source": INPUTS[self.input].name, "line": self.number, "verdict": self.verdict}) + b"\n"
+
+    def record(self) -> Record:
+        offset = self.number - 1
+        return Record(SOURCES[self.input], INPUTS[self.input].name, offset, None, self.value, NO_TIMESTAMP_MS)
+
+
+def write(folder: Path, lines: Sequence[Line]) -> Path:
+    """The folder as a filter leaves it behind."""
+    folder.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((folder / name).open("wb")) for name in OUTPUTS}
+        for line in lines:
+            files[FILES[line.verdict]].write(line.value + b"\n")
+            files["verdicts.jsonl"].write(line.verdict_line())
+    return folder
+
+
+def read(
+    folder: Path,
+    ranges: dict[Source, range] | None = None,
+    destinations: Sequence[Destination] = (Destination.UNIQUE,),
+    batch: Batching = AMPLE,
+) -> list[list[Record]]:
+    everything = dict.fromkeys(SOURCES, range(1_000))
+    return list(read_changelog(folder, INPUTS, everything if ranges is None else ranges, destinations, batch))
+
+
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(list(FILES)), st.integers(0, 1), st.binary(max_size=9).map(lambda raw: raw.replace(b"\n", b""))
+    ),
+    max_size=30,
+)
+RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda borders: range(min(borders), max(borders)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    chosen=LINES,
+    ranges=st.dictionaries(st.sampled_from(SOURCES), RANGES),
+    destinations=st.sets(st.sampled_from(list(Destination)), min_size=1),
+    batch=st.builds(Batching, records_max=st.integers(1, 5), bytes_max=st.integers(1, 30)),
+)
+def test_the_wanted_lines_come_back_in_the_order_of_their_delivery_and_in_batches(
+    tmp_path_factory: pytest.TempPathFactory,
+    chosen: list[tuple[str, int, bytes]],
+    ranges: dict[Source, range],
+    destinations: set[Destination],
+    batch: Batching,
+) -> None:
+    lines = [Line(verdict, number, origin, value) for number, (verdict, origin, value) in enumerate(chosen, start=1)]
+    folder = write(tmp_path_factory.mktemp("out"), lines)
+    batches = read(folder, ranges, sorted(destinations), batch)
+    wanted_files = {f"{destination}.jsonl" for destination in destinations}
+    assert [record for records in batches for record in records] == [
+        line.record()
+        for line in lines
+        if FILES[line.verdict] in wanted_files and line.number - 1 in ranges.get(SOURCES[line.input], ())
+    ]
+    for number, records in enumerate(batches, start=1):
+        # With its line breaks, as a line counts. Only its last line may take a batch over the bound.
+        sizes = [len(record.value or b"") + 1 for record in records]
+        assert 0 < len(records) <= batch.records_max
+        assert sum(sizes[:-1]) < batch.bytes_max
+        assert len(records) == batch.records_max or sum(sizes) >= batch.bytes_max or number == len(batches)
+
+
+GOOD = [
+    Line("unique", 1, value=b"first"),
+    Line("duplicate", 2, value=b"second"),
+    Line("undecidable", 3, value=b""),
+    Line("dead-letter", 1, 1, value=b"\xff\r"),
+    Line("unique", 2, 1, value=b"last"),
+]
+
+
+def test_undecidable_lines_come_back_among_the_unique_ones_and_each_from_its_own_input(tmp_path: Path) -> None:
+    (records,) = read(write(tmp_path / "out", GOOD))
+    assert [(each.topic, each.source, each.offset, each.value) for each in records] == [
+        ("one.jsonl", SOURCES[0], 0, b"first"),
+        ("one.jsonl", SOURCES[0], 2, b""),
+        ("two.jsonl", SOURCES[1], 1, b"last"),
+    ]
+
+
+def test_an_output_that_is_not_asked_for_is_not_looked_at(tmp_path: Path) -> None:
+    folder = write(tmp_path / "out", GOOD)
+    (folder / "duplicate.jsonl").unlink()
+    (folder / "dead-letter.jsonl").write_bytes(b"")
+    assert sum(map(len, read(folder))) == 3
+
+
+@pytest.mark.parametrize(
+    ("records_max", "bytes_max", "expected"),
+    [(10, 8, [2, 2, 2, 2, 1]), (10, 9, [3, 3, 3]), (2, 100, [2, 2, 2, 2, 1]), (1, 1, [1] * 9)],
+)
+def test_a_batch_ends_with_the_line_that_reaches_a_bound(
+    tmp_path: Path, records_max: int, bytes_max: int, expected: list[int]
+) -> None:
+    folder = write(tmp_path / "out", [Line("unique", number, value=b"abc") for number in range(1, 10)])
+    batches = read(folder, batch=Batching(records_max=records_max, bytes_max=bytes_max))
+    assert [len(records) for records in batches] == expected
+
+
+@pytest.mark.parametrize("content", [b"first\n", b"first\n\nlast\nmore\n"], ids=["fewer", "more"])
+def test_an_output_of_more_or_fewer_lines_than_verdicts_is_refused(tmp_path: Path, content: bytes) -> None:
+    folder = write(tmp_path / "out", GOOD)
+    (folder / "unique.jsonl").write_bytes(content)
+    with pytest.raises(RecoveryRefused, match=r"verdicts.jsonl does not fit the other files.*back from a copy"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        GOOD[0].verdict_line()[10:],
+        b'["unique"]\n',
+        b'{"source": "one.jsonl", "line": 1}\n',
+        b'{"source": "one.jsonl", "verdict": "unique"}\n',
+        b'{"line": 1, "verdict": "unique"}\n',
+        b'{"source": "one.jsonl", "line": null, "verdict": "unique"}\n',
+        b'{"source": "one.jsonl", "line": 1, "verdict": "odd"}\n',
+        b'{"source": "three.jsonl", "line": 1, "verdict": "unique"}\n',
+    ],
+    ids=[
+        "no-json",
+        "no-object",
+        "no-verdict",
+        "no-line",
+        "no-source",
+        "no-number",
+        "unknown-verdict",
+        "unknown-source",
+    ],
+)
+def test_a_damaged_verdict_is_refused(tmp_path: Path, spoilt: bytes) -> None:
+    folder = write(tmp_path / "out", GOOD)
+    verdicts = (folder / "verdicts.jsonl").read_bytes()
+    assert read(folder), "the folder is no good to begin with"
+    (folder / "verdicts.jsonl").write_bytes(verdicts.replace(GOOD[0].verdict_line(), spoilt))
+    with pytest.raises(RecoveryRefused, match=r"verdicts.jsonl does not fit the other files"):
+        read(folder)
+
+
+def test_what_fits_is_given_before_the_rest_is_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "out", GOOD)
+    (folder / "unique.jsonl").write_bytes(b"first\n")
+    everything = dict.fromkeys(SOURCES, range(1_000))
+    batches = read_changelog(folder, INPUTS, everything, [Destination.UNIQUE], Batching(records_max=1))
+    assert [record.value for record in next(batches)] == [b"first"]
+    with pytest.raises(RecoveryRefused):
+        next(batches)

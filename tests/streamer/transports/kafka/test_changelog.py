@@ -1,0 +1,379 @@
+"""The outputs read back: every source in order, whatever partitions its records lie in, and no more read than needed."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka import TopicPartition
+
+from index.entry import Position, Source
+from streamer.errors import BrokerUnavailable
+from streamer.records.record import Destination, Headers, Record
+from streamer.records.route import POSITION, STREAM, parse_position
+from streamer.settings.settings import Settings
+from streamer.transports.kafka import changelog
+from streamer.transports.kafka.changelog import SourceOrder, _portions, first_records, read_changelog, topic_of
+from tests.support.memory_broker import Stored
+from tests.support.transport_worlds import KafkaWorld, begin, committed_records, make_settings, read_batch, routed
+
+SOURCES = [Source("stream", number) for number in range(3)]
+
+
+def record(source: Source, offset: int, size: int = 1) -> Record:
+    return Record(source, "documents", offset, None, b"x" * size, 0)
+
+
+def merged(
+    delivered: Sequence[tuple[int, Record]], seed: int, partitions: int = 3, held_bytes_max: int = 2**20
+) -> list[Record]:
+    """Write the records to their output partitions, read those in turns of random length, merge."""
+    logs: list[list[Record]] = [[] for _ in range(partitions)]
+    for partition, each in delivered:
+        logs[partition].append(each)
+    turns = random.Random(seed)
+    order = SourceOrder(range(partitions), held_bytes_max)
+    found: list[Record] = []
+    unread = dict(enumerate(logs))
+    while unread:
+        partition = turns.choice(list(unread))
+        for _ in range(turns.randint(0, 4)):
+            if unread[partition]:
+                order.add(partition, unread[partition].pop(0))
+        if not unread[partition]:
+            order.finish(partition)
+            del unread[partition]
+        found += order.ready()
+    return found
+
+
+DELIVERIES = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(SOURCES)), max_size=40)
+
+
+def numbered(deliveries: Sequence[tuple[int, Source]]) -> list[tuple[int, Record]]:
+    return [(partition, record(source, offset)) for offset, (partition, source) in enumerate(deliveries)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(deliveries=DELIVERIES, seed=st.integers(0, 10_000))
+def test_the_records_of_a_source_come_in_order_whatever_partitions_they_lie_in(
+    deliveries: list[tuple[int, Source]], seed: int
+) -> None:
+    written = numbered(deliveries)
+    found = merged(written, seed)
+    for source in SOURCES:
+        assert [each for each in found if each.source == source] == [
+            each for _, each in written if each.source == source
+        ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(deliveries=DELIVERIES, seed=st.integers(0, 10_000))
+def test_nothing_is_lost_where_too_much_would_have_to_be_held(deliveries: list[tuple[int, Source]], seed: int) -> None:
+    written = numbered(deliveries)
+    found = merged(written, seed, held_bytes_max=3)
+    assert sorted(found, key=lambda each: each.offset) == [each for _, each in written]
+
+
+def test_a_record_waits_for_the_partition_that_may_hold_an_earlier_one() -> None:
+    order = SourceOrder([0, 1])
+    order.add(0, record(SOURCES[0], 5))
+    assert list(order.ready()) == []
+    order.add(1, record(SOURCES[0], 3))
+    assert [each.offset for each in order.ready()] == [3]
+    order.finish(1)
+    assert [each.offset for each in order.ready()] == [5]
+
+
+def test_what_is_held_beyond_the_limit_comes_out_and_later_records_wait_again() -> None:
+    order = SourceOrder([0, 1], held_bytes_max=3)
+    for offset in range(4):
+        assert list(order.ready()) == []
+        order.add(0, record(SOURCES[0], offset))
+    assert [each.offset for each in order.ready()] == [0, 1, 2, 3]
+    order.add(0, record(SOURCES[0], 4))
+    assert list(order.ready()) == []
+
+
+def test_portions_keep_the_bounds_and_never_hold_a_position_twice() -> None:
+    one, two = SOURCES[:2]
+    records = [record(one, 1), record(two, 1), record(one, 2), record(one, 2), record(one, 3, 90), record(one, 4, 200)]
+    portions = [[(each.source.partition, each.offset) for each in portion] for portion in _portions(records, 4, 100)]
+    assert portions == [[(0, 1), (1, 1), (0, 2)], [(0, 2), (0, 3)], [(0, 4)]]
+    by_count = _portions([record(one, offset) for offset in range(5)], 2, 100)
+    assert [[each.offset for each in portion] for portion in by_count] == [[0, 1], [2, 3], [4]]
+
+
+def test_an_empty_portion_shows_that_time_passes() -> None:
+    assert list(_portions([], 3, 100)) == [[]]
+
+
+# --- outputs read through a consumer ----------------------------------------------------------------------------------
+
+Output = list[Stored | None]
+"""One partition of an output by offset; None where a transaction's end stands and no record."""
+
+
+@dataclass
+class Outputs:
+    """A consumer over one output topic in memory, which hands out records in turns of random length.
+
+    first   offsets below are gone
+    grow    called before every turn
+    """
+
+    partitions: list[Output]
+    turns: random.Random = field(default_factory=lambda: random.Random(0))
+    first: int = 0
+    grow: Callable[[], None] = lambda: None
+    handed_out: int = 0
+    closed: bool = False
+    _positions: dict[TopicPartition, int] = field(default_factory=dict)
+    _paused: set[TopicPartition] = field(default_factory=set)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return set(range(len(self.partitions)))
+
+    def beginning_offsets(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.first)
+
+    def end_offsets(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+        return {partition: len(self.partitions[partition.partition]) for partition in partitions}
+
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        self._positions = dict.fromkeys(partitions, 0)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._positions[partition] = offset
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._paused.update(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._paused.difference_update(partitions)
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
+        return self._positions[partition]
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[SimpleNamespace]]:
+        self.grow()
+        polled: dict[TopicPartition, list[SimpleNamespace]] = {}
+        for partition in self._positions.keys() - self._paused:
+            for _ in range(self.turns.randint(0, 3)):
+                found = self._next(partition)
+                polled.setdefault(partition, []).extend(found)
+        return {partition: records for partition, records in polled.items() if records}
+
+    def close(self, autocommit: bool, timeout_ms: int) -> None:
+        assert not autocommit
+        self.closed = True
+
+    def _next(self, partition: TopicPartition) -> list[SimpleNamespace]:
+        """The record at the position, if there is one; the position moves on behind it, or behind a transaction's end."""
+        output, offset = self.partitions[partition.partition], self._positions[partition]
+        if offset == len(output):
+            return []
+        self._positions[partition] = offset + 1
+        record = output[offset]
+        if record is None:
+            return []
+        self.handed_out += 1
+        return [
+            SimpleNamespace(
+                offset=offset,
+                key=record.key,
+                value=record.value,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers),
+            )
+        ]
+
+
+def delivered(source: Source, offset: int) -> Stored:
+    """A record as the filter puts it into an output."""
+    position = f"documents/{source.partition}/{offset}".encode()
+    return Stored(b"key", b"value %d" % offset, offset, ((POSITION, position), (STREAM, source.stream.encode())))
+
+
+NOT_OURS = (
+    Stored(None, b"no headers"),
+    Stored(None, b"no stream", 0, ((POSITION, b"documents/0/3"),)),
+    Stored(None, b"no position", 0, ((STREAM, b"stream"),)),
+    Stored(None, b"no number", 0, ((POSITION, b"documents/0/three"), (STREAM, b"stream"))),
+    Stored(None, b"another stream", 0, ((POSITION, b"documents/0/3"), (STREAM, b"another"))),
+)
+
+ITEMS = st.one_of(st.sampled_from(SOURCES), st.sampled_from(NOT_OURS), st.none())
+RANGES = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda borders: range(min(borders), max(borders)))
+
+
+def restored(
+    outputs: Outputs, ranges: dict[Source, range], stretch: int = 2_000, chosen: Settings | None = None
+) -> list[list[Record]]:
+    """What `read_changelog` gives for outputs in memory, of the unique topic and in portions of at most three."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changelog, "STRETCH_OFFSETS", stretch)
+        patch.setattr(changelog, "make_changelog_consumer", lambda settings: outputs)
+        return list(read_changelog(chosen or make_settings(records_max=3), ranges, [Destination.UNIQUE]))
+
+
+def output_of(source: Source, offsets: range) -> Output:
+    return [delivered(source, offset) for offset in offsets]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    items=st.lists(st.tuples(st.integers(0, 2), ITEMS), max_size=40),
+    ranges=st.dictionaries(st.sampled_from(SOURCES), RANGES),
+    stretch=st.integers(1, 6),
+    seed=st.integers(0, 10_000),
+)
+def test_every_delivered_record_of_the_ranges_comes_back_once_and_in_order(
+    items: list[tuple[int, Source | Stored | None]], ranges: dict[Source, range], stretch: int, seed: int
+) -> None:
+    partitions: list[Output] = [[], [], []]
+    wanted: dict[Source, list[Stored]] = {source: [] for source in SOURCES}
+    for offset, (partition, item) in enumerate(items):
+        stored = delivered(item, offset) if isinstance(item, Source) else item
+        partitions[partition].append(stored)
+        if isinstance(item, Source) and offset in ranges.get(item, ()):
+            assert stored is not None
+            wanted[item].append(stored)
+    outputs = Outputs(partitions, random.Random(seed))
+    chosen = make_settings(records_max=3)
+    portions = restored(outputs, ranges, stretch, chosen)
+    for source, expected in wanted.items():
+        found = [each for portion in portions for each in portion if each.source == source]
+        assert [(each.topic, each.offset) for each in found] == [
+            (chosen.topics.input, each.timestamp_ms) for each in expected
+        ]
+        assert [Stored(each.key, each.value, each.timestamp_ms, each.headers) for each in found] == expected
+    assert sum(map(len, portions)) == sum(map(len, wanted.values()))
+    for portion in portions:
+        positions = [(each.source, each.offset) for each in portion]
+        assert len(set(positions)) == len(positions) <= 3
+    assert outputs.closed
+
+
+def test_what_is_delivered_while_the_outputs_are_read_is_left_for_the_next_time() -> None:
+    output = output_of(SOURCES[0], range(10))
+    outputs = Outputs([output])
+    outputs.grow = lambda: output.append(delivered(SOURCES[0], len(output)))
+    portions = restored(outputs, {SOURCES[0]: range(1_000)})
+    assert [each.offset for portion in portions for each in portion] == list(range(10))
+    assert len(output) > 10
+
+
+def test_only_the_end_of_an_output_is_read_where_only_its_end_is_wanted() -> None:
+    outputs = Outputs([output_of(SOURCES[0], range(1_000))])
+    portions = restored(outputs, {SOURCES[0]: range(990, 1_000)}, stretch=20)
+    assert [each.offset for portion in portions for each in portion] == list(range(990, 1_000))
+    # Once to look for the beginning, once to read on from there.
+    assert 10 <= outputs.handed_out <= 40
+
+
+def test_a_source_that_was_silent_for_long_is_looked_for_farther_back() -> None:
+    silent, loud = SOURCES[:2]
+    outputs = Outputs([output_of(silent, range(100)) + output_of(loud, range(100))])
+    portions = restored(outputs, {silent: range(95, 200), loud: range(95, 200)}, stretch=5)
+    assert [(each.source, each.offset) for portion in portions for each in portion] == [
+        (source, offset) for source in (silent, loud) for offset in range(95, 100)
+    ]
+
+
+def test_what_the_broker_deleted_is_not_asked_for() -> None:
+    outputs = Outputs([output_of(SOURCES[0], range(50))], first=30)
+    portions = restored(outputs, {SOURCES[0]: range(10, 50)}, stretch=4)
+    assert [each.offset for portion in portions for each in portion] == list(range(30, 50))
+
+
+def test_an_empty_output_still_shows_that_time_passes() -> None:
+    portions = restored(Outputs([[], []]), {SOURCES[0]: range(10)})
+    assert len(portions) >= 2
+    assert not any(portions)
+
+
+def test_outputs_that_give_nothing_for_the_delivery_timeout_are_an_unavailable_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outputs = Outputs([output_of(SOURCES[0], range(10))])
+    timeout_seconds = make_settings().kafka.delivery_timeout_ms / 1000
+    seconds = iter([0.0, timeout_seconds, timeout_seconds + 0.1])
+    monkeypatch.setattr(changelog, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(outputs, "poll", lambda timeout_ms: {})
+    with pytest.raises(BrokerUnavailable, match="the outputs gave nothing for 6000 ms"):
+        restored(outputs, {SOURCES[0]: range(10)})
+    assert next(seconds, None) is None, "it did not wait until the timeout"
+    assert outputs.closed
+
+
+def test_the_consumer_is_closed_where_the_reader_stops_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = Outputs([output_of(SOURCES[0], range(10))])
+    monkeypatch.setattr(changelog, "make_changelog_consumer", lambda settings: outputs)
+    portions = read_changelog(make_settings(), {SOURCES[0]: range(10)}, [Destination.UNIQUE])
+    next(portions)
+    assert not outputs.closed
+    portions.close()  # type: ignore[attr-defined]
+    assert outputs.closed
+
+
+def test_the_records_at_given_offsets_are_found_and_none_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, gone, ended = (TopicPartition("unique", number) for number in range(3))
+    outputs = Outputs([output_of(SOURCES[0], range(9)), output_of(SOURCES[1], range(9)), [None] * 9], first=3)
+    monkeypatch.setattr(changelog, "make_changelog_consumer", lambda settings, committed_only: outputs)
+    found = first_records(make_settings(), {kept: 3, gone: 2, ended: 5})
+    assert {at: each and each.offset for at, each in found.items()} == {kept: 3, gone: None, ended: None}
+    assert outputs.closed
+
+
+def test_every_destination_has_a_topic_of_its_own() -> None:
+    chosen = make_settings()
+    topics = chosen.topics
+    assert [topic_of(chosen, each) for each in Destination] == [topics.unique, topics.duplicate, topics.dead_letter]
+
+
+@pytest.mark.kafka
+def test_a_lost_tail_is_found_from_the_end_without_reading_the_whole_output(
+    kafka: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = KafkaWorld(kafka.bootstrap_servers)
+    world.set_up(partitions=2, records_max=10)
+    for partition in (0, 1):
+        world.write([Stored(f"{number}".encode(), b"document") for number in range(200)], partition=partition)
+    transport = world.transport()
+    sources = begin(transport).sources
+    delivered = 0
+    while delivered < 400:
+        batch = read_batch(transport)
+        transport.deliver(batch, [routed(each) for each in batch.records])
+        delivered += len(batch.records)
+    monkeypatch.setattr(changelog, "STRETCH_OFFSETS", 8)
+    parsed: list[object] = []
+
+    def parse_and_count(headers: Headers) -> Position | None:
+        parsed.append(headers)
+        return parse_position(headers)
+
+    monkeypatch.setattr(changelog, "parse_position", parse_and_count)
+    for starts in ((0, 190), (1, 1), (150, 60), (195, 198), (200, 200)):
+        parsed.clear()
+        ranges = {source: range(start, 1_000) for source, start in zip(sources, starts, strict=True)}
+        found = [each for portion in transport.changelog(ranges, [Destination.UNIQUE]) for each in portion]
+        for source in sources:
+            assert [each.offset for each in found if each.source == source] == list(range(ranges[source].start, 200))
+    only_last = {transport_tail(world): range(195, 1_000)}
+    parsed.clear()
+    assert sum(len(portion) for portion in transport.changelog(only_last, [Destination.UNIQUE])) == 5
+    assert len(parsed) < 400, "the whole output was read"
+    world.tear_down()
+
+
+def transport_tail(world: KafkaWorld) -> Source:
+    """The source whose records were delivered last."""
+    found = committed_records(world.settings.kafka.bootstrap_servers[0], world.settings.topics.unique)
+    position = parse_position(found[-1].headers)
+    assert position is not None
+    return position.source
