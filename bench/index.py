@@ -28,13 +28,13 @@ from rich.table import Table
 from bench.accuracy import machine
 from bench.index_peers import peers_for
 from index.entry import Entries, Kind, Source, Verdict
-from index.index import Index
+from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes, state
 from index.matching.minhash import Banding
+from index.storage.layout import CompactionState
 from index.storage.parameters import Parameters
-from index.tools.bulk_load import BulkLoader
-from index.tools.verify import verify as verify_index
-from index.tools.warm_up import compile_kernels
+from index.tools import BulkLoader, compile_kernels
+from index.tools.verify import verify_tables
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import load
 
@@ -195,9 +195,14 @@ class Batches:
         }
 
 
+def _compaction(index: Index) -> CompactionState:
+    """How far the entries have moved into segments."""
+    return internals_of(index).read(lambda session: state(session.transaction))
+
+
 def freeze(index: Index, stream: Stream) -> None:
-    """Enter new entries, undecided, until the memtable freezes."""
-    while not index.inspect(state).is_moving:
+    """Let new entries come in, undecided, until the memtable freezes."""
+    while not _compaction(index).is_moving:
         batch = stream.batch(FILL_ROWS)
         index.restore(batch, np.full(FILL_ROWS, Verdict.UNIQUE, np.uint8), [None] * FILL_ROWS)
 
@@ -213,13 +218,13 @@ def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, 
     idle, compacting = Batches(), Batches()
     _warm_up(index, stream, rows)
     for _ in range(batches):
-        if not index.inspect(state).is_moving:
+        if not _compaction(index).is_moving:
             idle.admit(index, stream.batch(rows), bare)
     freeze(index, stream)
     _warm_up(index, stream, rows)
     device = device_written_bytes(directory)
     for _ in range(batches):
-        if index.inspect(state).is_moving:
+        if _compaction(index).is_moving:
             compacting.admit(index, stream.batch(rows), bare)
     device_after, count = device_written_bytes(directory), len(compacting.clock) * rows
     found = idle.rates(rows, "idle") | compacting.rates(rows, "compacting")
@@ -250,7 +255,7 @@ def figures(
     with Progress(console=Console(stderr=True)) as progress:
         with opened(directory, parameters, sizes) as index:
             yield loaded(index, stream, entries, progress)
-            statistics, merged = index.statistics(), index.inspect(state).merged_to
+            statistics, merged = index.statistics(), _compaction(index).merged_to
             used = statistics.used_bytes / statistics.journal_rows
             yield {
                 "entries": statistics.entries,
@@ -266,7 +271,7 @@ def figures(
             yield measured(index, stream, rows, batches, bare, directory)
             if verify:
                 began = time.perf_counter()
-                found = index.inspect(lambda transaction: verify_index(transaction, parameters))
+                found = internals_of(index).read(verify_tables)
                 yield {"verify_seconds": time.perf_counter() - began}
                 yield {"verify_wrong": {finding.check: finding.wrong for finding in found}}
 

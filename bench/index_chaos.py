@@ -29,18 +29,17 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as Shown
 
-from index.decide.retention import Retention
 from index.entry import Entries, Kind, Source, Verdict
-from index.index import Index
+from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
+from index.session import ReadSession, Retention
 from index.storage import journal, sources
 from index.storage.counters import counters_of
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks, Store, Transaction
-from index.storage.visibility import Visibility
-from index.tools.verify import verify
+from index.tools import verify
 from streamer.demo.demo import documents as demo_documents
 
 ROWS = 60
@@ -55,7 +54,7 @@ WRITES = {
     "append": (Table.LOG, "put"),
     "note positions": (Table.JOURNAL, "put"),
     "freeze or move on": (Table.META, "put"),
-    "merge slice": (Table.SEGMENTS, "put"),
+    "compaction slice": (Table.SEGMENTS, "put"),
     "tombstone": (Table.TOMBSTONES, "put"),
     "clean": (Table.LOG, "delete"),
 }
@@ -170,23 +169,25 @@ class Acknowledged:
 def problems_of(directory: Path, scheme: str, acknowledged: Acknowledged) -> list[str]:
     """Everything that is wrong with an index after a kill."""
     with opened(directory, scheme) as index:
-        findings = index.inspect(lambda transaction: verify(transaction, index.parameters))
+        findings = verify(index)
         found = [f"{finding.check}: {example}" for finding in findings for example in finding.examples]
         for partition, batches in acknowledged.batches.items():
             applied, end = applied_of(index, partition), acknowledged.end(partition)
             if applied < end:
                 found.append(f"stream {partition}: acknowledged up to {end}, applied {applied}")
-            found += index.inspect(lambda transaction, p=partition, b=batches: _not_replayed(transaction, index, p, b))  # type: ignore[misc]  # fmt: skip
+            found += _not_replayed(index, partition, batches)
         found += _found_once(index)
     return found
 
 
-def _not_replayed(
-    transaction: Transaction, index: Index, partition: int, batches: dict[int, tuple[int, list[int]]]
-) -> list[str]:
-    """Acknowledged batches that have not expired, and that the journal does not hold with their verdicts."""
-    words, stream = index.parameters.words, sources.known_number(transaction, source_of(partition).stream)
-    horizon = Visibility(transaction, words).horizon.number
+def _not_replayed(index: Index, partition: int, batches: dict[int, tuple[int, list[int]]]) -> list[str]:
+    """Acknowledged batches whose positions are not known with their verdicts, though they have not expired."""
+    return internals_of(index).read(lambda session: _not_replayed_in(session, partition, batches))
+
+
+def _not_replayed_in(session: ReadSession, partition: int, batches: dict[int, tuple[int, list[int]]]) -> list[str]:
+    transaction, words, horizon = session.transaction, session.words, session.visibility.horizon.number
+    stream = sources.known_number(transaction, source_of(partition).stream)
     wrong = []
     for begin, (number, verdicts) in batches.items():
         assert stream is not None, "an acknowledged stream is not known"
@@ -202,14 +203,13 @@ def _found_once(index: Index) -> list[str]:
     """Entries that count and are not found exactly once, or, with insert = unique, not alone within the distance."""
     parameters = index.parameters
 
-    def counting(transaction: Transaction) -> list[int]:
-        visibility = Visibility(transaction, parameters.words)
-        numbers = np.arange(visibility.horizon.number, next_number, dtype=np.uint64)
-        alive: list[int] = numbers[visibility.are(transaction, numbers)].tolist()
+    def counting(session: ReadSession) -> list[int]:
+        next_number = counters_of(session.transaction).next_number
+        numbers = np.arange(session.visibility.horizon.number, next_number, dtype=np.uint64)
+        alive: list[int] = numbers[session.visibility.are(session.transaction, numbers)].tolist()
         return alive
 
-    next_number = index.inspect(lambda transaction: counters_of(transaction).next_number)
-    entries = [document for document in index.documents(index.inspect(counting)) if document is not None]
+    entries = [document for document in index.documents(internals_of(index).read(counting)) if document is not None]
     near = [document for document in entries if document.kind is Kind.NEAR]
     fingerprints = np.array([document.fingerprint for document in near], np.uint64).reshape(-1, parameters.words)
     radius = parameters.distance_max if parameters.insert == "unique" else 0

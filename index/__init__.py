@@ -1,1 +1,91 @@
-"""Fingerprints on disk: the near-duplicate index. It knows no text, no Kafka, no wall clock and no metrics library."""
+"""Fingerprints on disk: the near-duplicate index. It knows no text, no Kafka, no wall clock and no metrics library.
+
+    from index import Entries, Index, Parameters
+
+    with Index.open(directory, Parameters(bits=64, distance_max=3), map_bytes_max=2**30) as index:
+        decisions = index.admit(entries, ends)
+
+`index.tools` looks after an index; `errors` holds what it raises; `minhash` and `second_look` are the pure comparisons that
+whoever makes fingerprints needs, too. Names are loaded when they are first asked for, so that importing `index` is cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from index import errors
+    from index.entry import (
+        NO_DISTANCE,
+        NO_NUMBER,
+        Applied,
+        Decisions,
+        Entries,
+        Insert,
+        Kind,
+        Position,
+        Source,
+        Verdict,
+    )
+    from index.index import Index, Match
+    from index.matching import minhash, second_look
+    from index.session import Retention
+    from index.storage.documents import Document
+    from index.storage.parameters import DISTANCE_MAX, Parameters
+
+__all__ = [
+    "DISTANCE_MAX",
+    "NO_DISTANCE",
+    "NO_NUMBER",
+    "Applied",
+    "Decisions",
+    "Document",
+    "Entries",
+    "Index",
+    "Insert",
+    "Kind",
+    "Match",
+    "Parameters",
+    "Position",
+    "Retention",
+    "Source",
+    "Verdict",
+    "errors",
+    "minhash",
+    "second_look",
+]
+
+_NAMES = {
+    "index.entry": (
+        "NO_DISTANCE",
+        "NO_NUMBER",
+        "Applied",
+        "Decisions",
+        "Entries",
+        "Insert",
+        "Kind",
+        "Position",
+        "Source",
+        "Verdict",
+    ),
+    "index.index": ("Index", "Match"),
+    "index.session": ("Retention",),
+    "index.storage.documents": ("Document",),
+    "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
+}
+_MODULES = {"errors": "index.errors", "minhash": "index.matching.minhash", "second_look": "index.matching.second_look"}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        found: object = import_module(_MODULES[name])
+    elif name in _HOMES:
+        found = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -47,6 +47,7 @@ LAYERS = (
     ("index.tools",),
     ("index.index",),
     ("index.decide",),
+    ("index.session",),
     ("index.lsm",),
     ("index.storage",),
     ("index.matching",),
@@ -119,6 +120,19 @@ def test_every_module_stands_in_a_room_and_imports_point_downwards_only(name: st
         target = room_of(used)
         if target is not None and target != room and target.split(".")[0] == room.split(".")[0]:
             assert ROOMS[target] > ROOMS[room], f"{name} imports {used}"
+
+
+def test_nobody_outside_of_the_index_reaches_inside() -> None:
+    """What opens the inside of an open index is one function, and what it opens is asked for by no other name."""
+    inner = {"internals_of", "OpenIndex", "ReadSession", "WriteSession", "Transaction", "Store"}
+    for name, path in ALL_MODULES.items():
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        if name.split(".")[0] == "streamer":
+            assert not used & (inner | {"_opened"}), name
+        elif not name.startswith(("index.tools", "index.index")):
+            assert "internals_of" not in used, name
 
 
 def test_no_imports_go_in_a_circle() -> None:

@@ -1,4 +1,4 @@
-"""Looking up what counts: the entries that the tables hold, without those that are retired, with those filed aside."""
+"""Looking up what counts: entries of the tree without the retired ones, and with those that are filed aside."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,20 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER
-from index.lsm.tree import Tree, Wanted
+from index.lsm.tree import Lookup
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.second_look import Look
+from index.session import ReadSession
 from index.storage import log
 from index.storage.documents import earliest_equals
 from index.storage.layout import Table, pack_fingerprints, unpack_numbers
-from index.storage.store import Transaction
-from index.storage.visibility import Visibility
 
 LOOKS_AT_ONCE = 2**15
 """Looks read and compared at once: bounds their memory, 8 MiB at 256 bytes."""
 
 REPEATS_AT_ONCE = 64
-"""Entries with one fingerprint looked at first; four times as many each time that was not enough."""
+"""Entries with one fingerprint that are read first; each further step reads four times as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,50 +38,43 @@ class Answer:
     equal: npt.NDArray[np.bool_]
 
 
-def nearest_visible(transaction: Transaction, tree: Tree, visibility: Visibility, wanted: Wanted, words: int) -> Answer:
+def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     """Look up fingerprints for a decision."""
+    transaction, tree, visibility = session.transaction, session.tree, session.visibility
     if visibility.all_are:
-        best, compared = tree.nearest(transaction, wanted)
-        return Answer(best, compared, no_matches(), _equal_rows(best, len(wanted)))
+        best, compared = tree.nearest(transaction, lookup)
+        return Answer(best, compared, no_matches(), _equal_rows(best, len(lookup)))
     best, stale = no_matches(), no_matches()
-    compared = np.zeros(len(wanted), np.int64)
-    for matches, comparisons in tree.matches(transaction, wanted):
+    compared = np.zeros(len(lookup), np.int64)
+    for matches, comparisons in tree.matches(transaction, lookup):
         compared += comparisons
         alive = visibility.are(transaction, matches.numbers)
         dead = matches.take(~alive)
-        equals = _instead(transaction, visibility, dead, words)
+        equals = _instead(session, dead)
         best = nearest(joined([best, matches.take(alive), equals]), 1)
         stale = joined([stale, dead.take(dead.distances == 0)])
-    return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(wanted)))
+    return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(lookup)))
 
 
-def nearest_counting(
-    transaction: Transaction,
-    tree: Tree,
-    visibility: Visibility,
-    wanted: Wanted,
-    words: int,
-    look: Look,
-    looks: npt.NDArray[np.uint8],
-) -> Answer:
-    """Look up fingerprints, of which `looks` uint8 [n, look bytes] are the looks, for a decision with a second look.
+def nearest_by_second_look(session: ReadSession, lookup: Lookup, look: Look, looks: npt.NDArray[np.uint8]) -> Answer:
+    """Look up fingerprints for a decision with a second look; looks uint8 [n, look bytes] are theirs.
 
     `best` holds what counts, at the distances that the second look tells. Entries of one fingerprint differ in their
     looks, so those that are filed aside are looked at, too: until none can be better.
     """
     best, stale = no_matches(), no_matches()
-    compared, equal = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    second = _SecondLook(transaction, visibility, look, looks, words)
-    for matches, comparisons in tree.matches(transaction, wanted):
+    compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
+    second = _SecondLook(session, look, looks)
+    for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        alive = visibility.are(transaction, matches.numbers)
+        alive = session.visibility.are(session.transaction, matches.numbers)
         dead = matches.take(~alive)
         stale = joined([stale, dead.take(dead.distances == 0)])
         told = second.told(matches)
         equal |= _equal_rows(matches.take(alive), len(equal))
         counting = alive & (told != NO_DISTANCE)
         best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
-        # Whoever stands in the blocks entered before the equal ones that are aside.
+        # An entry in the blocks entered before its equals that are filed aside.
         settled = counting & (told == look.least(matches.distances))
         for beside, of_beside in second.repeats(matches.take(~settled)):
             equal |= _equal_rows(beside, len(equal))
@@ -91,19 +83,20 @@ def nearest_counting(
 
 
 class _SecondLook:
-    """The second look at matches of some fingerprints, within one transaction."""
+    """The second look at matches of some fingerprints, within one session."""
 
-    def __init__(
-        self, transaction: Transaction, visibility: Visibility, look: Look, looks: npt.NDArray[np.uint8], words: int
-    ) -> None:
-        self._transaction = transaction
-        self._living = visibility
+    def __init__(self, session: ReadSession, look: Look, looks: npt.NDArray[np.uint8]) -> None:
+        self._transaction = session.transaction
+        self._visibility = session.visibility
+        self._words = session.words
         self._look = look
         self._looks = looks
-        self._words = words
 
     def told(self, matches: Matches) -> npt.NDArray[np.int16]:
-        """What each is told as, int16 [m]; NO_DISTANCE where it does not count, or is in the log no more."""
+        """The distance that the second look tells of each, int16 [m].
+
+        NO_DISTANCE where the match does not count, or has left the log.
+        """
         told = np.full(len(matches), NO_DISTANCE, np.int16)
         order = np.argsort(matches.numbers, kind="stable")
         for begin in range(0, len(order), LOOKS_AT_ONCE):
@@ -116,10 +109,10 @@ class _SecondLook:
         return told
 
     def repeats(self, matches: Matches) -> Iterator[tuple[Matches, Matches]]:
-        """The entries filed aside that equal these matches and are not retired, some at a time; those that count.
+        """The visible entries filed aside that equal these matches, some at a time; and those of them that count.
 
-        The second are at the distances that are told. Of a match's equals more are read, in the order in which they
-        entered, until one counts that is as near as can be.
+        The latter stand at the distances that are told. Equals of a match are read in the order in which they entered,
+        until one counts that is as near as can be.
         """
         if not len(matches) or not self._transaction.count(Table.REPEATS):
             return
@@ -139,7 +132,7 @@ class _SecondLook:
                 counts = np.fromiter(map(len, each), np.int64, len(each))
                 of_match = np.repeat(some, counts)
                 found = Matches(matches.rows[of_match], matches.distances[of_match], np.concatenate(each))
-                alive = self._living.are(self._transaction, found.numbers)
+                alive = self._visibility.are(self._transaction, found.numbers)
                 found, of_match = found.take(alive), of_match[alive]
                 told = self.told(found)
                 yield found, Matches(found.rows, told, found.numbers).take(told != NO_DISTANCE)
@@ -148,14 +141,12 @@ class _SecondLook:
             left, begin, end = np.concatenate(going_on), end, 4 * end
 
 
-def all_visible(
-    transaction: Transaction, tree: Tree, visibility: Visibility, wanted: Wanted, words: int, limit: int
-) -> Matches:
+def all_visible(session: ReadSession, lookup: Lookup, limit: int) -> Matches:
     """Per row its `limit` nearest entries, nearest and earliest first, equal ones each for itself."""
     best = no_matches()
-    for matches, _ in tree.matches(transaction, wanted):
-        found = joined([matches, _repeats(transaction, matches, words, limit)])
-        best = nearest(joined([best, found.take(visibility.are(transaction, found.numbers))]), limit)
+    for matches, _ in session.tree.matches(session.transaction, lookup):
+        found = joined([matches, _repeats(session, matches, limit)])
+        best = nearest(joined([best, found.take(session.visibility.are(session.transaction, found.numbers))]), limit)
     return best
 
 
@@ -165,24 +156,26 @@ def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def _instead(transaction: Transaction, visibility: Visibility, dead: Matches, words: int) -> Matches:
+def _instead(session: ReadSession, dead: Matches) -> Matches:
     """For retired matches the earliest equal entry that is filed aside and not retired, where there is one."""
+    transaction = session.transaction
     if not len(dead) or not transaction.count(Table.REPEATS):
         return no_matches()
     distinct, inverse = np.unique(dead.numbers, return_inverse=True)
-    fingerprints, there = log.fingerprints(transaction, distinct, words)
+    fingerprints, there = log.fingerprints(transaction, distinct, session.words)
     numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
-    numbers[there] = earliest_equals(transaction, visibility, Table.REPEATS, fingerprints[there])
+    numbers[there] = earliest_equals(transaction, session.visibility, Table.REPEATS, fingerprints[there])
     found = Matches(dead.rows, dead.distances, numbers[inverse])
     return found.take(found.numbers != NO_NUMBER)
 
 
-def _repeats(transaction: Transaction, matches: Matches, words: int, limit: int) -> Matches:
+def _repeats(session: ReadSession, matches: Matches, limit: int) -> Matches:
     """The entries filed aside that equal these matches; of each at most `limit`."""
+    transaction = session.transaction
     parts = [no_matches()]
     if len(matches) and transaction.count(Table.REPEATS):
         distinct, inverse = np.unique(matches.numbers, return_inverse=True)
-        fingerprints, there = log.fingerprints(transaction, distinct, words)
+        fingerprints, there = log.fingerprints(transaction, distinct, session.words)
         keys = pack_fingerprints(fingerprints)
         numbers = [
             unpack_numbers(transaction.first_values(Table.REPEATS, key, limit) if known else [])

@@ -1,24 +1,26 @@
-"""Entering documents whose verdicts are known: they come back from the outputs after the index lost commits."""
+"""Restoring: documents whose verdicts are known enter undecided. They come back from the outputs after lost commits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import batch
+from index.decide import retention
+from index.decide.batch import Batch
 from index.decide.lookup import nearest_visible
+from index.decide.prepare import require_sound
 from index.decide.rule import Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.lsm.exact_lookup import exact_lookup_of
-from index.lsm.tree import Tree
 from index.matching.distance import Matches
+from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
-from index.storage.layout import Counters, Filing
 from index.storage.log import Origin
 from index.storage.parameters import Parameters
-from index.storage.store import Transaction
-from index.storage.visibility import Visibility
+
+NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
 
 class Restored(NamedTuple):
@@ -33,7 +35,7 @@ def require_restorable(
     entries: Entries, verdicts: npt.NDArray[np.uint8], originals: Sequence[Position | None], parameters: Parameters
 ) -> None:
     """Raise ValueError unless `restore` can take these."""
-    batch.require_sound(entries, parameters.words, parameters.look_bytes)
+    require_sound(entries, parameters)
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
     if not np.isin(verdicts, (Verdict.UNIQUE, Verdict.DUPLICATE)).all():
@@ -41,86 +43,77 @@ def require_restorable(
 
 
 def restore(
-    transaction: Transaction,
-    tree: Tree,
+    session: WriteSession,
     entries: Entries,
     verdicts: npt.NDArray[np.uint8],
     originals: Sequence[Position | None],
-    parameters: Parameters,
-    counters: Counters,
-) -> tuple[Restored, npt.NDArray[np.bool_], Counters]:
-    """The work of `Index.restore` in one transaction; also which rows are new, bool [n], and the counters behind it."""
-    places = batch.places_of(transaction, entries)
-    known = batch.journaled(transaction, entries, places).known
+    ends: Mapping[Source, int],
+) -> Restored:
+    """The work of `Index.restore` in one session."""
+    batch, insert = Batch(session, entries), session.parameters.insert
+    known = batch.journaled.known
     decided = verdicts.astype(np.uint8)
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
     duplicates = np.flatnonzero(~known & (decided == Verdict.DUPLICATE))
     uniques = np.flatnonzero(~known & (decided == Verdict.UNIQUE) & bool(len(duplicates)))
-    row_of = dict(zip(batch.positions(entries, uniques.tolist()), uniques.tolist(), strict=True))
+    row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
     asked = [originals[row] for row in duplicates.tolist()]
     original_rows[duplicates] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in asked]
     numbers_of_originals = np.full(len(entries), NO_NUMBER, np.uint64)
-    numbers_of_originals[duplicates] = _known_numbers(transaction, asked, parameters.words)
+    numbers_of_originals[duplicates] = _known_numbers(session, asked)
     lost = np.zeros(len(entries), np.bool_)
     lost[duplicates] = (original_rows[duplicates] < 0) & (numbers_of_originals[duplicates] == NO_NUMBER)
 
     new = ~known & ~lost
     entering = new & (decided == Verdict.UNIQUE)
-    if parameters.insert == "all":
+    if insert == "all":
         entering |= new & (decided == Verdict.DUPLICATE)
     numbers = np.full(len(entries), NO_NUMBER, np.uint64)
-    first = counters.next_number
+    first = session.counters.next_number
     numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
     roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
-    duplicate = new & (decided == Verdict.DUPLICATE)
-    distances = _distances(transaction, entries, duplicate, original_rows, roots, parameters)
-    those = entries if new.all() else entries.take(np.flatnonzero(new))
-    outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
-    counters = enter(transaction, tree, those, places, outcome, parameters, counters)
-    return Restored(int(new.sum()), int(known.sum()), int(lost.sum())), new, counters
+    distances = _distances(session, entries, new & (decided == Verdict.DUPLICATE), original_rows, roots)
+    rows = entries if new.all() else entries.take(np.flatnonzero(new))
+    enter_undecided(
+        session, batch, rows, Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
+    )
+    retention.note_undecided(session, batch, new)
+    sources.move_applied(session.transaction, ends, {})
+    return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
 
 
-def enter(
-    transaction: Transaction,
-    tree: Tree,
-    entries: Entries,
-    places: batch.Places,
+def enter_undecided(
+    session: WriteSession,
+    batch: Batch,
+    rows: Entries,
     outcome: Outcome,
-    parameters: Parameters,
-    counters: Counters,
     *,
     origins: Sequence[Origin] | None = None,
     leaving: npt.NDArray[np.bool_] | None = None,
-) -> Counters:
-    """Log and file rows whose verdicts are known, all of them new; the counters behind it.
-
-    origins  the originals of the DUPLICATE rows, in order; None: they are in the log, or rows of this batch
-    leaving  bool [n], rows that are about to be forgotten: they do not enter the blocks; None: there are none
-    """
-    visibility = Visibility(transaction, parameters.words)
-    if origins is None:
-        origins = list(batch.origins_of(transaction, entries, places, outcome, counters.next_number).values())
+) -> None:
+    """Enter rows whose verdicts are known, as `Batch.enter` says; only equal entries are looked up."""
     staying = outcome.entering if leaving is None else outcome.entering & ~leaving
-    near = np.flatnonzero(staying & (entries.kinds == Kind.NEAR))
-    look_up = exact_lookup_of(entries.fingerprints[near], parameters)
-    answer = nearest_visible(transaction, tree, visibility, look_up, parameters.words)
-    equal = np.zeros(len(entries), np.bool_)
+    near = np.flatnonzero(staying & (rows.kinds == Kind.NEAR))
+    answer = nearest_visible(session, exact_lookup_of(rows.fingerprints[near], session.parameters))
+    equal = np.zeros(len(rows), np.bool_)
     equal[near] = answer.equal
-    filings = batch.filings_of(entries, staying, equal)
-    filings[outcome.entering & ~staying] = Filing.ASIDE
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    counters = batch.retire_stale(transaction, tree, visibility, entries, stale, filings, counters)
-    return batch.write(transaction, tree, entries, places, outcome, filings, origins, counters, journal_too=True)
+    batch.enter(session, rows, outcome, equal, stale, origins=origins, leaving=leaving)
 
 
-def _known_numbers(
-    transaction: Transaction, positions: Sequence[Position | None], words: int
-) -> npt.NDArray[np.uint64]:
+def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Source, int]]:
+    """Source and offset of these rows."""
+    columns = entries.source_numbers[rows].tolist(), entries.offsets[rows].tolist()
+    return [(entries.sources[source], offset) for source, offset in zip(*columns, strict=True)]
+
+
+def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
     """The number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is not known."""
+    transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
     by_source: dict[Source, list[int]] = {}
     for place, position in enumerate(positions):
@@ -130,8 +123,8 @@ def _known_numbers(
         stream = sources.known_number(transaction, source.stream)
         if stream is None:
             continue
-        wanted = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
-        offsets, inverse = np.unique(wanted, return_inverse=True)
+        asked = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
+        offsets, inverse = np.unique(asked, return_inverse=True)
         found = journal.find(transaction, stream, source.partition, offsets, words)
         numbers[places] = np.where(found.known, found.rows["number"], NO_NUMBER)[inverse]
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
@@ -139,25 +132,25 @@ def _known_numbers(
 
 
 def _distances(
-    transaction: Transaction,
+    session: ReadSession,
     entries: Entries,
     duplicates: npt.NDArray[np.bool_],
     original_rows: npt.NDArray[np.int64],
     roots: npt.NDArray[np.uint64],
-    parameters: Parameters,
 ) -> npt.NDArray[np.int16]:
     """The distances to journal, int16 [n]: with insert = unique the match is the original, so its distance is known."""
+    transaction, parameters = session.transaction, session.parameters
     distances = np.full(len(entries), NO_DISTANCE, np.int16)
     if parameters.insert == "unique" and duplicates.any():
         # The originals that stand in this batch are not in the log yet.
         originals = entries.fingerprints[original_rows]
         stored = np.flatnonzero(duplicates & (original_rows < 0))
         numbers, inverse = np.unique(roots[stored], return_inverse=True)
-        originals[stored] = log.fingerprints(transaction, numbers, parameters.words)[0][inverse]
+        originals[stored] = log.fingerprints(transaction, numbers, session.words)[0][inverse]
         distances[duplicates] = parameters.distances(entries.fingerprints[duplicates], originals[duplicates])
         if parameters.look is not None and entries.looks is not None:
             looks = entries.looks[original_rows]
-            looks[stored] = log.looks(transaction, numbers, parameters.words, parameters.look_bytes)[0][inverse]
+            looks[stored] = log.looks(transaction, numbers, session.words, parameters.look_bytes)[0][inverse]
             judged = parameters.look.judge(distances[duplicates], entries.looks[duplicates], looks[duplicates])
             near = entries.kinds[duplicates] == Kind.NEAR
             distances[duplicates] = np.where(near, judged.distances, distances[duplicates])

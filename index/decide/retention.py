@@ -1,22 +1,22 @@
-"""How long entries count, and how what they took is used again.
+"""Retention: how long entries count, and how the room of expired ones is used again.
 
 By number: the newest `entries_max` entries count. By age: an entry counts until the record time of its source has moved
-on by more than `age_max_ms` since it was decided. A source's time is its watermark, the median of its latest record
-times, which never goes back: a few records with a wrong time do not move it. No clock is looked at.
+on by more than `age_max_ms` since it was decided. The time of a source is its watermark, the median of its latest record
+times. A watermark never goes back, and a few records with a wrong time do not move it. No clock is read.
 
 What has expired is retired at once. Every batch then cleans the log of some batches that hold nothing else: their entries
 leave the tables (a tombstone, see `layout`), their positions the journal.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
+from index.decide.batch import Batch
 from index.decide.retire import Leaving, retire
-from index.entry import Entries
-from index.lsm.tree import Tree
+from index.session import WriteSession
 from index.storage import journal, log
 from index.storage.layout import (
     AGE_KEY,
@@ -26,7 +26,6 @@ from index.storage.layout import (
     SOURCE_HORIZON,
     SOURCE_KEY,
     Change,
-    Counters,
     Horizon,
     Table,
     Times,
@@ -37,7 +36,6 @@ from index.storage.layout import (
     unpack_times,
 )
 from index.storage.store import Transaction
-from index.storage.visibility import Visibility
 
 LATEST_RECORDS = 63
 """The watermark is the median of so many latest record times."""
@@ -46,30 +44,12 @@ LATEST_RECORDS_MIN = 15
 """Before so many are known there is no watermark."""
 
 CLEANED_MAX = 4
-"""Batches that leave the log with one batch at most: more than come, so that cleaning keeps up."""
+"""Batches that leave the log while one enters, at most: more leave than come, so cleaning keeps up."""
 
-LOOKED_AT_MAX = 16
-"""Batches looked at for it: those of a source whose time stands still are passed over."""
+EXAMINED_MAX = 16
+"""Batches examined for it: those of a source whose time stands still are passed over."""
 
 AGES_DROPPED_MAX = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """What is kept. It may differ from one opening to the next; what has expired stays so.
-
-    entries_max  the newest so many entries count; None: all
-    age_max_ms   entries count until their source's record time has moved on by more than this; None: always
-    """
-
-    entries_max: int | None = None
-    age_max_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.entries_max is not None and self.entries_max < 1:
-            raise ValueError("entries_max must be at least 1")
-        if self.age_max_ms is not None and self.age_max_ms < 1:
-            raise ValueError("age_max_ms must be at least 1")
 
 
 def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
@@ -80,37 +60,47 @@ def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
     return Times(max(times.watermark_ms, int(np.sort(latest)[len(latest) // 2])), latest)
 
 
-def advance(
-    transaction: Transaction,
-    retention: Retention,
-    entries: Entries,
-    sources: npt.NDArray[np.void],
-    new: npt.NDArray[np.bool_],
-    next_number: int,
-) -> None:
-    """Move record times and horizons on by the rows of a batch, before they are decided.
+def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
+    """Move record times and horizons on by the rows of a batch.
 
-    sources  LOG_SOURCE [s], the index's own numbers of `entries.sources`
-    new      bool [n], the rows that were not decided before
+    new  bool [n], the rows that were not decided before
     """
+    retention, transaction, entries = session.retention, session.transaction, batch.entries
     horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
     number, of_sources = horizon.number, horizon.sources
     if retention.entries_max is not None:
-        number = max(number, next_number - retention.entries_max)
+        number = max(number, session.counters.next_number - retention.entries_max)
     if retention.age_max_ms is not None:
-        for source, (stream, partition) in enumerate(sources.tolist()):
+        for source, (stream, partition) in enumerate(batch.sources.tolist()):
             times_ms = entries.times_ms[new & (entries.source_numbers == source)]
-            reached = _advance_time(transaction, stream, partition, times_ms, retention.age_max_ms)
+            reached = _reached(transaction, stream, partition, times_ms, retention.age_max_ms)
             of_sources = _with_source(of_sources, stream, partition, reached)
     moved = Horizon(number, horizon.cleaned_to, of_sources)
     if number != horizon.number or of_sources is not horizon.sources:
         transaction.put(Table.META, HORIZON_KEY, pack_horizon(moved))
+        session.horizon_moved()
 
 
-def _advance_time(
+def note_undecided(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
+    """What `admit` does before and behind deciding, for rows that entered undecided; new: bool [n], which of them did."""
+    move_horizons(session, batch, new)
+    _note_ages(session, batch)
+
+
+def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
+    """Note at which record time the entries of a batch came, and clean the log; behind deciding."""
+    _note_ages(session, batch)
+    if session.visibility.some_have_expired:
+        _clean(session)
+
+
+def _reached(
     transaction: Transaction, stream: int, partition: int, times_ms: npt.NDArray[np.int64], age_max_ms: int
 ) -> bytes | None:
-    """Move a source's time on; the key of the log below which its batches have expired, where that is a new one."""
+    """Move the time of a source on.
+
+    Returns the key of the log below which its batches have expired, where that is a new one.
+    """
     key = SOURCE_KEY.pack(stream, partition)
     times = watermark_ms(unpack_times(transaction.get(Table.TIMES, key)), times_ms)
     transaction.put(Table.TIMES, key, pack_times(times))
@@ -141,45 +131,47 @@ def _with_source(
     return np.concatenate([horizons[~own], new])
 
 
-def note_ages(
-    transaction: Transaction, retention: Retention, sources: npt.NDArray[np.void], counters: Counters
-) -> None:
-    """Note at which record time the entries of a batch came, behind it."""
-    if retention.age_max_ms is None:
+def _note_ages(session: WriteSession, batch: Batch) -> None:
+    if session.retention.age_max_ms is None:
         return
+    transaction, counters = session.transaction, session.counters
     behind = LOG_KEY.pack(counters.next_number, counters.journal_rows)
-    for stream, partition in sources.tolist():
+    for stream, partition in batch.sources.tolist():
         times = unpack_times(transaction.get(Table.TIMES, SOURCE_KEY.pack(stream, partition)))
         if times.watermark_ms >= 0:
             transaction.put(Table.AGES, AGE_KEY.pack(stream, partition, times.watermark_ms), behind)
 
 
-def clean(transaction: Transaction, tree: Tree, visibility: Visibility, counters: Counters, words: int) -> Counters:
-    """Let some batches leave the log that hold nothing that has not expired; the counters behind it."""
-    if not visibility.some_have_expired:
-        return counters
+def _clean(session: WriteSession) -> None:
+    """Let some batches leave the log all of whose entries have expired."""
+    transaction, visibility, words = session.transaction, session.visibility, session.words
     cleaned_to, expired = LOG_KEY_BEGIN, []
     batches = visibility.expired(log.walk(transaction, words, visibility.horizon.cleaned_to))
-    for looked_at, (batch, has_expired) in enumerate(batches, 1):
+    for examined, (batch, has_expired) in enumerate(batches, 1):
         cleaned_to = batch.key
         if has_expired:
             expired.append(batch.key)
-        if looked_at == LOOKED_AT_MAX or len(expired) == CLEANED_MAX:
+        if examined == EXAMINED_MAX or len(expired) == CLEANED_MAX:
             break
     else:
         cleaned_to = LOG_KEY_BEGIN
-    for key in expired:
-        batch = log.copied(transaction, key, words)
-        filed = batch.entered()
-        kinds, filings = batch.rows["kind"][filed], batch.rows["filing"][filed]
-        left = ~visibility.are_retired(batch.numbers())
-        leaving = Leaving(batch.numbers()[left], batch.fingerprints[left], kinds[left], filings[left])
-        counters = retire(transaction, tree, visibility, leaving, Change.EXPIRED, counters)
-        for number in pack_numbers(batch.numbers()[~left]):
-            transaction.delete(Table.RETIRED, number)
-        journal.drop(transaction, batch)
-        transaction.delete(Table.LOG, key)
+    if expired:
+        _drop(session, [log.copied(transaction, key, words) for key in expired])
     if cleaned_to != visibility.horizon.cleaned_to:
         horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
         transaction.put(Table.META, HORIZON_KEY, pack_horizon(horizon._replace(cleaned_to=cleaned_to)))
-    return counters
+
+
+def _drop(session: WriteSession, batches: Sequence[log.Batch]) -> None:
+    """Let batches leave the log: their entries the tables, their positions the journal."""
+    transaction, parts = session.transaction, []
+    for batch in batches:
+        rows, retired = batch.rows[batch.entered()], session.visibility.are_retired(batch.numbers())
+        left = ~retired
+        columns = batch.numbers()[left], batch.fingerprints[left], rows["kind"][left], rows["filing"][left]
+        parts.append(columns)
+        for number in pack_numbers(batch.numbers()[retired]):
+            transaction.delete(Table.RETIRED, number)
+        journal.drop(transaction, batch)
+        transaction.delete(Table.LOG, batch.key)
+    retire(session, Leaving(*map(np.concatenate, zip(*parts, strict=True))), Change.EXPIRED)

@@ -1,4 +1,4 @@
-"""Entries that leave the tables in which they are found: because they expired, or because somebody wants it."""
+"""Retiring: entries leave the tables in which they are found, because they expired or because they were forgotten."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Kind
-from index.lsm.tree import Tree
+from index.session import WriteSession
 from index.storage.codec import Tombstones
 from index.storage.documents import earliest_equals
-from index.storage.layout import Change, Counters, Filing, Table, pack_fingerprints, pack_numbers
-from index.storage.store import Transaction
-from index.storage.visibility import Visibility
+from index.storage.layout import Change, Filing, Table, pack_fingerprints, pack_numbers
 
 
 class Leaving(NamedTuple):
@@ -29,32 +27,31 @@ class Leaving(NamedTuple):
     filings: npt.NDArray[np.uint8]
 
 
-def retire(
-    transaction: Transaction, tree: Tree, visibility: Visibility, leaving: Leaving, change: Change, counters: Counters
-) -> Counters:
-    """Take entries out of the tables; the counters behind it.
+def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
+    """Take entries out of the tables.
 
-    Where the one that stood for several equal ones leaves the blocks, the earliest of the others that is not retired
+    One entry stands in the blocks for all that equal it. Where it leaves, the earliest of the others that is not retired
     takes its place. `change` is EXPIRED if their batches leave the log in this transaction, else FORGOTTEN.
     """
     if not len(leaving.numbers):
-        return counters
+        return
+    transaction, visibility, counters = session.transaction, session.visibility, session.counters
     near = leaving.kinds == Kind.NEAR
     in_blocks = near & (leaving.filings == Filing.BLOCKS)
     keys, numbers = pack_fingerprints(leaving.fingerprints), pack_numbers(leaving.numbers)
     for row in np.flatnonzero(~in_blocks).tolist():
         table = Table.REPEATS if near[row] else Table.EXACT
         was_there = transaction.delete(table, keys[row], numbers[row])
-        # A repeat that is not there any more was raised.
+        # A repeat that is gone was raised into the blocks.
         in_blocks[row] = near[row] and not was_there
     if change is Change.FORGOTTEN:
         for number in numbers:
             transaction.put(Table.RETIRED, number, b"")
         visibility.note_retired(leaving.numbers)
     removed, fingerprints = leaving.numbers[in_blocks], leaving.fingerprints[in_blocks]
-    counters = counters._replace(near_entries=counters.near_entries - int(np.count_nonzero(near)))
+    session.counters = counters._replace(near_entries=counters.near_entries - int(np.count_nonzero(near)))
     if not len(removed):
-        return counters
+        return
     raised = np.full(len(removed), NO_NUMBER, np.uint64)
     if transaction.count(Table.REPEATS):
         raised = earliest_equals(transaction, visibility, Table.REPEATS, fingerprints)
@@ -67,5 +64,5 @@ def retire(
         np.concatenate([fingerprints, fingerprints[taking]]),
         np.concatenate(changes),
     )
-    tree.amend(transaction, counters.next_tombstone, tombstone)
-    return counters._replace(next_tombstone=counters.next_tombstone + 1)
+    session.tree.bury(transaction, counters.next_tombstone, tombstone)
+    session.counters = session.counters._replace(next_tombstone=counters.next_tombstone + 1)

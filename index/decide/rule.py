@@ -1,4 +1,4 @@
-"""The rule: from what was found to verdicts. Pure; it sees no store.
+"""The rule: from matches to verdicts. Pure; it touches no storage.
 
 A NEAR document is a duplicate of the nearest entry within the distance, of the earliest among equally near ones; an
 EXACT document of the earliest equal one. The documents are decided in order, each seeing those before it.
@@ -14,13 +14,13 @@ from index.matching.distance import Matches
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Matched:
     """What the documents of a batch matched; n rows.
 
     kinds           uint8 [n]
-    distances       int16 [n], distance to the nearest entry of the store, NO_DISTANCE where there is none
+    distances       int16 [n], distance to the nearest entry of the index, NO_DISTANCE where there is none
     originals       uint64 [n], the original of that entry, NO_NUMBER where there is none
-    pairs           matches of the NEAR rows among each other, as `matching.pairs_within` gives them
+    pairs           matches of the NEAR rows among each other, as `tree.Lookup.pairs` gives them
     firsts          int64 [n], for EXACT rows the first EXACT row with an equal fingerprint; not read elsewhere
     """
 
@@ -49,20 +49,20 @@ class Outcome:
     originals: npt.NDArray[np.uint64]
 
 
-def decide(found: Found, insert: Insert, next_number: int) -> Outcome:
+def decide(matched: Matched, insert: Insert, next_number: int) -> Outcome:
     """Decide n rows in order; entering rows are numbered from `next_number` on, in order."""
-    kinds, distances, originals = found.kinds, found.distances.copy(), found.originals.copy()
+    kinds, distances, originals = matched.kinds, matched.distances.copy(), matched.originals.copy()
     verdicts = np.where(originals != NO_NUMBER, Verdict.DUPLICATE, Verdict.UNIQUE).astype(np.uint8)
     verdicts[kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     verdicts[kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
     original_rows = np.full(len(kinds), -1, np.int64)
 
-    repeats = (kinds == Kind.EXACT) & (found.firsts < np.arange(len(kinds))) & (verdicts == Verdict.UNIQUE)
+    repeats = (kinds == Kind.EXACT) & (matched.firsts < np.arange(len(kinds))) & (verdicts == Verdict.UNIQUE)
     verdicts[repeats] = Verdict.DUPLICATE
     distances[repeats] = 0
-    original_rows[repeats] = found.firsts[repeats]
+    original_rows[repeats] = matched.firsts[repeats]
 
-    _decide_pairs(found, insert, verdicts, distances, originals, original_rows)
+    _decide_pairs(matched, insert, verdicts, distances, originals, original_rows)
 
     entering = verdicts == Verdict.UNIQUE
     if insert == "all":
@@ -75,7 +75,7 @@ def decide(found: Found, insert: Insert, next_number: int) -> Outcome:
 
 
 def _decide_pairs(
-    found: Found,
+    matched: Matched,
     insert: Insert,
     verdicts: npt.NDArray[np.uint8],
     distances: npt.NDArray[np.int16],
@@ -84,11 +84,11 @@ def _decide_pairs(
 ) -> None:
     """Walk the rows that match an earlier row of the batch, in order, and change their columns in place.
 
-    An entry of the store is earlier than any row, so a row must be strictly nearer to count.
+    An entry of the index is earlier than any row, so a row must be strictly nearer to count.
     """
-    pairs = found.pairs
-    of_store = distances[pairs.rows]
-    counts = (of_store == NO_DISTANCE) | (pairs.distances < of_store)
+    pairs = matched.pairs
+    of_entries = distances[pairs.rows]
+    counts = (of_entries == NO_DISTANCE) | (pairs.distances < of_entries)
     if insert == "unique":
         counts &= verdicts[pairs.numbers.astype(np.int64)] == Verdict.UNIQUE
     pairs = pairs.take(counts)

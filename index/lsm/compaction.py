@@ -1,13 +1,13 @@
-"""Moving the newest entries from the log into segments, a slice at a time, each in the transaction of some batch.
+"""Compaction: entries move from the memtable into segments, a slice at a time, each in the transaction of some batch.
 
-When the memtable holds enough it freezes: its entries, and what left since the last time, become the frozen run. From then
-on every batch moves some of it, table by table and in order, until all tables have all of it. The frozen run is looked
-up as a whole all the while, so that it does not matter how far it has moved, nor who moves it on after a crash. Nothing
-here changes the memtables: they follow what the next transaction finds in the file.
+When the memtable holds enough it freezes, together with the entries that left since the last time. From then on every
+batch moves slices of the frozen memtable, table by table and in order, until all tables have all of it. Meanwhile look-ups
+read the frozen memtable as a whole. So it does not matter how far it has moved, nor who moves it on after a crash. Nothing
+here changes the memtables: they follow the state that the next transaction finds in the file.
 
-A run adds entries and removes others. What is in both, by its number, has come and gone, and is neither. What is removed
-besides is taken out of what the segments held before the run: in SimHash by the fingerprint, which at most one of them has,
-in MinHash by fingerprint and number.
+A memtable adds entries and removes others. An entry that it both adds and removes, told by its number, has come and gone,
+and is neither. Every other removed entry is taken out of the segments: in SimHash by the fingerprint, which at most one
+entry there has, in MinHash by fingerprint and number.
 """
 
 from dataclasses import dataclass
@@ -34,16 +34,19 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 GROWTH = 32
-"""The memtable freezes at the latest of `memtable_entries` and this fraction of what is merged: so much is written again."""
+"""The memtable freezes at the latest of `memtable_entries` and this fraction of the compacted entries.
+
+So many segments are written again for each that is new.
+"""
 
 AHEAD = 1.25
-"""A merge is done when the memtable is full again to 1 / AHEAD."""
+"""A compaction is done when the memtable is full again to 1 / AHEAD."""
 
 SLICES_MAX = 32
-"""At most so many slices in one batch: bounds the time that a batch takes, whatever the bound on its rows."""
+"""Slices that one batch moves, at most: bounds the time that a batch takes, whatever the bound on its rows."""
 
 MEMTABLE_BYTES = 2**26
-"""Memory that a memtable may take, about, where `memtable_entries` is not said. With the frozen one there are two."""
+"""Memory that a memtable may take, about, where `memtable_entries` is None. With the frozen one there are two."""
 
 MEMTABLE_BYTES_MAX = 2**28
 """Memory that a memtable may grow to, about, in an index so large that `GROWTH` asks for more entries."""
@@ -51,11 +54,11 @@ MEMTABLE_BYTES_MAX = 2**28
 
 @dataclass(frozen=True, slots=True)
 class TreeSizes:
-    """How the newest entries become packed ones. It may differ from one opening to the next.
+    """When the memtable freezes, and how large segments grow. It may differ from one opening to the next.
 
     memtable_entries  this many newest entries stay in memory before they move, or more in a large index; None: as many as
-                 take 64 MiB, which is a million of 64 bits
-    segment_bytes  the size up to which a segment grows
+                      take 64 MiB, which is a million of 64 bits
+    segment_bytes     the size up to which a segment grows
     """
 
     memtable_entries: int | None = None
@@ -67,7 +70,7 @@ class TreeSizes:
 
 
 class MemtablePair:
-    """What was filed by blocks since the runs before, and what left."""
+    """A memtable of the entries that were filed by blocks, and one of those that left, since the pair before."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -79,13 +82,13 @@ class MemtablePair:
         return len(self.added), len(self.removed)
 
     def cut(self, added: int, removed: int) -> None:
-        """Take back all but the first so many."""
+        """Take back all entries but the first so many."""
         self.added.cut(added)
         self.removed.cut(removed)
 
     @cached_property
     def _cancelled(self) -> npt.NDArray[np.uint64]:
-        """The numbers that were both added and removed, ascending; to be asked for when the run changes no more."""
+        """The numbers that were both added and removed, ascending; asked for only when the pair changes no more."""
         if not len(self.removed):
             return np.empty(0, np.uint64)
         return np.intersect1d(self.added.numbers, self.removed.numbers, assume_unique=True)
@@ -93,7 +96,7 @@ class MemtablePair:
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
     ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
-        """What to add and to remove from the bound `begin` to below the bound `end` (None: the end of the table).
+        """The entries to add and to remove from the bound `begin` to below the bound `end` (None: the end of the table).
 
         The entries to add, uint16 [columns, n] ascending, their numbers, uint64 [n], the entries to remove, uint16
         [columns, m] ascending, and the bound they all end at: an earlier one where more than `count_max` are to be
@@ -133,14 +136,14 @@ def state(transaction: Transaction) -> CompactionState:
     return unpack_compaction(transaction.get(Table.META, COMPACTION_KEY))
 
 
-def progress(merge: CompactionState, tables: int) -> float:
+def progress(now: CompactionState, tables: int) -> float:
     """How much of the key space of all tables is behind the cursor, 0 to 1; 1 where nothing moves."""
-    if not merge.is_moving:
+    if not now.is_moving:
         return 1.0
-    return (merge.table + int.from_bytes(merge.bound[:2], "big") / (1 << BLOCK_BITS)) / tables
+    return (now.table + int.from_bytes(now.bound[:2], "big") / (1 << BLOCK_BITS)) / tables
 
 
-def advance(
+def freeze_or_move(
     transaction: Transaction,
     sizes: TreeSizes,
     frozen: MemtablePair | None,
@@ -148,13 +151,13 @@ def advance(
     next_number: int,
     next_tombstone: int,
 ) -> None:
-    """Freeze the active run when it is full, or move some of the frozen one; at the end of a batch's transaction.
+    """Freeze the active memtable when it is full, or move some of the frozen one; at the end of a batch's transaction.
 
     next_number, next_tombstone  behind those of this batch
     """
     shape = active.shape
-    merged_entries = transaction.count(Table.SEGMENTS) * shape.segment_entries(sizes.segment_bytes)
-    full = max(active.counts()) / _memtable_entries(sizes, shape, merged_entries)
+    compacted_entries = transaction.count(Table.SEGMENTS) * shape.segment_entries(sizes.segment_bytes)
+    full = max(active.counts()) / _memtable_entries(sizes, shape, compacted_entries)
     if frozen is not None:
         move(transaction, sizes, frozen, min(1.0, AHEAD * full), SLICES_MAX)
     elif full >= 1:
@@ -162,7 +165,7 @@ def advance(
 
 
 def freeze(transaction: Transaction, shape: Shape, next_number: int, next_tombstone: int) -> None:
-    """Let all entries and tombstones below these numbers become the frozen run; there must be none."""
+    """Freeze all entries and tombstones below these numbers; there must be no frozen memtable."""
     begun = state(transaction)._replace(frozen_to=next_number, frozen_tombstones=next_tombstone, table=0)
     transaction.put(Table.META, COMPACTION_KEY, pack_compaction(begun._replace(bound=bytes(shape.bound_bytes))))
 
@@ -170,7 +173,7 @@ def freeze(transaction: Transaction, shape: Shape, next_number: int, next_tombst
 def move(
     transaction: Transaction, sizes: TreeSizes, frozen: MemtablePair, progress_min: float, slices_max: int
 ) -> CompactionState:
-    """Move slices of the frozen run until so much of it has moved, but not more than so many; the new state."""
+    """Move slices of the frozen memtable until so much of it has moved, at most `slices_max`; the new state."""
     now, shape = state(transaction), frozen.shape
     for _ in range(slices_max):
         if progress(now, shape.tables) >= progress_min:
@@ -184,14 +187,14 @@ def move(
     return now
 
 
-def _memtable_entries(sizes: TreeSizes, shape: Shape, merged_entries: int) -> int:
-    """At how many entries a run freezes; merged_entries: in all tables, about."""
+def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) -> int:
+    """At how many entries a memtable freezes; compacted_entries: in all tables, about."""
     wished = sizes.memtable_entries or MEMTABLE_BYTES // shape.memtable_bytes
-    return max(wished, min(merged_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
+    return max(wished, min(compacted_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
 
 
 def _slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair, capacity: int) -> CompactionState:
-    """Move what of the frozen run belongs into the segment at the cursor, or the first of it; the new state.
+    """Move the frozen entries that belong into the segment at the cursor, or the first of them; the new state.
 
     Where there is no segment at the cursor, no segment holds anything from there to the next.
     """
@@ -234,7 +237,7 @@ def _slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair,
 
 
 def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> CompactionState:
-    """The state behind a slice that ended at this bound."""
+    """The state after a slice that ended at this bound."""
     now = now._replace(version=now.version + 1)
     if end is not None:
         return now._replace(bound=end)
@@ -244,7 +247,7 @@ def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> Compacti
 
 
 def _ascending(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
-    """The order of entries, uint64 [n, words]; mostly their first word alone tells."""
+    """The order of entries, uint64 [n, words]; mostly the first word decides."""
     order = np.argsort(words[:, 0])
     first = words[order, 0]
     return np.lexsort(words.T[::-1]) if (first[1:] == first[:-1]).any() else order
@@ -258,7 +261,7 @@ def words_of(entries: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
 
 
 def are_below(words: npt.NDArray[np.uint64], bound: bytes) -> npt.NDArray[np.bool_]:
-    """Which entries, uint64 [n, words] as `words_of` makes them, stand before a bound: bool [n]. Further words do not count."""
+    """Which entries, uint64 [n, words] as `words_of` makes them, stand before a bound: bool [n]; further words are ignored."""
     of_bound = words_of(np.frombuffer(bound, ">u2").astype(np.uint16)[None])[0]
     below = np.zeros(len(words), np.bool_)
     for word in range(len(of_bound) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Looking up equal fingerprints alone: one step each, where entries come in by the million and nothing is decided."""
+"""Looking up equal fingerprints alone, one step each: entries that come in by the million are not decided."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ SIGNATURES_MAX = 2**17
 
 @dataclass(frozen=True, slots=True)
 class ExactLookup:
-    """The look-up of n fingerprints at distance 0, as `tree.Wanted` asks of one.
+    """The look-up of n fingerprints at distance 0, a `tree.Lookup`.
 
     fingerprints  uint64 [n, words]
     """
@@ -34,7 +34,7 @@ class ExactLookup:
         return len(self.fingerprints)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:  # noqa: ARG002
-        """Every row that equals an earlier one, with the first of those; see `matching.SimhashLookup.pairs`."""
+        """Every row that equals an earlier one, with the first of those; see `SimhashLookup.pairs`."""
         firsts = first_of_equals(self.fingerprints)
         rows = np.flatnonzero(firsts != np.arange(len(self)))
         return Matches(rows, np.zeros(len(rows), np.int16), firsts[rows].astype(np.uint64)), self._compared(rows)
@@ -42,14 +42,14 @@ class ExactLookup:
     def nearest(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """As `matching.SimhashLookup.nearest`."""
+        """As `SimhashLookup.nearest`."""
         found = joined([no_matches(), *(each for each, _ in self.matches(transaction, memtables, segments))])
         return nearest(found, 1), self._compared(found.rows)
 
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """As `matching.SimhashLookup.matches`."""
+        """As `SimhashLookup.matches`."""
         for memtable in memtables:
             rows, places = memtable.equals(self.fingerprints)
             yield self._portion(rows, memtable.numbers[places])
@@ -83,5 +83,5 @@ class ExactLookup:
 
 
 def exact_lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> ExactLookup:
-    """How entries equal to fingerprints uint64 [n, words] are found in an index of these parameters."""
+    """The look-up of the entries equal to fingerprints uint64 [n, words], in an index of these parameters."""
     return ExactLookup(fingerprints, Shape.of(parameters))

@@ -1,4 +1,4 @@
-"""The newest entries in memory, in pages of those with an equal key, until they stand in segments."""
+"""The memtable: the newest entries in memory, in pages of entries with an equal key, until they stand in segments."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -26,8 +26,8 @@ _FILED_AT_ONCE = 2**16
 class Memtable:
     """Entries in the order in which they were added; the last ones can be taken back.
 
-    They are filed in pages when something is first looked up there, and hashed when equal ones first are: entries that
-    come in by the million and move on are never filed.
+    They are filed in pages by the first look-up, and hashed by the first look-up of equal ones: entries that come in by
+    the million and move on are never filed.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -77,7 +77,7 @@ class Memtable:
         self._count = min(count, self._count)
 
     def file(self) -> None:
-        """File what was added since the last time; looking up does it, too, but then somebody waits."""
+        """File the entries added since the last time; a look-up does it, too, but then somebody waits."""
         while self._filed < self._count:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
             room = self._page_count + (end - begin) * self._shape.tables
@@ -124,10 +124,10 @@ class Memtable:
     ) -> Iterator[Matches]:
         """SimHash: all entries within the distance, about HITS_MAX at a time, a pair as often as it is found.
 
-        keys      uint32 [n, probes], as `blocks.probe_keys` makes them
-        allowed   int8 [probes], as `blocks.next_bits` says for the same distance
-        best      int16 [n], matches lie at most so far; with `nearest_only` lowered to the distance of the nearest, and
-                  what was found to be farther before may be left out
+        keys      uint32 [n, probes], as `simhash.probe_keys` makes them
+        allowed   int8 [probes], as `simhash.next_bits` says for the same distance
+        best      int16 [n], matches lie at most so far; with `nearest_only` lowered to the distance of the nearest;
+                  hits found before that are farther may be left out
         compared  int64 [n], raised by the comparisons made
         ends      int64 [n], only the first so many entries are matches of the row; None: all are
         """
@@ -142,7 +142,7 @@ class Memtable:
     def candidates(
         self, page_keys: npt.NDArray[np.uint32]
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """MinHash: who shares a key with a row of page keys uint32 [n, tables], each once: rows and places, int64 [m].
+        """MinHash: entries that share a key with a row of page keys uint32 [n, tables], each once: rows and places, int64 [m].
 
         About HITS_MAX at a time; all of a row at once.
         """

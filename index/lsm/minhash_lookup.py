@@ -1,7 +1,7 @@
-"""Looking up MinHash signatures: whoever shares a band is a candidate, and every candidate is verified.
+"""Looking up MinHash signatures: an entry that shares a band is a candidate, and every candidate is verified.
 
-Candidates are listed, compared and forgotten some at a time. Those in segments are known there by their numbers only; their
-signatures stand in the log.
+Candidates are listed, compared and dropped some at a time. Segments know them by their numbers only; their signatures stand
+in the log.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ COMPARED_MAX = 2**16
 
 @dataclass(frozen=True, slots=True)
 class MinhashLookup:
-    """All of looking up n signatures that needs no store.
+    """Precomputed part of looking up n signatures; touches no storage.
 
     signatures  uint64 [n, words]
     hashes      uint32 [n, bands], of the bands
@@ -44,7 +44,7 @@ class MinhashLookup:
         return len(self.signatures)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the signatures, as `matching.SimhashLookup.pairs` gives them; those that share a band."""
+        """Matches among the signatures, as `SimhashLookup.pairs` gives them; those that share a band."""
         count = len(self)
         leading = first_of_equals(self.signatures) == np.arange(count)
         rows, earlier = minhash.sharing(self.hashes, leading)
@@ -54,7 +54,7 @@ class MinhashLookup:
     def nearest(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """As `matching.SimhashLookup.nearest`, but only among those that share a band."""
+        """As `SimhashLookup.nearest`, but only among those that share a band."""
         best, compared = no_matches(), np.zeros(len(self), np.int64)
         for found, comparisons in self._portions(transaction, memtables, segments, 1):
             best = nearest(joined([best, found]), 1)
@@ -64,7 +64,7 @@ class MinhashLookup:
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """As `matching.SimhashLookup.matches`, but only those that share a band."""
+        """As `SimhashLookup.matches`, but only those that share a band."""
         return self._portions(transaction, memtables, segments, None)
 
     def _portions(
@@ -107,6 +107,6 @@ class MinhashLookup:
 
 
 def minhash_lookup_of(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> MinhashLookup:
-    """Signatures uint64 [n, words] with what to look up of them."""
+    """The look-up of signatures uint64 [n, words]."""
     assert shape.banding is not None
     return MinhashLookup(signatures, shape.page_keys(signatures), distance_max, shape.banding)

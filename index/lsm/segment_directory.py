@@ -1,11 +1,11 @@
-"""Which segments there are, and where they stand in memory.
+"""The segment directory: which segments there are, and where they stand in memory.
 
-Both are asked of the file once and then kept, as a batch looks into thousands of segments and writes a few. Which ones were
-written between two transactions is told by the merge: those that its cursor passed by.
+A batch looks into thousands of segments and writes a few, so both are asked of the file once and then kept. The state of
+the compaction tells which ones were written between two transactions: those that its cursor passed by.
 
-Where a value stands is promised only as long as the transaction that gave it. So addresses are those of a moment that is
-held on to (`Transaction.held`): what that reads stays where it is, and of a segment that was not written since it is what
-every later transaction reads, too. The others are asked of the transaction itself.
+LMDB promises the place of a value only as long as the transaction that gave it. So addresses belong to a moment that is
+held (`Transaction.held`): its values stay where they are. A segment that was not written since is the same for every later
+transaction, which may read it there. The addresses of the others are asked of the transaction itself.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,13 +21,13 @@ from index.storage.store import Transaction
 Column = TypeVar("Column", bound=np.generic)
 
 WRITTEN_PART = 16
-"""A moment is let go when this part of the segments was written since: they take up room in the file as long as it lives."""
+"""A moment is let go when this part of the segments was written since: it keeps their old pages from being used again."""
 
 _WORD_BYTES = 8
 
 
 class SegmentDirectory:
-    """The segments as the transaction found them that was followed last; places in it are places in all its columns.
+    """The segments as of the last transaction followed; places in it are places in all its columns.
 
     edges   int64 [tables + 1], the first segment of each table
     bounds  uint64 [segments], the first four columns of every segment's bound. Where two are equal, so may be those of what
@@ -38,7 +38,7 @@ class SegmentDirectory:
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
-        self._merge: CompactionState | None = None
+        self._compaction: CompactionState | None = None
         self._held: Transaction | None = None
         self.keys: list[bytes] = []
         self._addresses = np.empty(0, np.uint64)
@@ -51,9 +51,9 @@ class SegmentDirectory:
         return len(self.keys)
 
     def follow(self, transaction: Transaction, now: CompactionState) -> None:
-        """Take over what was written since the last time. now: the merge as it stands in this transaction."""
-        written = written_between(self._merge, now)
-        self._merge = now
+        """Take over the segments written since the last time. now: the compaction as it stands in this transaction."""
+        written = written_between(self._compaction, now)
+        self._compaction = now
         if written is None:
             return
         begin, end = self._places(*written)
@@ -66,7 +66,7 @@ class SegmentDirectory:
         return bisect_left(self.keys, first), len(self) if last is None else bisect_right(self.keys, last)
 
     def _take(self, begin: int, end: int, keys: list[bytes]) -> None:
-        """Let these stand in place of the segments from begin to below end."""
+        """Replace the segments from begin to below end by these."""
         self.keys[begin:end] = keys
         count = len(keys)
         self._addresses = _replaced(self._addresses, begin, end, np.zeros(count, np.uint64))
@@ -81,19 +81,19 @@ class SegmentDirectory:
         self.widths = np.maximum(behind - self.firsts, 1)
 
     def addresses(self, transaction: Transaction, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-        """Where the wanted segments, bool [segments], stand in memory: uint64 [segments]; of the others anything.
+        """Where the wanted segments, bool [segments], stand in memory: uint64 [segments]; for the others any value.
 
         They stand there until something is written in this transaction, or it ends.
         """
         held = transaction.held()
         if held is not self._held:
-            assert self._merge is not None, "a transaction must begin with `follow`"
+            assert self._compaction is not None, "a transaction must begin with `follow`"
             self._held, self._addresses, self._written = (
                 held,
                 np.zeros(len(self), np.uint64),
                 np.zeros(len(self), np.bool_),
             )
-            written = written_between(unpack_compaction(held.get(Table.META, COMPACTION_KEY)), self._merge)
+            written = written_between(unpack_compaction(held.get(Table.META, COMPACTION_KEY)), self._compaction)
             if written is not None:
                 self._written[slice(*self._places(*written))] = True
         self._asked(held, wanted & ~self._written & (self._addresses == 0), self._addresses)
@@ -115,14 +115,14 @@ def written_between(before: CompactionState | None, now: CompactionState) -> tup
     """
     if before is not None and now.version == before.version:
         return None
-    if before is None or not before.is_moving or _run(before) != _run(now):
+    if before is None or not before.is_moving or _memtable(before) != _memtable(now):
         return b"\0", None
     return segment_key(before.table, before.bound), segment_key(now.table, now.bound) if now.is_moving else None
 
 
-def _run(merge: CompactionState) -> tuple[int, int]:
-    """What tells a run from all others: each ends further on than the one before."""
-    return merge.frozen_to, merge.frozen_tombstones
+def _memtable(state: CompactionState) -> tuple[int, int]:
+    """The end of the frozen memtable, which tells it from all others: each ends further on than the one before."""
+    return state.frozen_to, state.frozen_tombstones
 
 
 def _replaced(column: npt.NDArray[Column], begin: int, end: int, by: npt.NDArray[Column]) -> npt.NDArray[Column]:

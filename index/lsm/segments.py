@@ -1,4 +1,4 @@
-"""The packed entries: sorted tables, cut into segments. Reading them; `compaction` writes them.
+"""Segments: sorted tables of entries, cut into parts. Read here; written by `compaction`.
 
 The entries of a table that begin with the same value stand side by side, the bucket: in SimHash those with an equal
 block, in MinHash those with an equal half of the hash of a band.
@@ -25,14 +25,14 @@ NO_KEYS = np.empty(0, np.uint32)
 
 
 class Segments:
-    """All segments; which there are, and where, says their `directory`."""
+    """All segments; their `directory` knows which there are, and where."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._directory = SegmentDirectory(shape)
 
     def follow(self, transaction: Transaction, now: CompactionState) -> None:
-        """Take over what was written since the last time. now: the merge as it stands in this transaction."""
+        """Take over the segments written since the last time. now: the compaction as it stands in this transaction."""
         self._directory.follow(transaction, now)
 
     def __len__(self) -> int:
@@ -61,11 +61,11 @@ class Segments:
                 fingerprints, keys, allowed, spans, order, nearest_only, best, compared, turn, memtable.HITS_MAX
             )
             if nearest_only:
-                # What was the nearest when it was found need not be the nearest any more.
+                # A nearer entry may have been found since.
                 still = distances == best[rows]
                 rows, distances, hits = rows[still], distances[still], hits[still]
             numbers = self.numbers(transaction, hits)
-            # What table 0 holds no more is on its way out of the others.
+            # An entry that is gone from table 0 is on its way out of the others.
             there = numbers != NO_NUMBER
             yield Matches(rows[there], distances[there], numbers[there])
 
@@ -89,7 +89,7 @@ class Segments:
     def candidates(
         self, transaction: Transaction, page_keys: npt.NDArray[np.uint32]
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
-        """MinHash: who shares a key with a row of page keys uint32 [n, k]: rows int64 [m] and numbers uint64 [m].
+        """MinHash: entries that share a key with a row of page keys uint32 [n, k]: rows int64 [m], numbers uint64 [m].
 
         The keys are those of the first k tables. At most HITS_MAX at a time, in order of row and number, each pair once
         among them.
@@ -124,8 +124,8 @@ class Segments:
 
         The bounds, both included, are four columns: uint64 [n, k] twice.
 
-        order  int64 [n * k], the places of what is asked, ascending by table and lowest; those of which there is any
-               are given back
+        order  int64 [n * k], the places of the bounds, ascending by table and lowest; returned are those between which
+               there is an entry
         """
         directory, count = self._directory, len(self) + 1
         begins, ends, places = (np.zeros(lowest.shape, np.int64) for _ in range(3))

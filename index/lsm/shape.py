@@ -1,7 +1,7 @@
 """What depends on how fingerprints are compared: SimHash by bits within a distance, MinHash by similarity over bands.
 
-A scheme says under which keys entries are filed, and what they are in the tables of the segments. How they are
-looked up is said in `simhash_lookup` and in `minhash_lookup`.
+A scheme says under which keys entries are filed, and how they stand in the tables of the segments. `simhash_lookup` and
+`minhash_lookup` look them up.
 """
 
 from dataclasses import dataclass

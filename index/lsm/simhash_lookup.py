@@ -17,11 +17,11 @@ from index.storage.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class SimhashLookup:
-    """All of looking up n fingerprints that needs no store.
+    """Precomputed part of looking up n fingerprints; touches no storage.
 
     fingerprints  uint64 [n, words]
-    keys          uint32 [n, probes], `blocks.probe_keys`
-    allowed       int8 [probes], `blocks.next_bits`
+    keys          uint32 [n, probes], `simhash.probe_keys`
+    allowed       int8 [probes], `simhash.next_bits`
     looks         uint8 [n, look bytes], of the second look that decides which matches count; None: all do
     """
 
@@ -38,9 +38,8 @@ class SimhashLookup:
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
         """Matches among the fingerprints: `numbers` are rows, each below the row it was found for.
 
-        Ordered by row, distance, number. Of equal fingerprints, with equal looks, only the first is found: whatever
-        matches a later one matches the first just so, and the first is the earlier. With `nearest_only` one match a row.
-        Also int64 [n]: the comparisons made for each row.
+        Ordered by row, distance, number. Equal fingerprints with equal looks have equal matches, so only the first of them
+        is found. With `nearest_only` one match a row. Also int64 [n]: the comparisons made for each row.
         """
         rows = np.arange(len(self))
         alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
@@ -59,7 +58,7 @@ class SimhashLookup:
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
         """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
 
-        Only where no entry is on its way out of the segments: what is left of one would hide others.
+        Only where no entry is on its way out of the segments: its remains would hide others.
         """
         best, compared = self._nothing_yet()
         hits = self._hits(transaction, memtables, segments, best, compared, nearest_only=True)
@@ -96,7 +95,7 @@ class SimhashLookup:
 def simhash_lookup_of(
     fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape, looks: npt.NDArray[np.uint8] | None = None
 ) -> SimhashLookup:
-    """Fingerprints uint64 [n, words] with what to look up of them, and their looks."""
+    """The look-up of fingerprints uint64 [n, words]; looks: theirs, uint8 [n, look bytes]."""
     allowed = next_bits(shape.tables, distance_max)
     return SimhashLookup(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape, looks)
 

@@ -1,4 +1,4 @@
-"""All NEAR entries that are filed by blocks, wherever they stand: in segments, in the frozen run, in the memtable."""
+"""The tree: all NEAR entries that are filed by blocks, in the memtable, in the frozen memtable and in segments."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -21,28 +21,28 @@ from index.storage.store import Transaction
 Portion = tuple[Matches, npt.NDArray[np.int64]]
 
 
-class Wanted(Protocol):
-    """The look-up of n fingerprints: all of it that needs no store is computed when it is made."""
+class Lookup(Protocol):
+    """The look-up of n fingerprints. Its making computes all that touches no storage."""
 
     def __len__(self) -> int: ...
 
     def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints, as `matching.SimhashLookup.pairs` gives them, and the comparisons, int64 [n]."""
+        """Matches among the n fingerprints, as `SimhashLookup.pairs` gives them, and the comparisons, int64 [n]."""
 
     def nearest(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Portion:
-        """As `matching.SimhashLookup.nearest`."""
+        """As `SimhashLookup.nearest`."""
 
     def matches(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Iterator[Portion]:
-        """As `matching.SimhashLookup.matches`."""
+        """As `SimhashLookup.matches`."""
 
 
-def wanted(
+def lookup_of(
     fingerprints: npt.NDArray[np.uint64],
     parameters: Parameters,
     distance_max: int,
     looks: npt.NDArray[np.uint8] | None = None,
-) -> Wanted:
-    """How entries within `distance_max` of fingerprints uint64 [n, words] are found in an index of these parameters.
+) -> Lookup:
+    """The look-up of the entries within `distance_max` of fingerprints uint64 [n, words], in an index of these parameters.
 
     looks  uint8 [n, look bytes], where a second look decides which of them count
     """
@@ -55,11 +55,11 @@ def wanted(
 class Standing(NamedTuple):
     """Where the entries stand.
 
-    memtable_entries  in memory, not on their way into segments
-    frozen_entries   in memory, on their way
-    removals         entries that left and may still stand in segments
-    progress         how far the frozen ones have come, 0 to 1; 1 where there are none
-    segments           how many there are, of all tables
+    memtable_entries  in the memtable
+    frozen_entries    in the frozen memtable, on their way into segments
+    removals          entries that left and may still stand in segments
+    progress          how far the frozen ones have come, 0 to 1; 1 where there are none
+    segments          how many there are, of all tables
     """
 
     memtable_entries: int
@@ -79,29 +79,29 @@ class _Reach(NamedTuple):
 class Tree:
     """What a process keeps in memory of the entries. Every transaction begins with `follow`.
 
-    What is below `_frozen_to` stands in segments or in the frozen run, the rest up to `_end` in the active one. What a
-    transaction adds counts only after `committed`.
+    Entries below `_frozen_to` stand in segments or in the frozen memtable, the others up to `_end` in the active one.
+    Entries that a transaction adds stay only after `committed`.
     """
 
     def __init__(
         self, parameters: Parameters, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair
     ) -> None:
-        """sizes may be set anew between two transactions; new_pair: what the newest entries are kept in."""
+        """sizes may be set anew between two transactions; new_pair: makes what keeps the newest entries."""
         self._shape = Shape.of(parameters)
-        self._new_run = new_pair
+        self._new_pair = new_pair
         self.sizes = sizes
         self._segments = Segments(self._shape)
-        self._merge: CompactionState | None = None
+        self._compaction: CompactionState | None = None
         self._begin_at(_Reach(0, 0))
 
     def _begin_at(self, reach: _Reach) -> None:
         self._frozen: MemtablePair | None = None
-        self._active = self._new_run(self._shape)
+        self._active = self._new_pair(self._shape)
         self._frozen_to = self._end = self._end_uncommitted = reach
         self._committed = self._active.counts()
 
     def follow(self, transaction: Transaction) -> None:
-        """Take over what other processes have committed, and forget what was not committed here."""
+        """Take over the entries that other processes have committed, and drop those that were not committed here."""
         self._active.cut(*self._committed)
         self._end_uncommitted = self._end
         now = compaction.state(transaction)
@@ -111,23 +111,23 @@ class Tree:
                 # Tombstones that have moved are gone from the file.
                 self._begin_at(_Reach(now.merged_to, 0))
             self._load(transaction, frozen_to)
-            self._frozen, self._active = self._active, self._new_run(self._shape)
+            self._frozen, self._active = self._active, self._new_pair(self._shape)
             self._frozen_to, self._committed = frozen_to, (0, 0)
         if not now.is_moving:
             self._frozen = None
         counters = unpack_counters(transaction.get(Table.META, COUNTERS_KEY))
         self._load(transaction, _Reach(counters.next_number, counters.next_tombstone))
         self._segments.follow(transaction, now)
-        self._merge = now
+        self._compaction = now
 
     def file(self) -> None:
-        """Make everything ready to be looked up that `follow` took over; else the first look-up does it."""
-        for run in (self._active, self._frozen):
-            if run is not None:
-                run.added.file()
+        """Make all entries that `follow` took over ready to be looked up; else the first look-up does it."""
+        for pair in (self._active, self._frozen):
+            if pair is not None:
+                pair.added.file()
 
     def _is_next(self, transaction: Transaction, now: CompactionState) -> bool:
-        """Whether what is moving now begins where what was frozen here ends: all before has moved, nothing behind."""
+        """Whether the memtable that moves now begins where the one frozen here ends, which has moved as a whole."""
         mine = self._frozen_to
         if not now.is_moving or now.merged_to != mine.number:
             return False
@@ -136,7 +136,7 @@ class Tree:
         )
 
     def _load(self, transaction: Transaction, end: _Reach) -> None:
-        """Read on to there, into the active run."""
+        """Read the log and the tombstones on to there, into the active memtable."""
         words = self._shape.words
         if self._end.number < end.number:
             for batch in log.since(transaction, self._end.number, words):
@@ -156,78 +156,78 @@ class Tree:
 
     def _take_over(self, tombstone: Tombstones) -> None:
         raised = tombstone.changes == Change.RAISED
-        for run, rows in ((self._active.added, raised), (self._active.removed, ~raised)):
-            run.add(tombstone.fingerprints[rows], tombstone.numbers[rows])
+        for memtable, rows in ((self._active.added, raised), (self._active.removed, ~raised)):
+            memtable.add(tombstone.fingerprints[rows], tombstone.numbers[rows])
 
-    def nearest(self, transaction: Transaction, wanted: Wanted) -> Portion:
+    def nearest(self, transaction: Transaction, lookup: Lookup) -> Portion:
         """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
 
-        Retired entries count as long as they stand anywhere.
+        Retired entries are found as long as they stand anywhere.
         """
         if self._frozen is None or not len(self._frozen.removed):
-            return wanted.nearest(transaction, *self._places())
-        best, compared = no_matches(), np.zeros(len(wanted), np.int64)
-        for found, comparisons in self.matches(transaction, wanted):
+            return lookup.nearest(transaction, *self._places())
+        best, compared = no_matches(), np.zeros(len(lookup), np.int64)
+        for found, comparisons in self.matches(transaction, lookup):
             best = nearest(joined([best, found]), 1)
             compared += comparisons
         return best, compared
 
-    def matches(self, transaction: Transaction, wanted: Wanted) -> Iterator[Portion]:
+    def matches(self, transaction: Transaction, lookup: Lookup) -> Iterator[Portion]:
         """All entries within the distance, some at a time, each pair at most once in a portion, with the comparisons.
 
-        About `memtable.HITS_MAX` in a portion. Nothing may be written before the last one was taken.
+        About `memtable.HITS_MAX` in a portion. Nothing may be written before the last portion is taken.
         """
-        return wanted.matches(transaction, *self._places())
+        return lookup.matches(transaction, *self._places())
 
     def _places(self) -> tuple[list[Memtable], Segments]:
-        assert self._merge is not None, "a transaction must begin with `follow`"
-        return [run.added for run in (self._active, self._frozen) if run is not None], self._segments
+        assert self._compaction is not None, "a transaction must begin with `follow`"
+        return [pair.added for pair in (self._active, self._frozen) if pair is not None], self._segments
 
     def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
-        """Entries of a batch under way, uint64 [n, words] and uint64 [n]: from now on they are found."""
+        """Add entries of a batch under way, uint64 [n, words] and uint64 [n]; look-ups find them from now on."""
         self._active.added.add(fingerprints, numbers)
 
-    def amend(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
-        """Note the tombstone with this number, the next one: what is raised is found from now on."""
+    def bury(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
+        """Store a tombstone under its number, the next one; look-ups find the entries that it raises from now on."""
         transaction.put(Table.TOMBSTONES, TOMBSTONE_KEY.pack(number), pack_tombstones(tombstone))
         self._take_over(tombstone)
 
-    def advance(self, transaction: Transaction, next_number: int, next_tombstone: int) -> None:
-        """The end of a batch, before its commit: entries move on, see `compaction`. Both: behind all of the batch."""
-        compaction.advance(transaction, self.sizes, self._frozen, self._active, next_number, next_tombstone)
+    def end_batch(self, transaction: Transaction, next_number: int, next_tombstone: int) -> None:
+        """Let entries move on at the end of a batch, see `compaction`; both numbers are behind all of the batch."""
+        compaction.freeze_or_move(transaction, self.sizes, self._frozen, self._active, next_number, next_tombstone)
         self._end_uncommitted = _Reach(next_number, next_tombstone)
 
     def freeze(self, transaction: Transaction, next_number: int, next_tombstone: int) -> None:
-        """Freeze all below these numbers that stands in no segment. Nothing may be on its way into one."""
+        """Freeze the memtable: all entries below these numbers. No entries may be on their way into segments."""
         assert self._frozen is None
         if any(self._active.counts()):
             compaction.freeze(transaction, self._shape, next_number, next_tombstone)
 
     def move(self, transaction: Transaction) -> bool:
-        """Move a slice of what is frozen, however the active run stands; whether there is more.
+        """Move one slice of the frozen memtable, however full the active one is; whether there is more.
 
-        Nothing is looked up behind it in this transaction.
+        Nothing is looked up afterwards in this transaction.
         """
         frozen = self._frozen
         return frozen is not None and compaction.move(transaction, self.sizes, frozen, 1.0, 1).is_moving
 
     @property
     def is_moving(self) -> bool:
-        """Whether anything was on its way into segments at the last `follow`."""
+        """Whether entries were on their way into segments at the last `follow`."""
         return self._frozen is not None
 
     def committed(self) -> None:
-        """What was added counts."""
+        """The transaction was committed: the entries that it added stay."""
         self._committed, self._end = self._active.counts(), self._end_uncommitted
 
     def standing(self) -> Standing:
-        """Where the entries stood at the last `follow`, and what was added since."""
-        assert self._merge is not None, "a transaction must begin with `follow`"
-        runs = [run for run in (self._active, self._frozen) if run is not None]
+        """Where the entries stood at the last `follow`, and those added since."""
+        assert self._compaction is not None, "a transaction must begin with `follow`"
+        pairs = [pair for pair in (self._active, self._frozen) if pair is not None]
         return Standing(
             memtable_entries=len(self._active.added),
             frozen_entries=len(self._frozen.added) if self._frozen is not None else 0,
-            removals=sum(len(run.removed) for run in runs),
-            progress=compaction.progress(self._merge, self._shape.tables),
+            removals=sum(len(pair.removed) for pair in pairs),
+            progress=compaction.progress(self._compaction, self._shape.tables),
             segments=len(self._segments),
         )

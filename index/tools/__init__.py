@@ -1,1 +1,40 @@
-"""Looking after an index: verify, back up, load in bulk, import and export."""
+"""Looking after an index: verify, survey, back up, load in bulk, import and export.
+
+Everything here takes an open `Index`, or the directory of one, and gives plain values.
+"""
+
+from index.storage.scan import Age
+from index.tools.backup import DATA_FILE, FORMER_FILE, copy, has_index, remove_unused, replace
+from index.tools.buckets import BucketSizes
+from index.tools.bulk_load import BulkLoader
+from index.tools.finding import Finding
+from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
+from index.tools.survey import Reader, Survey, readers, survey
+from index.tools.verify import verify
+from index.tools.warm_up import compile_kernels
+
+__all__ = [
+    "DATA_FILE",
+    "FORMER_FILE",
+    "Age",
+    "BucketSizes",
+    "BulkLoader",
+    "Finding",
+    "Imported",
+    "Importer",
+    "Original",
+    "Reader",
+    "Record",
+    "Snapshot",
+    "Survey",
+    "compile_kernels",
+    "copy",
+    "has_index",
+    "portions",
+    "readers",
+    "remove_unused",
+    "replace",
+    "snapshot",
+    "survey",
+    "verify",
+]

@@ -1,4 +1,4 @@
-"""The index as a file: whole copies of it, replacing it, and the soundness of the file's own structure.
+"""Backup: copies of the whole file, replacing it, and whether its pages are sound.
 
 A copy appears under its name when it is complete and synced, or not at all.
 """
@@ -14,7 +14,7 @@ import lmdb
 from lmdb import verify as lmdb_verify
 
 from index.errors import AlreadyOpen, IndexDamaged, IndexExists, IndexInUse, IndexMissing
-from index.index import Index
+from index.index import Index, internals_of
 from index.storage.layout import Table, unpack_applied
 from index.storage.open_directories import claim, release
 from index.storage.store import DATA_FILE
@@ -24,11 +24,16 @@ FORMER_FILE = "data.mdb.former"
 _UNFINISHED = ".unfinished"
 
 
+def has_index(directory: Path) -> bool:
+    """Whether there is an index in a directory."""
+    return (directory / DATA_FILE).is_file()
+
+
 def copy(index: Index, directory: Path, *, compact: bool) -> int:
     """Copy an open index, as it is at this moment, into a new directory; returns the bytes written.
 
-    Writers go on meanwhile. `compact` leaves free pages out, and takes longer. What a killed copy left behind is
-    written over. Raises IndexExists where the directory holds anything, IndexFull, IndexDamaged, OSError.
+    Writers go on meanwhile. `compact` leaves free pages out, and takes longer. The remains of a killed copy are written
+    over. Raises IndexExists where the directory holds anything, IndexFull, IndexDamaged, OSError.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
@@ -38,7 +43,7 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
         leftovers.callback(shutil.rmtree, unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         with (unfinished / DATA_FILE).open("wb") as file:
-            index.copy_to(file.fileno(), compact=compact)
+            internals_of(index).store.copy_to(file.fileno(), compact=compact)
             os.fsync(file.fileno())
         _sync(unfinished)
         size = (unfinished / DATA_FILE).stat().st_size
@@ -55,7 +60,7 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
     Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, OSError.
     """
     for each in (directory, source):
-        if not (each / DATA_FILE).is_file():
+        if not has_index(each):
             raise IndexMissing(f"There is no index in {each}.")
     data, unfinished = directory / DATA_FILE, directory / (DATA_FILE + _UNFINISHED)
     with _held(directory) as lock, ExitStack() as leftovers:
@@ -67,8 +72,8 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         if keep_former:
             (directory / FORMER_FILE).unlink(missing_ok=True)
             (directory / FORMER_FILE).hardlink_to(data)
-        # What the lock file says of the former file must not be believed by a process that waits to open this one.
-        # Emptied, it makes that process fail and try again if we die here; opening writes it anew if we do not.
+        # A process that waits to open this file must not believe what the lock file says of the former one.
+        # An empty one makes it fail and try again if this process dies here; else opening writes it anew.
         os.ftruncate(lock, 0)
         unfinished.replace(data)
         _sync(directory)
@@ -96,7 +101,7 @@ def remove_unused(directory: Path) -> bool:
 
 
 def structure_problems(directory: Path) -> list[str]:
-    """What is wrong with the file's pages, each in words; empty where all is well.
+    """The problems of the file's pages, in words; none where it is sound.
 
     While others write, call it inside a read of the index: that keeps the pages of the moment from being used again.
     """
@@ -108,7 +113,7 @@ def structure_problems(directory: Path) -> list[str]:
 
 
 def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None:
-    """`locked`: the source is already ours alone, and opening its lock file again would let go of it."""
+    """`locked`: this process holds the source's lock already, and opening its lock file again would let go of it."""
     try:
         with lmdb.open(os.fspath(source), readonly=True, lock=not locked) as environment:
             environment.copyfd(file_descriptor, compact=True)

@@ -1,4 +1,7 @@
-"""How full the buckets are, from a sample, and where the entries stand. It reads the log from the last run on, no more."""
+"""Buckets: how full they are, from a sample, and where the entries stand.
+
+Of the log only the entries are read that do not stand in segments.
+"""
 
 from collections import Counter
 from typing import NamedTuple
@@ -10,17 +13,17 @@ from index.lsm import compaction
 from index.lsm.shape import Shape
 from index.lsm.tree import Standing
 from index.matching.simhash import BLOCK_BITS
+from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.codec import segment_column
 from index.storage.layout import Change, Filing, Table
-from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 
 WINDOWS = 64
-"""The values of a table's first column in equal parts: of each the first so many values are looked at."""
+"""The values of a table's first column in equal parts: of each the first so many values are sampled."""
 
 ENTRIES_MAX = 2**23
-"""About so many entries are looked at."""
+"""Entries sampled, about."""
 
 _VALUES = 1 << BLOCK_BITS
 
@@ -28,10 +31,10 @@ _VALUES = 1 << BLOCK_BITS
 class BucketSizes(NamedTuple):
     """How many entries the buckets hold, those on their way in or out among them.
 
-    A bucket are the entries of a table with an equal block; MinHash: with an equal hash of a band, where there are any.
+    A bucket holds the entries of a table with an equal block; MinHash: with an equal hash of a band, where there are any.
 
-    buckets  how many there are in all tables; None for MinHash, where that is not known
-    sizes    int64 [n], of the buckets looked at: all, or an even part of every table
+    buckets  buckets in all tables; None for MinHash, where that is not known
+    sizes    int64 [n], of the buckets sampled: all, or an even part of every table
     largest  the largest of these, and of the buckets that fill several segments
     """
 
@@ -40,8 +43,9 @@ class BucketSizes(NamedTuple):
     largest: int
 
 
-def look(transaction: Transaction, parameters: Parameters, entries: int) -> tuple[Standing, BucketSizes]:
+def bucket_sizes(session: ReadSession, entries: int) -> tuple[Standing, BucketSizes]:
     """Where the entries stand, and how full the buckets are; `entries`: how many there are, about."""
+    transaction, parameters = session.transaction, session.parameters
     shape = Shape.of(parameters)
     standing, keys = _recent(transaction, shape)
     step = _VALUES // WINDOWS
@@ -62,37 +66,37 @@ def look(transaction: Transaction, parameters: Parameters, entries: int) -> tupl
 
 def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.NDArray[np.uint32]]]:
     """Where the entries stand, and table by table the page keys, uint32 [n], of those that are not in its segments."""
-    merge = compaction.state(transaction)
+    now = compaction.state(transaction)
     nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
     frozen, active, removals = [nothing], [nothing], 0
-    for batch in log.since(transaction, merge.merged_to, shape.words):
+    for batch in log.since(transaction, now.merged_to, shape.words):
         numbers, fingerprints = batch.numbers(), batch.fingerprints.astype(np.uint64)
-        filed = (batch.rows["filing"][batch.entered()] == Filing.BLOCKS) & (numbers >= np.uint64(merge.merged_to))
-        old, new = filed & (numbers < np.uint64(merge.frozen_to)), filed & (numbers >= np.uint64(merge.frozen_to))
+        filed = (batch.rows["filing"][batch.entered()] == Filing.BLOCKS) & (numbers >= np.uint64(now.merged_to))
+        old, new = filed & (numbers < np.uint64(now.frozen_to)), filed & (numbers >= np.uint64(now.frozen_to))
         frozen.append((fingerprints[old], numbers[old]))
         active.append((fingerprints[new], numbers[new]))
     for number, tombstone in scan.tombstones(transaction, shape.words):
         raised = tombstone.changes == Change.RAISED
         entries = tombstone.fingerprints[raised], tombstone.numbers[raised]
-        (frozen if number < merge.frozen_tombstones else active).append(entries)
+        (frozen if number < now.frozen_tombstones else active).append(entries)
         removals += int(np.count_nonzero(~raised))
     (frozen_fingerprints, frozen_numbers), (active_fingerprints, _) = (
-        tuple(map(np.concatenate, zip(*run, strict=True))) for run in (frozen, active)
+        tuple(map(np.concatenate, zip(*each, strict=True))) for each in (frozen, active)
     )
     frozen_keys, keys = shape.page_keys(frozen_fingerprints), shape.page_keys(active_fingerprints)
     recent = []
     for table in range(shape.tables):
         of_table = frozen_keys[:, table]
-        waiting = np.full(len(of_table), table > merge.table)
-        if table == merge.table and merge.is_moving:
+        waiting = np.full(len(of_table), table > now.table)
+        if table == now.table and now.is_moving:
             columns = shape.entry_columns(table, of_table, frozen_fingerprints, frozen_numbers)
-            waiting = ~compaction.are_below(compaction.words_of(columns), merge.bound)
+            waiting = ~compaction.are_below(compaction.words_of(columns), now.bound)
         recent.append(np.concatenate([keys[:, table], of_table[waiting]]))
     standing = Standing(
         memtable_entries=len(keys),
         frozen_entries=len(frozen_keys),
         removals=removals,
-        progress=compaction.progress(merge, shape.tables),
+        progress=compaction.progress(now, shape.tables),
         segments=transaction.count(Table.SEGMENTS),
     )
     return standing, recent

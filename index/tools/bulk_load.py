@@ -1,64 +1,63 @@
-"""Many entries at once into an index: sorted, and written as segments.
+"""Bulk load: many entries at once into an index, sorted and written as segments.
 
-Entries come in as their verdicts are known, and nothing is compared. They are logged in batches as all others are, so
-that what is broken off can be begun again, and any process finds there what has not moved on. But in memory they are
-only gathered and sorted, and they move on into segments in one go whenever a portion is full: the less often a portion
-does, the less often the segments are written again, so portions grow with the index. Other processes may have the index
-open and write, too. They hold in memory what has not moved, so a portion costs them more than it does here.
+Entries come in with their verdicts, and nothing is compared. They are logged in batches as all others are. So a load that
+is broken off can be begun again, and any process finds the entries that have not moved in the log. In memory they are only
+gathered and sorted. Whenever a portion is full, it moves into segments in one go. The fewer portions, the less often
+segments are written again, so portions grow with the index. Other processes may have the index open, and write. They hold in
+memory the entries that have not moved, so a portion costs them more than it does here.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from index.decide import restore
-from index.decide.restore import Restored
+from index.decide.restore import NO_ENDS, Restored
 from index.entry import Entries, Position, Source
-from index.index import NO_ENDS, Index
+from index.index import Index, internals_of
 from index.kernels import sort
 from index.lsm.compaction import MemtablePair, words_of
 from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.lsm.tree import Tree
 from index.matching.simhash import BLOCK_BITS
-from index.storage.counters import counters_of
-from index.storage.store import Transaction
+from index.session import Result, WriteSession
 
 MOVING_SECONDS = 0.1
-"""Entries move on for so long in one transaction: others may wait for it."""
+"""Time that entries move in one transaction: others may wait for it."""
 
 PORTION_BYTES = 2**28
 """Memory that the entries of a portion may take, about, and half as much again when they move on."""
 
 PORTION_BYTES_MAX = 2**30
-"""Memory that they may take in a large index."""
+"""Memory that the entries of a portion may take in a large index."""
 
 GROWTH = 4
 """A portion is full, at the latest of both, at this fraction of the entries that were there before."""
 
 STRIPE_ENTRIES = 2**20
-"""So many are sorted at once, about: it takes some 40 ms of a transaction."""
+"""Entries sorted at once, about: it takes some 40 ms of a transaction."""
 
 ROWS_AT_ONCE = 2**16
 """Entries whose keys and columns are computed at once: bounds their memory."""
 
-Result = TypeVar("Result")
-
 
 class BulkLoader:
-    """An index into which many entries go; used as the index itself by whoever hands them in transactions to `change`."""
+    """Enters many documents into an open index, in portions; `finish` comes behind the last one."""
 
     def __init__(self, index: Index, portion_entries: int | None = None) -> None:
         """portion_entries: the entries of a portion; None: as many as take PORTION_BYTES, or more in a large index."""
         self._index = index
         self._portion_entries = portion_entries
         self.parameters = index.parameters
-        self.tree = Tree(index.parameters, index.tree.sizes, SortedPair)
+        opened = internals_of(index)
+        self._tree = Tree(index.parameters, opened.tree.sizes, SortedPair)
+        self._opened = replace(opened, tree=self._tree)
         self._begin_portion()
 
     def _begin_portion(self) -> None:
@@ -66,15 +65,12 @@ class BulkLoader:
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
         self._memtable_entries = self._portion_entries or max(least, min(there // GROWTH, most))
-        self.tree.sizes = replace(self.tree.sizes, memtable_entries=self._memtable_entries)
+        self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
 
-    def change(self, operation: Callable[[Transaction], Result]) -> Result:
-        """As `Index.change`, with the `tree` of this one; when a portion is full, its entries move on behind it.
-
-        Raises IndexFull, IndexDamaged.
-        """
-        result = self._index.change(operation, self.tree)
-        if self.tree.standing().memtable_entries >= self._memtable_entries:
+    def write(self, operation: Callable[[WriteSession], Result]) -> Result:
+        """As `OpenIndex.write`; a full portion then moves into segments. Raises IndexFull, IndexDamaged."""
+        result = self._opened.write(operation)
+        if self._tree.standing().memtable_entries >= self._memtable_entries:
             self.finish()
         return result
 
@@ -85,49 +81,44 @@ class BulkLoader:
         originals: Sequence[Position | None],
         ends: Mapping[Source, int] = NO_ENDS,
     ) -> Restored:
-        """Enter documents that are known to have been decided, as `Index.restore` says; some 10,000 at a time are best."""
+        """Enter documents that are known to have been decided, as `Index.restore` says; best some 10,000 at a time."""
         restore.require_restorable(entries, verdicts, originals, self.parameters)
-
-        return self.change(lambda found: self._index.restored(found, self.tree, entries, verdicts, originals, ends))
-
-    def note_times(self, transaction: Transaction, entries: Entries, new: npt.NDArray[np.bool_]) -> None:
-        """As `Index.note_times`."""
-        self._index.note_times(transaction, entries, new)
+        return self.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
     def finish(self) -> None:
-        """Let all entries move on into segments. What is not finished is taken into memory by whoever opens the index."""
+        """Let all entries move into segments. Entries that are not finished are held in memory by who opens the index."""
         self._move()
 
-        def freeze(transaction: Transaction) -> None:
-            counters = counters_of(transaction)
-            if not self.tree.is_moving:
-                self.tree.freeze(transaction, counters.next_number, counters.next_tombstone)
+        def freeze(session: WriteSession) -> None:
+            if not session.tree.is_moving:
+                counters = session.counters
+                session.tree.freeze(session.transaction, counters.next_number, counters.next_tombstone)
 
-        self._index.change(freeze, self.tree)
+        self._opened.write(freeze)
         self._move()
         self._begin_portion()
 
     def _move(self) -> None:
         """Let all that is frozen move on, in transactions that others need not wait for long."""
 
-        def operation(transaction: Transaction) -> bool:
+        def operation(session: WriteSession) -> bool:
             end = time.monotonic() + MOVING_SECONDS
-            while self.tree.move(transaction):
+            while session.tree.move(session.transaction):
                 if time.monotonic() >= end:
                     return True
             return False
 
-        while self._index.change(operation, self.tree):
+        while self._opened.write(operation):
             pass
 
 
 class SortedPair(MemtablePair):
-    """A run that is sorted, a stripe of a table at a time, in place of being read from pages of equal keys."""
+    """A memtable pair that is sorted, a stripe of a table at a time, and has no pages of equal keys."""
 
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
     ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
-        """As `MemtablePair.of_table`; may end earlier, where a stripe does. Numbers are given where the table has them."""
+        """As `MemtablePair.of_table`; may end earlier, where a stripe does. Gives numbers where the table has them."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
         stripe = first_value >> (BLOCK_BITS - stripe_bits)
@@ -149,7 +140,7 @@ class SortedPair(MemtablePair):
 class _Stripe(NamedTuple):
     """Entries of a table, ascending: their columns as `compaction.words_of` packs them, uint64 [n, w].
 
-    And the numbers that stand beside them, uint64 [n]; none where the table has none.
+    And the numbers that stand beside them, uint64 [n]; empty where the table has none.
     """
 
     words: npt.NDArray[np.uint64]
@@ -175,7 +166,7 @@ class _Stripe(NamedTuple):
 
 
 class _Sorted:
-    """Entries as they stand in segments; those of one table, and of one stripe of it in order, are held at a time."""
+    """Entries as they stand in segments; holds one table at a time, and one stripe of it in order."""
 
     def __init__(self, shape: Shape, memtable: Memtable, without: npt.NDArray[np.uint64]) -> None:
         """without: the numbers of those to leave out."""
@@ -201,7 +192,7 @@ class _Sorted:
         return self._stripe
 
     def _turn_to(self, table: int, stripe_bits: int) -> None:
-        """Hold the entries of this table, in the order in which they were added, and where those of each stripe stand."""
+        """Hold the entries of this table in the order in which they were added, and the places of each stripe."""
         if self._table == table:
             return
         count = len(self._numbers)
@@ -246,7 +237,7 @@ def _slices(count: int) -> Iterator[slice]:
 
 
 def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
-    """Of a bound and that at which this first column begins the one that comes first; None: the end of the table."""
+    """The earlier of a bound and of that at which this first column begins; None: the end of the table."""
     if value == 1 << BLOCK_BITS:
         return end
     bound = value.to_bytes(2, "big").ljust(size, b"\0")

@@ -1,28 +1,29 @@
-"""Everything an index knows as a sequence of records, and an index made of such a sequence.
+"""Import and export: everything an index knows as a sequence of records, and an index made of such a sequence.
 
-Records come in the order of the log, which is that of deciding. So the first part of a sequence is an older index: a
-taking-over that is broken off leaves nothing that does not fit together. What has left the log is in no record: numbers
-need not begin at 0, and may have gaps.
+Records come in the order of the log, which is that of deciding. So the first part of a sequence is an older index, and an
+import that is broken off leaves one that fits together. No record tells of a batch that has left the log: numbers need not
+begin at 0, and may have gaps.
 """
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import batch, forget, restore
+from index.decide import forget, retention
+from index.decide.batch import Batch
+from index.decide.prepare import require_sound
+from index.decide.restore import enter_undecided
 from index.decide.rule import Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Entries, Insert, Kind, Position, Source, Verdict
-from index.index import Index
+from index.index import Index, internals_of
+from index.session import ReadSession, Result, WriteSession
 from index.storage import log, scan, sources
-from index.storage.counters import counters_of, put_counters
 from index.storage.documents import Document, of_batch
 from index.storage.layout import JOURNAL_KEY, Table, unpack_journal_run
-from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.storage.visibility import Visibility
 from index.tools.bulk_load import BulkLoader
 
 _NOTHING_LATER = 2**64 - 1
@@ -42,8 +43,8 @@ class Record(NamedTuple):
                in the sequence any more, and where a duplicate is its own original for that reason
     origin     for duplicates what their original was
     distance   None where there is none
-    document   what entered; None for a position that entered nothing
-    forgotten  the document is no longer searched: it was forgotten, or has expired
+    document   the document that entered; None for a position that entered nothing
+    forgotten  the document matches nothing any more: it was forgotten, or has expired
     settled    every position of the source below this one came before it
     """
 
@@ -78,7 +79,7 @@ class _Held:
 
 
 class _Later:
-    """The least offset of a source in all batches behind the one that is looked at."""
+    """The least offset of a source in all batches behind the current one."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         least: dict[tuple[int, int], array[int]] = {}
@@ -103,16 +104,43 @@ class _Later:
         return offsets
 
 
-def count(transaction: Transaction, words: int) -> int:
-    """How many `records` there are."""
-    return sum(len(found.rows) for found in log.walk(transaction, words))
+class Snapshot:
+    """Everything that an index knows at one moment; valid inside the operation handed to `snapshot`."""
+
+    def __init__(self, session: ReadSession) -> None:
+        """Use `snapshot`."""
+        self._session = session
+        self.parameters = session.parameters
+
+    def streams(self) -> dict[str, str]:
+        """The name of every known stream, oldest first; "" where it was never begun."""
+        return dict(sources.named_streams(self._session.transaction))
+
+    def applied(self) -> dict[Source, Applied]:
+        """How far every known source has been decided."""
+        return sources.applied(self._session.transaction)
+
+    def count(self) -> int:
+        """How many `records` there are."""
+        return sum(len(found.rows) for found in log.walk(self._session.transaction, self._session.words))
+
+    def records(self) -> Iterator[Record]:
+        """What is known of any position that has not left the log, in the order of the log."""
+        return _records(self._session)
 
 
-def records(transaction: Transaction, parameters: Parameters) -> Iterator[Record]:
-    """Everything the index knows of any position that did not leave the log."""
-    words = parameters.words
+def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
+    """Run `operation` on one moment of an index. Raises IndexDamaged.
+
+    While it runs, pages that writers free are not used again: the file grows by about 1 KB a document admitted.
+    """
+    return internals_of(index).read(lambda session: operation(Snapshot(session)))
+
+
+def _records(session: ReadSession) -> Iterator[Record]:
+    transaction, visibility, words = session.transaction, session.visibility, session.words
     streams = {number: stream for number, (stream, _) in scan.numbered_streams(transaction).items()}
-    visibility, held, later = Visibility(transaction, words), _Held(), _Later(transaction, words)
+    held, later = _Held(), _Later(transaction, words)
     for found in log.walk(transaction, words):
         held.add(found)
         retired = ~visibility.are(transaction, found.numbers())
@@ -155,7 +183,7 @@ def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
 
 
 def _order(found: log.Batch) -> npt.NDArray[np.int64]:
-    """The rows of a batch, those at the end that name a later one of it as their original: a restoration has such."""
+    """The rows of a batch; at the end those whose original is a later row of it, as a restoration may leave them."""
     rows = np.arange(len(found.rows))
     named = found.rows["number"]
     here = np.flatnonzero((named >= np.uint64(found.first_number)) & (named < np.uint64(found.end_number)))
@@ -191,7 +219,7 @@ def portions(found: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
 
 
 _OWN_NUMBER = NO_NUMBER - np.uint64(1)
-"""Among the numbers that documents have here: an entry, but its own number was not looked up."""
+"""Among the numbers that documents have here: an entry whose own number was not looked up."""
 
 
 class Imported(NamedTuple):
@@ -202,24 +230,25 @@ class Imported(NamedTuple):
 
 
 class Importer:
-    """Takes records over into an index, which may hold some of them already, or others."""
+    """Enters records into an index, which may hold some of them already, or others."""
 
     def __init__(self, index: Index | BulkLoader) -> None:
-        """A `BulkLoader` where there are many; it is to be finished behind the last record."""
-        self._index = index
+        """A `BulkLoader` where there are many records; its `finish` comes behind the last one."""
+        self._parameters = index.parameters
+        self._writer = index if isinstance(index, BulkLoader) else internals_of(index)
         self._there, self._here = array("Q"), array("Q")
         """The numbers that documents have in the records, ascending, and in this index; NO_NUMBER: not an entry here."""
 
     def begin(self, streams: Sequence[tuple[str, str]]) -> None:
         """Make streams known, (stream, name), in this order."""
 
-        def operation(transaction: Transaction) -> None:
+        def operation(session: WriteSession) -> None:
             for stream, name in streams:
-                sources.number_of(transaction, stream)
+                sources.number_of(session.transaction, stream)
                 if name:
-                    sources.set_name(transaction, stream, name)
+                    sources.set_name(session.transaction, stream, name)
 
-        self._index.change(operation)
+        self._writer.write(operation)
 
     def add(self, taken: Sequence[Record]) -> Imported:
         """Enter records in one write transaction; a position that is known is left alone.
@@ -228,64 +257,51 @@ class Importer:
         as `portions` sees to. Raises IndexFull, IndexDamaged; ValueError where an original is missing before a record, or
         a record misses a part.
         """
-        _require_whole(taken, self._index.parameters.insert)
-        parameters = self._index.parameters
-        entries = _entries_of(taken, parameters.words, parameters.look_bytes)
-        batch.require_sound(entries, parameters.words, parameters.look_bytes)
-        done, here = self._index.change(lambda transaction: self._added(transaction, taken, entries))
+        _require_whole(taken, self._parameters.insert)
+        entries = _entries_of(taken, self._parameters.words, self._parameters.look_bytes)
+        require_sound(entries, self._parameters)
+        done, here = self._writer.write(lambda session: self._added(session, taken, entries))
         self._learn(taken, here)
         return done
 
     def _added(
-        self, transaction: Transaction, taken: Sequence[Record], entries: Entries
+        self, session: WriteSession, taken: Sequence[Record], entries: Entries
     ) -> tuple[Imported, npt.NDArray[np.uint64]]:
-        parameters, tree = self._index.parameters, self._index.tree
-        places = batch.places_of(transaction, entries)
-        past = batch.journaled(transaction, entries, places)
+        transaction, batch = session.transaction, Batch(session, entries)
+        known = batch.journaled.known
         streams = {
             record.origin.position.source.stream: 0
-            for record, known in zip(taken, past.known.tolist(), strict=True)
-            if record.origin is not None and not known
+            for record, is_known in zip(taken, known.tolist(), strict=True)
+            if record.origin is not None and not is_known
         }
         streams = {stream: sources.number_of(transaction, stream) for stream in streams}
-        counters = counters_of(transaction)
-        entering = ~past.known & np.array([record.document is not None for record in taken], np.bool_)
+        first = session.counters.next_number
+        entering = ~known & np.array([record.document is not None for record in taken], np.bool_)
         here = np.full(len(taken), NO_NUMBER, np.uint64)
-        here[entering] = np.arange(counters.next_number, counters.next_number + np.count_nonzero(entering))
-        here[past.known] = self._known(past.rows[past.known])
+        here[entering] = np.arange(first, first + np.count_nonzero(entering))
+        here[known] = self._known(batch.journaled.rows[known])
         verdicts = np.array([record.verdict for record in taken], np.uint8)
-        named = self._originals(transaction, taken, here, past.known)
+        named = self._originals(transaction, taken, here, known)
         own = (verdicts == Verdict.UNIQUE) | ((named == NO_NUMBER) & entering)
         distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in taken], np.int16)
-        new = np.flatnonzero(~past.known)
+        new = np.flatnonzero(~known)
         outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], np.where(own, here, named)[new])
         leaving = entering & np.array([record.forgotten for record in taken], np.bool_)
-        counters = restore.enter(
-            transaction,
-            tree,
-            entries.take(new),
-            places,
-            outcome,
-            parameters,
-            counters,
-            origins=[
-                log.Origin(origin.id, streams[at.source.stream], at.source.partition, at.offset)
-                for row in new.tolist()
-                if (origin := taken[row].origin) is not None and (at := origin.position)
-            ],
-            leaving=leaving[new],
-        )
-        visibility = Visibility(transaction, parameters.words)
-        counters = forget.remove(transaction, tree, visibility, here[leaving], parameters.words, counters)
-        put_counters(transaction, counters)
-        self._index.note_times(transaction, entries, ~past.known)
+        origins = [
+            log.Origin(origin.id, streams[at.source.stream], at.source.partition, at.offset)
+            for row in new.tolist()
+            if (origin := taken[row].origin) is not None and (at := origin.position)
+        ]
+        enter_undecided(session, batch, entries.take(new), outcome, origins=origins, leaving=leaving[new])
+        forget.remove(session, here[leaving])
+        retention.note_undecided(session, batch, ~known)
         ends = {record.source: record.offset + 1 for record in taken if record.settled}
         sources.move_applied(transaction, ends, {})
         return Imported(len(new), len(taken) - len(new)), here
 
     def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
-        """What records name that name the documents of known positions, DECISION [n]."""
-        if self._index.parameters.insert == "unique":
+        """The numbers by which records name the documents of known positions, DECISION [n]."""
+        if self._parameters.insert == "unique":
             return rows["number"]
         return np.where(rows["verdict"] == Verdict.DUPLICATE, _OWN_NUMBER, rows["number"])
 
@@ -313,7 +329,7 @@ class Importer:
         for row in np.flatnonzero(found == _OWN_NUMBER).tolist():
             origin = taken[row].origin
             assert origin is not None, "a duplicate says what its original was"
-            found[row] = _number_at(transaction, origin.position, self._index.parameters.words)
+            found[row] = _number_at(transaction, origin.position, self._parameters.words)
         return found
 
     def _learn(self, taken: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
@@ -336,7 +352,7 @@ class Importer:
         """All records were added: move applied offsets to where they were, with their marks."""
         ends = {source: at.offset for source, at in applied.items()}
         marks = {source: at.mark for source, at in applied.items()}
-        self._index.change(lambda transaction: sources.move_applied(transaction, ends, marks))
+        self._writer.write(lambda session: sources.move_applied(session.transaction, ends, marks))
 
 
 def _mapped(
@@ -375,7 +391,7 @@ def _require_whole(taken: Sequence[Record], insert: Insert) -> None:
 
 
 _KINDS = {Verdict.DUPLICATE: Kind.NEAR, Verdict.UNDECIDABLE: Kind.UNDECIDABLE, Verdict.DEAD_LETTER: Kind.DEAD_LETTER}
-"""Of what entered nothing; nobody asks whether such a duplicate was an exact one."""
+"""The kinds of records that entered nothing; nobody asks whether such a duplicate was an exact one."""
 
 
 def _entries_of(taken: Sequence[Record], words: int, look_bytes: int) -> Entries:

@@ -1,18 +1,20 @@
-"""Verification: whether everything in the tables fits together. It only reads, and does not trust what it reads.
+"""Verification: whether the pages of the file are sound, and whether everything in the tables fits together.
 
-counters  what is counted is what the tables hold
-log       batches whole, without gaps but where some have expired, their rows in the journal; every original exists, is its
-          own original and is not later, or has left the log, or is a duplicate whose own original is retired
-blocks    every entry stands once in each table where the log, the merge state and the tombstones say that it does, and
-          nothing else does: in the segments, in `exact`, in `repeats`; segments are in order
-journal   the runs of a source do not overlap, and name rows that exist
-applied   every source's applied offset lies behind its journal
+It only reads, and does not trust what it reads.
 
-Entries are not looked up one by one. Of every part of every table (see `filed`) the hashes of what ought to stand there
-are added up while the log is read, those of what does stand there are taken off while the tables are read, each from one
-end to the other: a part that is not as it ought to be shows as a sum that is not 0, but for one in 2^64. Only the parts
-that do are then looked at entry by entry. So the time goes with the size of the index, and the memory is a byte or two
-a document and 8 bytes a part.
+structure  the pages of the file; tables in a broken structure cannot be read safely, so nothing else is checked then
+counters   the counters are what the tables hold
+log        batches whole, without gaps but where some have expired, their rows in the journal; every original exists, is its
+           own original and is not later, or has left the log, or is a duplicate whose own original is retired
+blocks     every entry stands once in each table where the log, the compaction state and the tombstones say that it does,
+           and nothing else does: in the segments, in `exact`, in `repeats`; segments are in order
+journal    the runs of a source do not overlap, and name rows that exist
+applied    every source's applied offset lies behind its journal
+
+Entries are not looked up one by one. The tables are divided into parts (see `verify_tables`), each with a sum of hashes.
+Reading the log adds the entries that ought to stand in a part; reading the tables takes off those that do. A part that is
+wrong shows as a sum that is not 0, but for one in 2^64. Only such parts are then compared entry by entry. So the time grows
+with the size of the index, and the memory is a byte or two a document and 8 bytes a part.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,57 +24,69 @@ import numpy.typing as npt
 
 from index.decide.forget import ignored
 from index.entry import NO_NUMBER
+from index.index import Index, internals_of
+from index.session import ReadSession
 from index.storage import scan
 from index.storage.counters import counters_of
 from index.storage.layout import Counters, Table
 from index.storage.log import Batch
-from index.storage.parameters import Parameters
-from index.storage.store import Transaction
 from index.tools import verify_log
+from index.tools.backup import structure_problems
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
 from index.tools.verify_tables import PARTS, Documents, Filed, Lot, Note, standing_aside, standing_in_segments
 
 PARTS_MAX = 64
-"""Parts of tables that are looked at entry by entry."""
+"""Parts of tables that are compared entry by entry."""
 
 ENTRIES_MAX = 2**22
 """Entries that are held for it."""
 
 
-def verify(
-    transaction: Transaction, parameters: Parameters, progress: Callable[[int], None] = ignored
-) -> list[Finding]:
-    """Hold the tables against each other, one Finding a check.
+def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Finding]:
+    """All checks of an index, at one moment; one Finding each.
 
     `progress` is told how much is done: every document counts once in the log, and once in the segments, where most stand.
+    Raises IndexDamaged.
     """
-    words, of_log, blocks = parameters.words, Finding("log"), Finding("blocks")
-    batches = Batches(transaction, words, of_log)
+    opened = internals_of(index)
+
+    def operation(session: ReadSession) -> list[Finding]:
+        structure = Finding("structure", 1)
+        structure.note(structure_problems(opened.directory))
+        return [structure] if structure.wrong else [structure, *verify_tables(session, progress)]
+
+    return opened.read(operation)
+
+
+def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignored) -> list[Finding]:
+    """Compare the tables with each other: all checks but that of the structure, as `verify` makes them."""
+    of_log, blocks = Finding("log"), Finding("blocks")
+    batches = Batches(session, of_log)
     documents = Documents(batches)
-    check = LogCheck(transaction, parameters, documents, of_log)
-    filed = Filed(transaction, parameters, documents, blocks.note)
+    check = LogCheck(session, documents, of_log)
+    filed = Filed(session, documents, blocks.note)
     tally = _Tally(filed.shape.tables + 2)
-    for lot in standing_aside(transaction, Table.REPEATS, filed.repeats, words, blocks.note):
+    for lot in standing_aside(session, Table.REPEATS, filed.repeats, blocks.note):
         filed.note_repeats(lot)
         tally.take_off(lot)
         blocks.examined += len(lot.parts)
     for lot in filed.lots(_told(check.checked(batches), progress)):
         tally.add(lot)
     blocks.note(f"document {number} was filed aside and is nowhere" for number in filed.nowhere)
-    for lot in _standing(transaction, filed, words, blocks.note):
+    for lot in _standing(session, filed, blocks.note):
         tally.take_off(lot)
         blocks.examined += len(lot.parts)
         progress(documents.count + blocks.examined // filed.shape.tables)
-    _explain(transaction, filed, batches, tally.differing(), blocks)
-    counters = counters_of(transaction)
+    _explain(session, filed, batches, tally.differing(), blocks)
+    counters = counters_of(session.transaction)
     check.ended(counters.next_number, counters.journal_rows)
     return [
-        _counters(transaction, filed, counters, check.near_entries),
+        _counters(session, filed, counters, check.near_entries),
         of_log,
         blocks,
-        verify_log.journal(transaction, words, batches),
-        _applied(transaction),
+        verify_log.journal(session, batches),
+        _applied(session),
     ]
 
 
@@ -84,25 +98,23 @@ def _told(batches: Iterable[Batch], progress: Callable[[int], None]) -> Iterator
         progress(looked_at)
 
 
-def _counters(transaction: Transaction, filed: Filed, counters: Counters, near_entries: int) -> Finding:
-    tombstones, merge = filed.tombstones, filed.merge
+def _counters(session: ReadSession, filed: Filed, counters: Counters, near_entries: int) -> Finding:
+    transaction, tombstones, now = session.transaction, filed.tombstones, filed.compaction
     held = {
         "NEAR entries": (counters.near_entries, near_entries),
         "streams by name": (transaction.count(Table.STREAM_NUMBERS), transaction.count(Table.STREAMS)),
-        "tombstones since the run was frozen": (
-            counters.next_tombstone - merge.frozen_tombstones,
-            sum(number >= merge.frozen_tombstones for number in tombstones),
+        "tombstones since the memtable was frozen": (
+            counters.next_tombstone - now.frozen_tombstones,
+            sum(number >= now.frozen_tombstones for number in tombstones),
         ),
         "tombstones": (len(tombstones), counters.next_tombstone - tombstones[0] if tombstones else 0),
     }
     finding = Finding("counters", len(held) + 1)
     finding.note(f"{name}: counted {told}, there are {is_}" for name, (told, is_) in held.items() if told != is_)
-    in_order = merge.merged_to <= merge.frozen_to <= counters.next_number
-    stays = merge.frozen_tombstones <= (
-        tombstones[0] if tombstones and not merge.is_moving else counters.next_tombstone
-    )
-    if not (in_order and stays and (merge.is_moving or merge.merged_to == merge.frozen_to)):
-        finding.note([f"the merge state {merge[:3]} does not fit {counters.next_number}, {counters.next_tombstone}"])
+    in_order = now.merged_to <= now.frozen_to <= counters.next_number
+    stays = now.frozen_tombstones <= (tombstones[0] if tombstones and not now.is_moving else counters.next_tombstone)
+    if not (in_order and stays and (now.is_moving or now.merged_to == now.frozen_to)):
+        finding.note([f"the compaction state {now[:3]} does not fit {counters.next_number}, {counters.next_tombstone}"])
     return finding
 
 
@@ -123,28 +135,28 @@ class _Tally:
         return np.argwhere(self._sums)
 
 
-def _standing(transaction: Transaction, filed: Filed, words: int, note: Note) -> Iterator[Lot]:
-    """What stands in `exact` and in the segments, without what may stand there or not."""
-    yield from standing_aside(transaction, Table.EXACT, filed.exact, words, note)
+def _standing(session: ReadSession, filed: Filed, note: Note) -> Iterator[Lot]:
+    """The entries that stand in `exact` and in the segments, without those that may stand there or not."""
+    yield from standing_aside(session, Table.EXACT, filed.exact, note)
     uncertain = filed.uncertain()
-    for lot in standing_in_segments(transaction, filed.shape, note):
+    for lot in standing_in_segments(session, filed.shape, note):
         yield lot.take(~np.isin(lot.hashes(), uncertain[lot.table])) if lot.table in uncertain else lot
 
 
 def _ignored(_: Iterable[str]) -> None:
-    """Nobody is told again."""
+    """A `note` of problems that were noted before."""
 
 
 def _explain(
-    transaction: Transaction, filed: Filed, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
+    session: ReadSession, filed: Filed, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
 ) -> None:
-    """Find out which entries are missing, and which stand where none ought to, in parts int64 [n, 2] of the tables."""
+    """Note which entries are missing, and which stand where none ought to, in parts int64 [n, 2] of the tables."""
     if not len(differing):
         return
     chosen = np.zeros((filed.shape.tables + 2, PARTS), np.bool_)
     chosen[tuple(differing[:PARTS_MAX].T)] = True
     ought = _gathered(filed.lots(batches), chosen)
-    stand = _gathered(_all_standing(transaction, filed, filed.shape.words), chosen)
+    stand = _gathered(_all_standing(session, filed), chosen)
     before = finding.wrong
     for table in range(filed.shape.tables + 2):
         finding.note(_differences(filed, ought.get(table, []), stand.get(table, []), table))
@@ -152,13 +164,13 @@ def _explain(
         finding.note([f"{len(differing)} parts of tables are not what they ought to be"])
 
 
-def _all_standing(transaction: Transaction, filed: Filed, words: int) -> Iterator[Lot]:
-    yield from standing_aside(transaction, Table.REPEATS, filed.repeats, words, _ignored)
-    yield from _standing(transaction, filed, words, _ignored)
+def _all_standing(session: ReadSession, filed: Filed) -> Iterator[Lot]:
+    yield from standing_aside(session, Table.REPEATS, filed.repeats, _ignored)
+    yield from _standing(session, filed, _ignored)
 
 
 def _gathered(lots: Iterable[Lot], chosen: npt.NDArray[np.bool_]) -> dict[int, list[Lot]]:
-    """Of the lots only what is in the chosen parts, by table."""
+    """The entries of the lots that stand in the chosen parts, by table."""
     found: dict[int, list[Lot]] = {}
     count = 0
     for lot in lots:
@@ -204,8 +216,9 @@ def _named(filed: Filed, table: int) -> str:
     return f"{'block' if filed.shape.banding is None else 'band'} {table}"
 
 
-def _applied(transaction: Transaction) -> Finding:
-    """A restoration that is under way, or was broken off, leaves rows behind the applied offset too."""
+def _applied(session: ReadSession) -> Finding:
+    """An unfinished restoration leaves rows behind the applied offset, too."""
+    transaction = session.transaction
     streams = scan.numbered_streams(transaction)
     applied = scan.applied_offsets(transaction)
     finding = Finding("applied")

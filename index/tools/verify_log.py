@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Kind, Verdict
+from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.layout import JOURNAL_KEY, LOG_KEY, SOURCE_KEY, Filing, JournalRun, Table, unpack_journal_run
-from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.storage.visibility import Visibility
 from index.tools.finding import Finding
 from index.tools.verify_tables import Documents
 
@@ -19,15 +18,15 @@ _VERDICT_MAX, _FILING_MAX = max(Verdict), max(Filing)
 
 
 class Batches:
-    """The batches of the log without those that are broken in themselves, as often as they are asked for."""
+    """The batches of the log without those that are broken in themselves; may be walked more than once."""
 
-    def __init__(self, transaction: Transaction, words: int, finding: Finding) -> None:
-        """`finding` is told of the broken ones, the first time."""
-        self._transaction = transaction
-        self._words = words
+    def __init__(self, session: ReadSession, finding: Finding) -> None:
+        """The first walk notes the broken ones in `finding`."""
+        self._transaction = session.transaction
+        self._words = session.words
         self._finding = finding
         self.broken: set[bytes] | None = None
-        """Keys of the broken ones; None before they were gone through."""
+        """Keys of the broken ones; None before the first walk."""
 
     def __iter__(self) -> Iterator[log.Batch]:
         if self.broken is not None:
@@ -70,26 +69,24 @@ def _misfit(batch: log.Batch) -> str:
 
 
 class LogCheck:
-    """Checks the batches one after the other; a byte a document is remembered."""
+    """Checks the batches one after the other; it remembers a byte a document."""
 
-    def __init__(
-        self, transaction: Transaction, parameters: Parameters, documents: Documents, finding: Finding
-    ) -> None:
-        self._transaction = transaction
-        self._parameters = parameters
+    def __init__(self, session: ReadSession, documents: Documents, finding: Finding) -> None:
+        self._transaction = session.transaction
+        self._parameters = session.parameters
         self._documents = documents
         self._finding = finding
-        self._living = Visibility(transaction, parameters.words)
-        sources = self._living.horizon.sources["number"]
-        self._expired_below = max(self._living.horizon.number, int(sources.max()) if len(sources) else 0)
+        self._visibility = session.visibility
+        sources = self._visibility.horizon.sources["number"]
+        self._expired_below = max(self._visibility.horizon.number, int(sources.max()) if len(sources) else 0)
         self._is_root = np.zeros(documents.count, np.bool_)
-        self._streams = scan.numbered_streams(transaction)
+        self._streams = scan.numbered_streams(session.transaction)
         self._end = (0, 0)
         self.near_entries = 0
         """NEAR documents that are not in `retired`."""
 
     def checked(self, batches: Iterable[log.Batch]) -> Iterator[log.Batch]:
-        """The same batches, each looked at before it is given."""
+        """The same batches, each checked before it is given."""
         for batch in batches:
             self._finding.examined += len(batch.rows)
             self._follows((batch.first_number, LOG_KEY.unpack(batch.key)[1]))
@@ -98,18 +95,18 @@ class LogCheck:
             self._roots(batch)
             self._journaled(batch)
             near = batch.rows["kind"][batch.entered()] == Kind.NEAR
-            self.near_entries += int(np.count_nonzero(near & ~self._living.are_retired(batch.numbers())))
+            self.near_entries += int(np.count_nonzero(near & ~self._visibility.are_retired(batch.numbers())))
             yield batch
 
     def ended(self, next_number: int, journal_rows: int) -> None:
-        """There is no further batch, and these are the counters."""
+        """Check what comes after the last batch; these are the counters."""
         self._follows((next_number, journal_rows))
         gone = scan.forgotten(self._transaction)
         gone = gone[~self._documents.places(gone)[1]]
         self._finding.note(f"the forgotten document {number} does not exist" for number in gone.tolist())
 
     def _follows(self, begin: tuple[int, int]) -> None:
-        """What begins here comes directly behind the last batch, or what was between has expired."""
+        """Check that a batch begins directly behind the last one, or that those between have expired."""
         if begin == self._end:
             return
         if begin[0] < self._end[0] or begin[1] < self._end[1]:
@@ -153,7 +150,7 @@ class LogCheck:
         self._finding.note(f"{_where(batch, row)} {problem}" for row in rows.tolist())
 
     def _roots(self, batch: log.Batch) -> None:
-        """What duplicates name is its own original, or that one is retired, or it is not in the log any more."""
+        """Check that duplicates name a document that is its own original, has a retired original, or has left the log."""
         rows, entered = batch.rows, batch.entered()
         own_places, _ = self._documents.places(batch.numbers())
         self._is_root[own_places] = rows["number"][entered] == batch.numbers()
@@ -169,13 +166,13 @@ class LogCheck:
             roots = distinct.copy()
             for holding, documents, where in log.holding(self._transaction, distinct, self._parameters.words):
                 roots[where] = holding.rows["number"][holding.entered()[documents]]
-            is_root[of_retired] = ~self._living.are(self._transaction, roots)[inverse]
+            is_root[of_retired] = ~self._visibility.are(self._transaction, roots)[inverse]
         right = known & (is_root | ~there)
         for row, number in zip(duplicates[~right].tolist(), named[~right].tolist(), strict=True):
             self._finding.note([f"{_where(batch, row)} names document {number}, which is no original"])
 
     def _journaled(self, batch: log.Batch) -> None:
-        """Every row stands in a run of its source that names this batch."""
+        """Check that every row stands in a run of its source that names this batch."""
         for number, (stream, partition) in enumerate(batch.sources.tolist()):
             rows = np.flatnonzero(batch.rows["source"] == number)
             offsets = batch.rows["offset"][rows]
@@ -208,8 +205,9 @@ def _runs(
         yield JOURNAL_KEY.unpack(key)[2], unpack_journal_run(bytes(value))
 
 
-def journal(transaction: Transaction, words: int, batches: Batches) -> Finding:
-    """The runs of a source ascend and do not overlap, and each begins and ends with a row of the batch that it names."""
+def journal(session: ReadSession, batches: Batches) -> Finding:
+    """Whether the runs of a source ascend without overlap, and each begins and ends with a row of the batch that it names."""
+    transaction, words = session.transaction, session.words
     finding = Finding("journal")
     last: dict[tuple[int, int], int] = {}
     for stream, partition, first, run in scan.runs(transaction):

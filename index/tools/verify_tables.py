@@ -1,7 +1,6 @@
-"""What ought to stand in the tables that are searched, and what does stand there, in one form: for verifying.
+"""The entries that ought to stand in the tables, and those that do, in one form that can be compared.
 
-What ought to is said by the log, by `retired`, by `repeats` and by the merge state, as `layout` tells. Neither is ever
-held as a whole: both come in lots, as often as they are asked for.
+The log, `retired`, `repeats` and the compaction state tell which ought to, as `layout` says. Both are streamed in lots.
 """
 
 import struct
@@ -15,12 +14,10 @@ from index.entry import NO_NUMBER, Kind
 from index.lsm import compaction
 from index.lsm.compaction import are_below, words_of
 from index.lsm.shape import Shape
+from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
 from index.storage.layout import TOMBSTONE_KEY, Change, CompactionState, Filing, Table
-from index.storage.parameters import Parameters
-from index.storage.store import Transaction
-from index.storage.visibility import Visibility
 
 PARTS = 2**16
 """Parts of a table: by the first column of an entry in a segment, by the low bits of the number elsewhere."""
@@ -29,7 +26,7 @@ _LOT_DOCUMENTS = 2**15
 
 Numbers = npt.NDArray[np.uint64]
 Note = Callable[[Iterable[str]], None]
-"""Is told of problems, in words."""
+"""Takes problems, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,8 @@ class Lot:
 
     table       of the segments; behind them all, one for `exact` and one for `repeats`
     parts       int64 [n], 0 to PARTS - 1
-    identities  uint64 [n, w]: all that tells them apart from others of the table
-    numbers     uint64 [n], NO_NUMBER where the table does not tell
+    identities  uint64 [n, w], different for any two entries of the table
+    numbers     uint64 [n], NO_NUMBER where the table does not hold them
     """
 
     table: int
@@ -68,7 +65,7 @@ def hashes_of(identities: Numbers) -> Numbers:
 
 
 class Documents:
-    """Where the documents of the log stand when its gaps are left out: places 0, 1, .. in the order of their numbers."""
+    """The documents of the log at places 0, 1, .. in the order of their numbers, gaps left out."""
 
     def __init__(self, batches: Iterable[log.Batch]) -> None:
         columns = [(batch.first_number, len(batch.fingerprints)) for batch in batches if len(batch.fingerprints)]
@@ -110,39 +107,39 @@ class _Pending:
 
 
 class Filed:
-    """What ought to stand in the tables at one moment."""
+    """The entries that ought to stand in the tables at one moment."""
 
-    def __init__(self, transaction: Transaction, parameters: Parameters, documents: Documents, note: Note) -> None:
-        """`note` is told of tombstones that cannot be read."""
-        self.shape = Shape.of(parameters)
+    def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
+        """`note` takes tombstones that cannot be read."""
+        self.shape = Shape.of(session.parameters)
         self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
-        self.merge: CompactionState = compaction.state(transaction)
+        self.compaction: CompactionState = compaction.state(session.transaction)
         self._documents = documents
-        self._living = Visibility(transaction, parameters.words)
+        self._visibility = session.visibility
         self._is_repeat = np.zeros(documents.count, np.bool_)
         frozen: list[Tombstones] = []
         active: list[Tombstones] = []
         self.tombstones: list[int] = []
         """The numbers of the tombstones."""
-        for key, value in transaction.walk(Table.TOMBSTONES):
+        for key, value in session.transaction.walk(Table.TOMBSTONES):
             try:
-                number, tombstone = TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, parameters.words)
+                number, tombstone = TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, session.words)
             except (ValueError, struct.error) as problem:
                 note([f"the tombstone {key.hex()} cannot be read: {problem}"])
                 continue
             self.tombstones.append(number)
-            (frozen if number < self.merge.frozen_tombstones else active).append(tombstone)
-        self._frozen, self._active = (_Pending.of(some, parameters.words) for some in (frozen, active))
+            (frozen if number < self.compaction.frozen_tombstones else active).append(tombstone)
+        self._frozen, self._active = (_Pending.of(some, session.words) for some in (frozen, active))
         self.nowhere: list[int] = []
         """Numbers of NEAR documents that were filed aside and are neither there nor raised."""
 
     def note_repeats(self, lot: Lot) -> None:
-        """These stand in `repeats`: to be told before anything is asked."""
+        """Note the entries that stand in `repeats`; comes before all else."""
         places, there = self._documents.places(lot.numbers)
         self._is_repeat[places[there]] = True
 
     def lots(self, batches: Iterable[log.Batch]) -> Iterator[Lot]:
-        """All that ought to stand anywhere."""
+        """All entries that ought to stand anywhere."""
         self.nowhere.clear()
         yield from self._removed(in_log=True)
         parts: list[tuple[Numbers, Numbers, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]] = []
@@ -160,7 +157,7 @@ class Filed:
     def _entered(
         self, numbers: Numbers, fingerprints: Numbers, kinds: npt.NDArray[np.uint8], filings: npt.NDArray[np.uint8]
     ) -> Iterator[Lot]:
-        stays = ~self._living.are_retired(numbers)
+        stays = ~self._visibility.are_retired(numbers)
         exact = stays & (kinds == Kind.EXACT)
         yield aside_lot(self.exact, fingerprints[exact], numbers[exact])
         aside = stays & (kinds == Kind.NEAR) & (filings == Filing.ASIDE)
@@ -170,9 +167,9 @@ class Filed:
         of_log = stays & (kinds == Kind.NEAR) & (filings == Filing.BLOCKS)
         raised_frozen = raised & np.isin(numbers, self._frozen.raised)
         raised_active = raised & np.isin(numbers, self._active.raised)
-        frozen = (of_log & (numbers >= np.uint64(self.merge.merged_to))) | raised_frozen
-        active = (of_log & (numbers >= np.uint64(self.merge.frozen_to))) | raised_active
-        lost = raised & ~raised_frozen & ~raised_active & (numbers >= np.uint64(self.merge.merged_to))
+        frozen = (of_log & (numbers >= np.uint64(self.compaction.merged_to))) | raised_frozen
+        active = (of_log & (numbers >= np.uint64(self.compaction.frozen_to))) | raised_active
+        lost = raised & ~raised_frozen & ~raised_active & (numbers >= np.uint64(self.compaction.merged_to))
         self.nowhere += numbers[lost].tolist()
         filed = (of_log | raised) & ~active & ~lost
         yield from self._in_tables(fingerprints[filed], numbers[filed], moved=frozen[filed])
@@ -180,8 +177,8 @@ class Filed:
     def uncertain(self) -> dict[int, Numbers]:
         """By table hashes of the entries that may stand there or not, ascending.
 
-        An entry whose batch left the log while the entry was on its way stands in some tables only, where another process
-        went on with the run: it found the entry nowhere. It is retired, and a later run removes it.
+        The batch of an entry may leave the log while the entry is on its way. Another process that goes on with the
+        compaction does not find it then, so it stands in some tables only. It is retired, and a later memtable removes it.
         """
         found: dict[int, list[Numbers]] = {}
         for lot in self._removed(in_log=False):
@@ -189,12 +186,14 @@ class Filed:
         return {table: np.sort(np.concatenate(hashes)) for table, hashes in found.items()}
 
     def _removed(self, *, in_log: bool) -> Iterator[Lot]:
-        """What left and stands in the segments all the same, until its tombstone has moved; of that what is in the log."""
+        """Entries that left and stand in the segments until their tombstone has moved; those in the log, or the others."""
         for pending in (self._frozen, self._active):
             numbers, fingerprints, _ = pending.removed
-            by_number = (numbers >= np.uint64(self.merge.merged_to)) & (numbers < np.uint64(self.merge.frozen_to))
+            by_number = (numbers >= np.uint64(self.compaction.merged_to)) & (
+                numbers < np.uint64(self.compaction.frozen_to)
+            )
             moving = by_number | np.isin(numbers, self._frozen.raised)
-            here = (numbers < np.uint64(self.merge.frozen_to)) & ~np.isin(numbers, self._active.raised)
+            here = (numbers < np.uint64(self.compaction.frozen_to)) & ~np.isin(numbers, self._active.raised)
             here &= self._documents.places(numbers)[1] == in_log
             if pending is self._frozen:
                 here &= ~moving
@@ -210,7 +209,7 @@ class Filed:
         moved: npt.NDArray[np.bool_] | None = None,
         left: bool = False,
     ) -> Iterator[Lot]:
-        """Entries in all tables of the segments; those that `moved` before the cursor alone, with `left` all behind it."""
+        """Entries in all tables of the segments; those that `moved` only before the cursor, with `left` all behind it."""
         if not len(numbers):
             return
         keys = self.shape.page_keys(fingerprints)
@@ -224,10 +223,10 @@ class Filed:
                 yield lot if moved is None else lot.take(before | ~moved)
 
     def _before_cursor(self, lot: Lot) -> npt.NDArray[np.bool_]:
-        """Which entries stand in the part of their table that the frozen run has come to."""
-        if lot.table != self.merge.table or not self.merge.is_moving:
-            return np.full(len(lot.parts), self.merge.is_moving and lot.table < self.merge.table)
-        return are_below(lot.identities, self.merge.bound)
+        """Which entries stand in the part of their table that the frozen memtable has come to."""
+        if lot.table != self.compaction.table or not self.compaction.is_moving:
+            return np.full(len(lot.parts), self.compaction.is_moving and lot.table < self.compaction.table)
+        return are_below(lot.identities, self.compaction.bound)
 
 
 def segment_lot(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> Lot:
@@ -244,20 +243,20 @@ def aside_lot(table: int, fingerprints: Numbers, numbers: Numbers) -> Lot:
     return Lot(table, parts, np.column_stack([fingerprints, numbers]), numbers)
 
 
-def standing_aside(transaction: Transaction, table: Table, place: int, words: int, note: Note) -> Iterator[Lot]:
-    """What stands in `exact` or `repeats`, which is the table `place` of the lots; `note` is told of keys that are none."""
+def standing_aside(session: ReadSession, table: Table, place: int, note: Note) -> Iterator[Lot]:
+    """The entries of `exact` or `repeats`, the table `place` of the lots; `note` takes malformed keys."""
     count = 0
-    for fingerprints, numbers in scan.aside(transaction, table, words):
+    for fingerprints, numbers in scan.aside(session.transaction, table, session.words):
         count += len(numbers)
         yield aside_lot(place, fingerprints, numbers)
-    others = transaction.count(table) - count
+    others = session.transaction.count(table) - count
     note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
 
 
-def standing_in_segments(transaction: Transaction, shape: Shape, note: Note) -> Iterator[Lot]:
-    """What stands in the segments; `note` is told of those that are none."""
+def standing_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterator[Lot]:
+    """The entries of the segments; `note` takes malformed segments."""
     last = b""
-    for key, value in transaction.walk(Table.SEGMENTS):
+    for key, value in session.transaction.walk(Table.SEGMENTS):
         table, bound = key[0], key[1:]
         where = f"the segment {key.hex()}"
         if table >= shape.tables or len(bound) != shape.bound_bytes:

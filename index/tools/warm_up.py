@@ -1,5 +1,6 @@
-"""Make the machine code of all kernels of the index before it is needed. The code is kept beside the package, or, where
-that is not writable, in the cache of the user who runs this.
+"""Warming the JIT cache: machine code of all kernels of the index, before it is needed.
+
+The code is kept beside the package, or, where that is not writable, in the cache of the user who runs this.
 """
 
 import tempfile
@@ -11,7 +12,7 @@ import numpy as np
 
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
-from index.lsm.tree import Tree, wanted
+from index.lsm.tree import Tree, lookup_of
 from index.matching.minhash import Banding
 from index.storage.layout import COUNTERS_KEY, Table, pack_counters, unpack_counters
 from index.storage.parameters import Parameters
@@ -22,7 +23,7 @@ SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))
 
 
 def compile_kernels() -> None:
-    """MemtablePair every kernel once, in files that are thrown away. Compiles what no process of this user has compiled yet."""
+    """Run every kernel once, in files that are thrown away; compiles those that no process of this user has compiled."""
     for parameters, new_pair in product(SCHEMES, (MemtablePair, SortedPair)):
         with tempfile.TemporaryDirectory() as directory:
             store = Store(
@@ -33,7 +34,7 @@ def compile_kernels() -> None:
             for number in range(4):
                 enter = partial(_enter, tree=tree, parameters=parameters, number=number)
                 store.write(enter, tree.committed)
-            # What is not committed is taken back.
+            # Entries that were not committed are taken back.
             store.write(partial(_enter, tree=tree, parameters=parameters, number=4))
             store.write(tree.follow)
             store.close()
@@ -45,9 +46,9 @@ def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number:
     fingerprints = np.full((1, parameters.words), number + 1, np.uint64)
     tree.add(fingerprints, np.array([number], np.uint64))
     tree.nearest(transaction, exact_lookup_of(fingerprints, parameters))
-    look_up = wanted(np.ones_like(fingerprints), parameters, parameters.distance_max)
-    look_up.pairs(nearest_only=True)
-    tree.nearest(transaction, look_up)
+    lookup = lookup_of(np.ones_like(fingerprints), parameters, parameters.distance_max)
+    lookup.pairs(nearest_only=True)
+    tree.nearest(transaction, lookup)
     counters = unpack_counters(None)._replace(next_number=number + 1)
     transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
-    tree.advance(transaction, number + 1, 0)
+    tree.end_batch(transaction, number + 1, 0)

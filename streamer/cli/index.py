@@ -141,13 +141,14 @@ def verify(settings: Settings, as_json: bool) -> None:
     Checks the structure of the file, and that all tables agree. The check reads the state of one moment; the file of a
     busy index grows meanwhile.
     """
+    from index.tools import verify as verify_index
     from streamer.index_admin import tables, tools
 
     with (
         tools.open_for_reading(settings) as index,
         tables.progress_bar("verifying documents", 2 * _entries(index)) as progress,
     ):
-        findings = tools.check(index, settings.index.directory, progress)
+        findings = verify_index(index, progress)
     found = tools.verdict(findings)
     _shown(found, as_json, tables.findings_table(found))
     sys.exit(0 if found["sound"] else EXIT_FOUND_WRONG)
@@ -212,7 +213,7 @@ def _at(settings: Settings, directory: Path) -> Settings:
 
 
 def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool, as_json: bool) -> None:
-    from index.tools.backup import copy
+    from index.tools import copy
     from streamer.index_admin import tools
 
     with tools.open_for_reading(_at(settings, source)) as index, NoLeftovers(scratch=[directory]), writing(directory):
@@ -222,7 +223,7 @@ def _copied(settings: Settings, source: Path, directory: Path, *, compact: bool,
 
 def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
     """Replace an index; returns the result for machines, and in words."""
-    from index.tools.backup import FORMER_FILE, replace
+    from index.tools import FORMER_FILE, replace
 
     keep_former = not (directory.exists() and source.exists() and source.samefile(directory))
     with writing(directory):
@@ -278,7 +279,7 @@ def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> t
 
     by_settings  a new index takes its thresholds from the settings; all else must equal the export
     """
-    from index.index import Index
+    from index import Index
     from streamer.fingerprint.scheme import parameters_for, scheme_for
     from streamer.index_admin import export, tables
     from streamer.transports.files.line_reader import lines
@@ -349,10 +350,10 @@ def rebuild(
 
 
 def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[str, int]:
-    from index.storage.store import DATA_FILE
+    from index.tools import has_index
     from streamer.index_admin import rebuild, tables, tools
 
-    has_running = not files or (settings.index.directory / DATA_FILE).is_file()
+    has_running = not files or has_index(settings.index.directory)
     with (
         NoLeftovers(index=new.index.directory),
         tools.open_for_reading(settings) if has_running else nullcontext() as running,

@@ -42,7 +42,7 @@ class NoLeftovers:
         self._scratch = list(scratch)
 
     def __enter__(self) -> Self:
-        from index.storage.store import DATA_FILE
+        from index.tools import DATA_FILE
         from streamer.transports.files.output_folder import files_of
 
         folders = [each for each in (self._index, self._output) if each is not None]
@@ -74,7 +74,7 @@ class NoLeftovers:
                 folder.rmdir()
 
     def _remove_unused(self) -> None:
-        from index.tools.backup import remove_unused
+        from index.tools import remove_unused
         from streamer.transports.files.output_folder import remove_undelivered
 
         if self._new_index is not None and not remove_unused(self._new_index):

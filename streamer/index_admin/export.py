@@ -28,14 +28,8 @@ from typing import IO, Any
 import orjson
 import zstandard
 
-from index.entry import Applied, Kind, Position, Source, Verdict
-from index.index import Index
-from index.storage import sources
-from index.storage.documents import Document
-from index.storage.parameters import Parameters
-from index.storage.store import Transaction
-from index.tools.bulk_load import BulkLoader
-from index.tools.import_export import Importer, Original, Record, count, portions, records
+from index import Applied, Document, Index, Kind, Parameters, Position, Source, Verdict
+from index.tools import BulkLoader, Importer, Original, Record, Snapshot, portions, snapshot
 from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
 from streamer.transports.files.line_reader import STANDARD_INPUT
@@ -54,20 +48,20 @@ def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
     positions were written. Raises OSError.
     """
 
-    def operation(transaction: Transaction, out: IO[bytes]) -> int:
-        names = dict(sources.named_streams(transaction))
+    def operation(taken: Snapshot, out: IO[bytes]) -> int:
+        names = taken.streams()
         places = {stream: place for place, stream in enumerate(names)}
-        out.write(_dumped(_header(transaction, index.parameters, names)))
+        out.write(_dumped(_header(taken, names)))
         written = 0
-        for written, record in enumerate(records(transaction, index.parameters), start=1):
+        for written, record in enumerate(taken.records(), start=1):
             out.write(_dumped(_as_json(record, places)))
             if written % ROWS_A_TRANSACTION == 0:
                 progress(written)
-        out.write(_dumped({"applied": _applied_as_json(sources.applied(transaction), places)}))
+        out.write(_dumped({"applied": _applied_as_json(taken.applied(), places)}))
         return written
 
     with _written(file) as out:
-        return index.inspect(lambda transaction: operation(transaction, out))
+        return snapshot(index, lambda taken: operation(taken, out))
 
 
 def read_header(found: Iterator[bytes], name: str) -> tuple[Parameters, list[tuple[str, str]], int]:
@@ -183,12 +177,12 @@ class _Reading:
         )
 
 
-def _header(transaction: Transaction, parameters: Parameters, names: Mapping[str, str]) -> dict[str, Any]:
+def _header(taken: Snapshot, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "neardup_index_export": EXPORT_VERSION,
-        "parameters": parameters.fields(),
+        "parameters": taken.parameters.fields(),
         "streams": list(names.items()),
-        "positions": count(transaction, parameters.words),
+        "positions": taken.count(),
     }
 
 

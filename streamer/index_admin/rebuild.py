@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from index.entry import Applied, Entries, Kind, Position, Source, Verdict
-from index.index import Index
-from index.tools.bulk_load import BulkLoader
+from index import Applied, Entries, Index, Kind, Position, Source, Verdict
+from index.tools import BulkLoader
 from streamer.errors import InputChanged, SettingsError
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import Decoder

@@ -7,27 +7,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, Kind, Position, Source
-from index.index import Index, Match
-from index.matching.minhash import similarity_of
-from index.matching.second_look import look_fields
-from index.storage import documents, scan
-from index.storage.documents import Document
-from index.storage.layout import Table
-from index.storage.parameters import Parameters
-from index.storage.store import Transaction
-from index.storage.visibility import Visibility
-from index.tools import buckets as fullness
-from index.tools.backup import structure_problems
-from index.tools.buckets import BucketSizes
-from index.tools.finding import Finding
-from index.tools.verify import verify
+from index import Document, Index, Kind, Match, Parameters, Position, Source, minhash, second_look
+from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings
@@ -61,7 +47,7 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
     committed  committed offset of the group per source; None where no broker was asked
     """
     found = index.statistics()
-    standing, buckets = index.inspect(lambda transaction: fullness.look(transaction, index.parameters, found.entries))
+    surveyed = survey(index)
     entries = found.entries + found.exact_entries
     return {
         "directory": str(settings.index.directory),
@@ -75,19 +61,19 @@ def statistics(index: Index, settings: Settings, committed: Mapping[Source, int]
         "map_bytes_max": settings.index.map_bytes_max,
         "table_bytes": dict(found.table_bytes),
         "bytes_per_entry": {name: size / entries for name, size in found.table_bytes.items() if entries},
-        "compaction": standing._asdict(),
-        "buckets": _histogram(buckets),
-        "sources": _sources(index, committed),
+        "compaction": surveyed.standing._asdict(),
+        "buckets": _histogram(surveyed.buckets),
+        "sources": _sources(index, surveyed.ages, committed),
         "readers": [
-            {"process": process, "transaction": state} for process, state in index.readers() if process != os.getpid()
+            {"process": reader.process, "transaction": reader.transaction}
+            for reader in readers(index)
+            if reader.process != os.getpid()
         ],
     }
 
 
-def _sources(index: Index, committed: Mapping[Source, int] | None) -> list[dict[str, Any]]:
+def _sources(index: Index, ages: Mapping[Source, Age], committed: Mapping[Source, int] | None) -> list[dict[str, Any]]:
     names, applied = index.stream_names(), index.applied()
-    streams = {number: stream for number, (stream, _) in index.inspect(scan.numbered_streams).items()}
-    ages = {Source(streams[stream], partition): age for (stream, partition), age in index.inspect(scan.ages).items()}
     return [
         {
             "name": names.get(source.stream, ""),
@@ -123,14 +109,14 @@ def _histogram(found: BucketSizes) -> dict[str, Any]:
 
 def parameters_as_json(parameters: Parameters) -> dict[str, Any]:
     """Parameters for machines: with a distance, or with a similarity where that is the measure."""
-    by_similarity = {"similarity_min": similarity_of(parameters.distance_max)}
+    by_similarity = {"similarity_min": minhash.similarity_of(parameters.distance_max)}
     return {
         "scheme": parameters.scheme,
         "bits": parameters.bits,
         **(by_similarity if parameters.scheme == "minhash" else {"distance_max": parameters.distance_max}),
         "insert": parameters.insert,
         "fingerprint": dict(parameters.fingerprint),
-        **({} if parameters.look is None else {"look": look_fields(parameters.look)}),
+        **({} if parameters.look is None else {"look": second_look.look_fields(parameters.look)}),
     }
 
 
@@ -169,22 +155,16 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
         return index.query(sought.fingerprint, distance_max, limit)[0]
     if sought.kind is not Kind.EXACT:
         return []
-    words = index.parameters.words
-
-    def earliest(transaction: Transaction) -> npt.NDArray[np.uint64]:
-        visibility = Visibility(transaction, words)
-        return documents.earliest_equals(transaction, visibility, Table.EXACT, sought.fingerprint)
-
-    numbers = index.inspect(earliest)
-    found = index.documents([int(number) for number in numbers if number != NO_NUMBER])
-    return [Match(document, 0) for document in found if document is not None]
+    return [match for match in index.query_exact(sought.fingerprint) if match is not None]
 
 
 def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], scheme: str) -> dict[str, Any]:
     """Target and matches for machines: with distances, or with similarities where that is the measure."""
 
     def measured(distance: int) -> dict[str, float]:
-        return {"similarity": round(similarity_of(distance), 4)} if scheme == "minhash" else {"distance": distance}
+        return (
+            {"similarity": round(minhash.similarity_of(distance), 4)} if scheme == "minhash" else {"distance": distance}
+        )
 
     return {
         "kind": sought.kind.name.lower(),
@@ -218,18 +198,6 @@ def time_text(time_ms: int) -> str | None:
         return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def check(index: Index, directory: Path, progress: Callable[[int], None]) -> list[Finding]:
-    """Findings of all checks, at one moment: of the file's structure, and of whether its tables fit together."""
-
-    def operation(transaction: Transaction) -> list[Finding]:
-        structure = Finding("structure", 1)
-        structure.note(structure_problems(directory))
-        # Tables in a broken structure cannot be read safely.
-        return [structure] if structure.wrong else [structure, *verify(transaction, index.parameters, progress)]
-
-    return index.inspect(operation)
 
 
 def verdict(findings: list[Finding]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 
-from index.decide.retention import Retention
+from index import Retention
 from index.errors import FormatUnknown, IndexExists, IndexFull, IndexInUse, IndexMissing, IndexProblem, ParametersDiffer
 from index.index import Index
 from streamer.errors import SettingsError, StreamerError

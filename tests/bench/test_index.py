@@ -11,6 +11,7 @@ from bench import index_peers
 from bench.index import CENTRES, Stream, chosen, device_written_bytes, freeze, main, opened, written_bytes
 from index.lsm.compaction import TreeSizes, state
 from index.matching.minhash import Banding
+from tests.support.indexes import inspected
 
 SMALL = ["--entries", "2000", "--batch", "50", "--batches", "3", "--memtable-entries", "3000", "--peer-entries", "0"]
 FIGURES = {
@@ -82,7 +83,7 @@ def test_freezing_starts_a_compaction(tmp_path: Path) -> None:
     with opened(tmp_path, parameters, TreeSizes(15_000)) as index:
         stream = Stream(parameters)
         freeze(index, stream)
-        assert index.inspect(state).is_moving
+        assert inspected(index, state).is_moving
         assert index.statistics().entries == 20_000
 
 

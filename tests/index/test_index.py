@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide import batch
+from index.decide import prepare
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Kind, Position, Source, Verdict
 from index.errors import AlreadyOpen, IndexMissing, IndexProblem
 from index.index import Index
@@ -153,7 +153,7 @@ def test_reopening_changes_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_batch_of_several_pieces_is_decided_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "PIECE_ROWS_MAX", 17)
+    monkeypatch.setattr(prepare, "ROWS_AT_ONCE", 17)
     rows = rows_of(11, 150, 64)
     for insert in ("unique", "all"):
         oracle = BruteForceIndex(5, insert)

@@ -176,9 +176,9 @@ def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path)
 
 def test_a_killed_reader_does_not_make_the_file_grow(tmp_path: Path) -> None:
     reading = (
-        "import sys; from pathlib import Path; from index.index import Index\n"
+        "import sys; from pathlib import Path; from index.index import Index, internals_of\n"
         "index = Index.open(Path(sys.argv[1]), None, map_bytes_max=2**30, read_only=True)\n"
-        "index._store.read(lambda transaction: (print('reading', flush=True), sys.stdin.readline()))"
+        "internals_of(index).store.read(lambda transaction: (print('reading', flush=True), sys.stdin.readline()))"
     )
     rows = rows_of(0)
 

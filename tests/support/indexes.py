@@ -1,16 +1,18 @@
 """Indexes to look after: filled with some of everything, and all that can be asked of one."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from index.entry import Kind
-from index.index import Index
+from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
+from index.session import Result
 from index.storage.parameters import Parameters
-from index.tools.finding import Finding
-from index.tools.verify import verify
+from index.storage.store import Transaction
+from index.tools import Finding, Record, snapshot, verify
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 
 MAP_BYTES_MAX = 2**30
@@ -79,10 +81,25 @@ def everything(index: Index) -> tuple[object, ...]:
     )
 
 
+def inspected(index: Index, operation: Callable[[Transaction], Result]) -> Result:
+    """What an operation finds in the tables of one moment."""
+    return internals_of(index).read(lambda session: operation(session.transaction))
+
+
+def changed(index: Index, operation: Callable[[Transaction], Result]) -> Result:
+    """What an operation returns that changes the tables, in a write session."""
+    return internals_of(index).write(lambda session: operation(session.transaction))
+
+
+def all_records(index: Index) -> list[Record]:
+    """Everything that an index knows of any position."""
+    return snapshot(index, lambda taken: list(taken.records()))
+
+
 def findings(directory: Path) -> dict[str, Finding]:
     """What verification says, check by check."""
     with looked_at(directory) as index:
-        return {finding.check: finding for finding in index.inspect(lambda t: verify(t, index.parameters))}
+        return {finding.check: finding for finding in verify(index)}
 
 
 def wrong(directory: Path) -> dict[str, list[str]]:

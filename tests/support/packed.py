@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from index.index import Index
+from index.index import Index, internals_of
 from index.matching.minhash import band_keys
 from index.storage.codec import unpack_segment
 from index.storage.documents import Document
@@ -61,7 +61,7 @@ def columns_of(parameters: Parameters, table: int, number: int, words: Sequence[
 
 def packed(index: Index) -> Packed:
     """`read` of an open index."""
-    return index._store.read(lambda transaction: read(transaction, index.parameters))
+    return internals_of(index).store.read(lambda transaction: read(transaction, index.parameters))
 
 
 def require_packed(index: Index, known: Iterable[Known | Document]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from index.lsm.compaction import TreeSizes
-from index.lsm.tree import Tree, wanted
+from index.lsm.tree import Tree, lookup_of
 from index.matching.minhash import Banding, distance_of, pack_bins
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -51,15 +51,15 @@ def require_answers(
     transaction: Transaction, tree: Tree, filed: Filed, asked: np.ndarray, distance_max: int, oracle: Oracle
 ) -> None:
     """All that is there is found; what is found besides has left. `nearest` is the first of what could be found."""
-    look_up = wanted(asked, filed.parameters, distance_max)
+    lookup = lookup_of(asked, filed.parameters, distance_max)
     alive, ever = filed.alive(), {number: filed.words[number] for number, _ in filed.added}
     found: set[tuple[int, int, int]] = set()
-    for matches, compared in tree.matches(transaction, look_up):
+    for matches, compared in tree.matches(transaction, lookup):
         portion = list(zip(matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist(), strict=True))
         assert len(portion) == len(set(portion))
         assert compared.sum() >= len(portion)
         found.update(portion)
-    best, _ = tree.nearest(transaction, look_up)
+    best, _ = tree.nearest(transaction, lookup)
     nearest = dict(
         zip(best.rows.tolist(), zip(best.distances.tolist(), best.numbers.tolist(), strict=True), strict=True)
     )

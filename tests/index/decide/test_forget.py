@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from index.entry import Kind, Verdict
-from index.index import Index
+from index.index import Index, internals_of
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from tests.support.answers import answers_of
@@ -76,14 +76,14 @@ def test_what_enters_between_the_last_look_and_the_removal_is_forgotten_too(
 ) -> None:
     with opened(tmp_path) as index:
         admit(index, Row(0, 5, id="a"))
-        write = index._store.write
+        write = internals_of(index).store.write
 
         def late(operation: Callable[[Transaction], object], committed: Callable[[], None]) -> object:
-            monkeypatch.setattr(index._store, "write", write)
+            monkeypatch.setattr(internals_of(index).store, "write", write)
             admit(index, Row(1, FAR, id="a"))
             return write(operation, committed)
 
-        monkeypatch.setattr(index._store, "write", late)
+        monkeypatch.setattr(internals_of(index).store, "write", late)
         assert [document.number for document in index.forget(["a"])] == [0, 1]
         assert index.statistics().entries == 0
 

@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.decide import lookup
-from index.decide.retention import Retention
 from index.entry import Kind, Verdict
 from index.index import Index
 from index.matching.second_look import CosineLook, MetadataLook
+from index.session import Retention
 from index.storage import log
 from index.storage.codec import pack_batch
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
-from index.tools.import_export import Importer, Record, portions, records
+from index.tools import Importer, portions
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
-from tests.support.indexes import SMALL, everything, filled, opened, wrong
+from tests.support.indexes import SMALL, all_records, changed, everything, filled, opened, wrong
 from tests.support.looks import LOOKS, brute_force_look, looked_at_rows, parameters_with
 
 COSINE = CosineLook(2, 0.9)
@@ -31,10 +31,6 @@ EAST, NORTH = b"\x40\x00", b"\x00\x40"
 
 def admitted(index: Index, rows: list[Row]) -> list[Answer]:
     return answers_of(index.admit(entries_of(rows, index.parameters.bits), ends_of(rows)))
-
-
-def all_records(index: Index) -> list[Record]:
-    return index.inspect(lambda transaction: list(records(transaction, index.parameters)))
 
 
 @pytest.mark.parametrize("kind", LOOKS)
@@ -229,7 +225,7 @@ def test_verification_notices_looks_of_another_length(tmp_path: Path) -> None:
         transaction.put(Table.LOG, batch.key, value)
 
     with opened(tmp_path, parameters) as index:
-        index.change(lengthen)
+        changed(index, lengthen)
     found = wrong(tmp_path)
     assert [len(examples) for examples in found.values()] == [1]
     assert "are not as long as those of the index" in next(iter(found.values()))[0]

@@ -7,20 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide.retention import LATEST_RECORDS, LATEST_RECORDS_MIN, Retention, watermark_ms
+from index.decide.retention import LATEST_RECORDS, LATEST_RECORDS_MIN, watermark_ms
 from index.entry import Kind, Verdict
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import banding_for
-from index.storage import scan
+from index.session import Retention
 from index.storage.layout import Times
 from index.storage.parameters import Parameters
-from index.tools.bulk_load import BulkLoader
-from index.tools.import_export import Importer, records
+from index.tools import BulkLoader, Importer, survey
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
-from tests.support.indexes import wrong
+from tests.support.indexes import all_records, wrong
 
 SMALL = TreeSizes(8, 64)
 DAY_MS = 86_400_000
@@ -176,7 +175,7 @@ def test_what_enters_undecided_has_an_age_without_any_batch_behind_it(how: str, 
     rows = [Row(offset, each, time_ms=BEGIN_MS + offset * DAY_MS // 10) for offset, each in enumerate(fingerprints)]
     with opened(tmp_path / "other", Parameters(), Retention()) as other:
         admitted(other, rows)
-        found = other.inspect(lambda transaction: list(records(transaction, other.parameters)))
+        found = all_records(other)
     with opened(tmp_path / "own", Parameters(), Retention(age_max_ms=DAY_MS)) as index:
         loading = BulkLoader(index)
         taking = Importer(loading)
@@ -189,7 +188,7 @@ def test_what_enters_undecided_has_an_age_without_any_batch_behind_it(how: str, 
                 restore(entries_of(part), np.full(20, Verdict.UNIQUE, np.uint8), [None] * 20, ends_of(part))
         loading.finish()
         # The latest 63 have their median at day 8.8; the fifth batch was decided at day 6.8, the sixth just now.
-        assert [age.expired_below for age in index.inspect(scan.ages).values()] == [100]
+        assert [age.expired_below for age in survey(index).ages.values()] == [100]
         again = [row._replace(offset=200 + row.offset) for row in rows]
         assert admitted(index, again) == [Verdict.UNIQUE] * 100 + [Verdict.DUPLICATE] * 20
     assert not wrong(tmp_path / "own")

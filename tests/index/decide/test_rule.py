@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from index.decide.rule import Found, decide
+from index.decide.rule import Matched, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Verdict
 from index.matching.distance import Matches, no_matches
 
@@ -14,10 +14,10 @@ def pairs(*rows: tuple[int, int, int]) -> Matches:
     return Matches(columns[:, 0], columns[:, 1].astype(np.int16), columns[:, 2].astype(np.uint64))
 
 
-def found(store: list[tuple[int, int] | None], matches: Matches, kinds: list[Kind] | None = None) -> Found:
+def found(store: list[tuple[int, int] | None], matches: Matches, kinds: list[Kind] | None = None) -> Matched:
     """`store` holds (distance, original) of the store's nearest for every row."""
     count = len(store)
-    return Found(
+    return Matched(
         kinds=np.array(kinds or [Kind.NEAR] * count, np.uint8),
         distances=np.array([NO_DISTANCE if s is None else s[0] for s in store], np.int16),
         originals=np.array([NO_NUMBER if s is None else s[1] for s in store], np.uint64),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide import batch
+from index.decide import prepare
 from index.entry import Kind, Verdict
 from index.errors import ParametersDiffer
 from index.index import SIZES, Index
@@ -102,7 +102,7 @@ def test_small_slices_and_pieces_change_no_verdict(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(minhash_lookup, "COMPARED_MAX", 3)
     monkeypatch.setattr(minhash_lookup, "SIGNATURES_MAX", 4)
     monkeypatch.setattr(memtable, "HITS_MAX", 3)
-    monkeypatch.setattr(batch, "PIECE_ROWS_MAX", 17)
+    monkeypatch.setattr(prepare, "ROWS_AT_ONCE", 17)
     for insert in ("unique", "all"):
         oracle = BruteForceSignatures(distance_of(0.6), insert, banding=banding)
         with fresh(parameters_of(banding, insert, 0.6), TreeSizes(20, 200)) as index:

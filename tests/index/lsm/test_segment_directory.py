@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide.retention import Retention
 from index.index import Index
 from index.lsm import compaction, segment_directory
 from index.lsm.compaction import TreeSizes
 from index.lsm.segment_directory import SegmentDirectory, written_between
 from index.lsm.shape import Shape
+from index.session import Retention
 from index.storage import store
 from index.storage.layout import CompactionState, Table
 from index.storage.parameters import Parameters
@@ -25,6 +25,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, entries_of
 from tests.support.fingerprints import mixed, random_ones
+from tests.support.indexes import changed, inspected
 
 PARAMETERS = Parameters(64, 3, "all")
 SHAPE = Shape.of(PARAMETERS)
@@ -48,7 +49,7 @@ def states_of(seed: int, run: int, size: int, batch_rows: int) -> list[tuple[Com
     with tempfile.TemporaryDirectory() as path, opened(Path(path), run, size) as index:
         for begin in range(0, len(rows), batch_rows):
             index.admit(entries_of(rows[begin : begin + batch_rows]), {})
-            states.append(index.inspect(segments_of))
+            states.append(inspected(index, segments_of))
     return states
 
 
@@ -125,9 +126,9 @@ def test_what_is_kept_is_what_every_transaction_finds(
             index.admit(entries_of(rows[begin : begin + 3]), {})
             if generator.random() < 0.5:
                 continue
-            within = index.inspect if generator.random() < 0.2 else index.change
+            within = inspected if generator.random() < 0.2 else changed
             wanted = generator.random(7) < generator.choice([0.2, 1.0])
-            spared += within(lambda transaction, wanted=wanted: require_kept(transaction, kept, wanted))
+            spared += within(index, lambda transaction, wanted=wanted: require_kept(transaction, kept, wanted))
         assert len(kept) > 30
     assert spared > 0
 
@@ -138,11 +139,11 @@ def test_one_that_misses_what_was_written_is_found_out(monkeypatch: pytest.Monke
     kept = SegmentDirectory(SHAPE)
     with opened(tmp_path) as index:
         index.admit(entries_of(rows[:200]), {})
-        index.change(lambda transaction: require_kept(transaction, kept, np.ones(1, np.bool_)))
+        changed(index, lambda transaction: require_kept(transaction, kept, np.ones(1, np.bool_)))
         index.admit(entries_of(rows[200:]), {})
         monkeypatch.setattr(segment_directory, "written_between", lambda before, now: None)
         with pytest.raises(AssertionError):
-            index.change(lambda transaction: require_kept(transaction, kept, np.ones(1, np.bool_)))
+            changed(index, lambda transaction: require_kept(transaction, kept, np.ones(1, np.bool_)))
 
 
 def test_verdicts_are_those_of_brute_force_while_the_map_grows_under_what_is_kept(tmp_path: Path) -> None:

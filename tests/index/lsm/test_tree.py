@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from index.lsm import compaction, memtable, minhash_lookup
 from index.lsm.compaction import TreeSizes
-from index.lsm.tree import Tree, wanted
+from index.lsm.tree import Tree, lookup_of
 from index.matching.minhash import pack_bins
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -67,7 +67,7 @@ def test_what_is_on_its_way_out_hides_nothing(monkeypatch: pytest.MonkeyPatch) -
     def look(transaction: Transaction) -> None:
         tree.follow(transaction)
         require_answers(transaction, tree, filed, near, 3, oracle)
-        found.append(tree.nearest(transaction, wanted(near[:1], parameters, 3))[0].numbers.tolist())
+        found.append(tree.nearest(transaction, lookup_of(near[:1], parameters, 3))[0].numbers.tolist())
 
     with stores() as store:
         filed, tree = Filed(parameters), Tree(parameters, TreeSizes(1, 64))
@@ -120,8 +120,8 @@ def test_a_candidate_whose_signature_is_gone_is_none() -> None:
 
     def look(transaction: Transaction) -> None:
         tree.follow(transaction)
-        look_up = wanted(known[:1], parameters, 10_000)
-        found.append({number for each, _ in tree.matches(transaction, look_up) for number in each.numbers.tolist()})
+        lookup = lookup_of(known[:1], parameters, 10_000)
+        found.append({number for each, _ in tree.matches(transaction, lookup) for number in each.numbers.tolist()})
 
     with stores() as store:
         filed, tree = Filed(parameters), Tree(parameters, TreeSizes(1, 1000))

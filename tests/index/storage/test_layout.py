@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.decide.retention import Retention
 from index.entry import Kind, Source
 from index.errors import FormatUnknown
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.second_look import CosineLook
+from index.session import Retention
 from index.storage import layout
 from index.storage.layout import Table
 from index.storage.parameters import Parameters

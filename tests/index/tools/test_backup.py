@@ -10,12 +10,13 @@ from index.entry import Verdict
 from index.errors import AlreadyOpen, IndexExists, IndexInUse, IndexMissing
 from index.index import Index
 from index.storage.store import DATA_FILE
-from index.tools.backup import FORMER_FILE, copy, replace, structure_problems
+from index.tools import FORMER_FILE, Reader, copy, readers, replace
+from index.tools.backup import structure_problems
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.index_process import BATCH_ROWS, MAP_BYTES_MAX, PARAMETERS, rows_of, source_of
-from tests.support.indexes import everything, filled, looked_at, mixed_rows, opened, wrong
+from tests.support.indexes import everything, filled, inspected, looked_at, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
 
 WAIT_SECONDS = 60
@@ -182,8 +183,8 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
 def test_who_reads_an_index_is_told(tmp_path: Path) -> None:
     filled(tmp_path, mixed_rows(10, 50))
     with opened(tmp_path) as index:
-        states: list[list[tuple[int, int | None]]] = []
-        index.inspect(lambda transaction: states.append(index.readers()))
-        assert [state for state in states[0] if state[1] is not None] != []
+        states: list[list[Reader]] = []
+        inspected(index, lambda transaction: states.append(readers(index)))
+        assert [state for state in states[0] if state.transaction is not None] != []
         row = Row(0, 1, source_of(3))
         assert index.admit(entries_of([row]), ends_of([row])).verdicts.tolist() == [Verdict.UNIQUE]

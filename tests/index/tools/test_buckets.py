@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide.retention import Retention
 from index.entry import Kind
-from index.index import Index
+from index.index import Index, internals_of
 from index.lsm import compaction
 from index.lsm.shape import Shape
-from index.lsm.tree import Standing
+from index.lsm.tree import Standing, Tree
 from index.matching.minhash import banding_for
+from index.session import Retention
 from index.storage import scan
 from index.storage.layout import Filing
 from index.storage.parameters import Parameters
@@ -21,12 +21,12 @@ from index.storage.store import Transaction
 from index.tools import buckets
 from index.tools.buckets import BucketSizes
 from tests.support.entries import Row, entries_of
-from tests.support.indexes import SMALL, mixed_rows, opened
+from tests.support.indexes import SMALL, inspected, mixed_rows, opened
 
 
 def looked(index: Index) -> tuple[Standing, BucketSizes]:
     entries = index.statistics().entries
-    return index.inspect(lambda transaction: buckets.look(transaction, index.parameters, entries))
+    return internals_of(index).read(lambda session: buckets.bucket_sizes(session, entries))
 
 
 def page_keys(index: Index) -> np.ndarray:
@@ -38,7 +38,7 @@ def page_keys(index: Index) -> np.ndarray:
         filed = (columns["kind"] == Kind.NEAR) & (columns["filing"] == Filing.BLOCKS)
         return Shape.of(index.parameters).page_keys(columns["fingerprint"][filed].astype(np.uint64))
 
-    return index.inspect(operation)
+    return inspected(index, operation)
 
 
 @settings(max_examples=12, deadline=None)
@@ -88,7 +88,7 @@ def test_of_a_large_index_an_even_part_is_looked_at_and_the_hottest_bucket_found
 
 
 @pytest.mark.parametrize("insert", ["unique", "all"])
-def test_where_entries_stand_is_what_the_search_says(insert: Any, tmp_path: Path) -> None:
+def test_where_entries_stand_is_what_the_tree_says(insert: Any, tmp_path: Path) -> None:
     rows = mixed_rows(3, 300, repeated=0.3)
     seen = set()
     with opened(tmp_path, Parameters(insert=insert), sizes=SMALL, retention=Retention(60)) as index:
@@ -97,11 +97,11 @@ def test_where_entries_stand_is_what_the_search_says(insert: Any, tmp_path: Path
             standing, _ = looked(index)
 
             def told(transaction: Transaction) -> Standing:
-                # A search of its own, as a process has that comes now.
-                tree = type(index.tree)(index.parameters, SMALL)
+                # A tree of its own, as a process has that comes now.
+                tree = Tree(index.parameters, SMALL)
                 tree.follow(transaction)
                 return tree.standing()
 
-            assert standing == index.inspect(told)
-            seen.add((index.inspect(compaction.state).is_moving, standing.frozen_entries > 0, standing.removals > 0))
+            assert standing == inspected(index, told)
+            seen.add((inspected(index, compaction.state).is_moving, standing.frozen_entries > 0, standing.removals > 0))
     assert {(False, False, False), (True, True, True)} <= seen

@@ -27,7 +27,7 @@ from index.tools.bulk_load import BulkLoader, SortedPair
 from tests.support.brute_force_signatures import clustered_bins
 from tests.support.entries import ONE, Row, entries_of, fingerprints_of
 from tests.support.fingerprints import mixed
-from tests.support.indexes import wrong
+from tests.support.indexes import inspected, wrong
 from tests.support.loading_process import PARAMETERS, SIZES, loaded_batches, loaded_entries, verdicts_of
 from tests.support.packed import packed
 from tests.support.paths import ROOT
@@ -211,8 +211,8 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
             if choice > 0.9:
                 load = BulkLoader(one, int(generator.integers(1, 100)))
         load.finish()
-        assert not one.inspect(state).is_moving
-        assert one.inspect(lambda transaction: standing(transaction, parameters))[:4] == (0, 0, 0, 1.0)
+        assert not inspected(one, state).is_moving
+        assert inspected(one, lambda transaction: standing(transaction, parameters))[:4] == (0, 0, 0, 1.0)
         assert everything(one, fingerprints[::7]) == everything(other, fingerprints[::7])
         one.close()
         assert wrong(Path(directory) / "one") == {}
@@ -245,7 +245,7 @@ def test_a_portion_moves_on_when_it_is_full(tmp_path: Path) -> None:
         load = BulkLoader(index, 100)
         for entries in loaded_batches():
             load.add(entries, *verdicts_of(entries))
-            merged.append(index.inspect(state).merged_to)
+            merged.append(inspected(index, state).merged_to)
     # Of 40 rows in a batch 32 are new, or a few more: of those that equal others some come first.
     assert merged[:4] == [0, 0, 120, 120]
     assert len(set(merged)) >= 4

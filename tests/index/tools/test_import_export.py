@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide.retention import Retention
 from index.entry import NO_NUMBER, Position, Source, Verdict
 from index.index import Index
 from index.matching.minhash import banding_for
+from index.session import Retention
 from index.storage.parameters import Parameters
-from index.tools.import_export import Importer, Original, Record, portions, records
+from index.tools import Importer, Original, Record, portions
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
-from tests.support.indexes import SMALL, everything, filled, mixed_rows, opened, wrong
-
-
-def all_records(index: Index) -> list[Record]:
-    return index.inspect(lambda transaction: list(records(transaction, index.parameters)))
+from tests.support.indexes import SMALL, all_records, everything, filled, mixed_rows, opened, wrong
 
 
 def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max: int, stop: int = 10**9) -> int:

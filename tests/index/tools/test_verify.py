@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.decide.retention import Retention
 from index.entry import Kind, Verdict
-from index.index import Index
+from index.index import Index, internals_of
 from index.lsm import compaction
 from index.matching.minhash import banding_for
+from index.session import Retention
 from index.storage import log, scan
 from index.storage.codec import Lines, pack_segment, unpack_batch, unpack_segment
 from index.storage.counters import counters_of
@@ -37,14 +38,14 @@ from index.storage.layout import (
 )
 from index.storage.parameters import Parameters
 from index.storage.store import DATA_FILE, Transaction
-from index.tools import verify as verify_module
-from index.tools import verify_tables
+from index.tools import verify, verify_tables
 from index.tools.backup import structure_problems
-from index.tools.verify import verify
 from tests.support.entries import ends_of, entries_of
 from tests.support.index_process import DOCUMENTS, PARAMETERS
-from tests.support.indexes import MAP_BYTES_MAX, SMALL, filled, findings, mixed_rows, opened, wrong
+from tests.support.indexes import MAP_BYTES_MAX, SMALL, filled, findings, inspected, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
+
+VERIFY = import_module("index.tools.verify")
 
 ROWS = mixed_rows(11, 200, repeated=0.2)
 ALL = Parameters(insert="all")
@@ -77,20 +78,20 @@ def test_a_sound_index_verifies_in_every_merge_state(
                     begin += len(part)
                     index.admit(entries_of(part, bits), {}) if part else None
                     index.forget({row.id for row in rows[:begin:9]} if generator.random() < 0.3 else set())
-                    found = index.inspect(lambda transaction: verify(transaction, parameters))
+                    found = verify(index)
                     assert [each.examples for each in found if each.wrong and each.check != "applied"] == []
         assert structure_problems(directory) == []
         assert wrong(directory).keys() <= {"applied"}
 
 
 def test_the_merge_states_that_are_verified_are_all_there_are(tmp_path: Path) -> None:
-    """What the test above goes through by chance is met in one small index: moving, amended before and since, raised."""
+    """One small index meets what the test above goes through by chance: moving, tombstones before and since, raised."""
     rows = mixed_rows(3, 400, repeated=0.3)
     seen = set()
     with opened(tmp_path, ALL, sizes=SMALL, retention=Retention(60)) as index:
         for begin in range(0, len(rows), 5):
             index.admit(entries_of(rows[begin : begin + 5]), {})
-            merge, tombstones = index.inspect(lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
+            merge, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
             if merge.is_moving:
                 seen.add(("table", merge.table))
             for number, tombstone in tombstones:
@@ -114,9 +115,8 @@ def test_an_index_verifies_at_every_moment_while_another_process_writes(tmp_path
             for number, _ in enumerate(process.stdout):
                 if number % 5:
                     continue
-                found, problems = index.inspect(lambda t: (verify(t, index.parameters), structure_problems(tmp_path)))
+                found = verify(index)
                 assert [finding.examples for finding in found if finding.wrong] == []
-                assert problems == []
                 moments.append(next(finding.examined for finding in found if finding.check == "log"))
     assert len(set(moments)) > 3
     assert findings(tmp_path)["log"].examined == DOCUMENTS
@@ -132,7 +132,7 @@ def filled_small(directory: Path) -> None:
     with opened(directory, ALL, sizes=SMALL) as index:
         index.forget({row.id for row in ROWS[100:110]})
         for row in ROWS[150:]:
-            merge, tombstones = index.inspect(lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
+            merge, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
             if merge.is_moving and merge.table == 1 and tombstones:
                 return
             index.admit(entries_of([row]), ends_of([row]))
@@ -466,7 +466,7 @@ def lose_the_applied_offset(transaction: Transaction) -> None:
         (make_a_table, {"blocks": "is of no table"}),
         (go_on_without_moving, {"blocks": "is not found through its block"}),
         (end_a_run_too_early, {"blocks": "is not found through its block"}),
-        (lose_a_tombstone, {"counters": "tombstones since the run", "blocks": "does not belong"}),
+        (lose_a_tombstone, {"counters": "tombstones since the memtable", "blocks": "does not belong"}),
         (cut_a_tombstone, {"blocks": "cannot be read"}),
         (file_under_half_a_fingerprint, {"blocks": "1 keys of `exact` are none"}),
         (lose_an_exact_entry, {"blocks": "is not among the exact ones"}),
@@ -478,7 +478,7 @@ def lose_the_applied_offset(transaction: Transaction) -> None:
         (count_rows_wrongly, {"log": "overlap what comes before"}),
         (give_a_number_twice, {"log": "overlap what comes before"}),
         (count_entries_wrongly, {"counters": "NEAR entries"}),
-        (give_a_tombstone_twice, {"counters": "tombstones since the run"}),
+        (give_a_tombstone_twice, {"counters": "tombstones since the memtable"}),
         (lose_a_stream, {"counters": "streams by name"}),
         (fall_behind, {"applied": "is applied up to 3"}),
         (lose_the_applied_offset, {"applied": "is applied up to 0"}),
@@ -488,7 +488,7 @@ def test_damage_is_found(damage: Callable[[Transaction], None], expected: dict[s
     filled_small(tmp_path)
     assert wrong(tmp_path) == {}
     with opened(tmp_path, ALL, sizes=SMALL) as index:
-        index._store.write(damage)
+        internals_of(index).store.write(damage)
     found = wrong(tmp_path)
     assert expected.keys() <= found.keys(), found
     assert all(any(words in example for example in found[check]) for check, words in expected.items()), found
@@ -499,7 +499,7 @@ def test_a_repeated_entry_that_stands_nowhere_is_found(tmp_path: Path) -> None:
     rows = mixed_rows(1, 30, repeated=0.5)
     filled(tmp_path, rows, ALL)
     with opened(tmp_path, ALL) as index:
-        index._store.write(lambda t: t.delete(Table.REPEATS, *aside_of(t, Table.REPEATS)))
+        internals_of(index).store.write(lambda t: t.delete(Table.REPEATS, *aside_of(t, Table.REPEATS)))
     assert any("was filed aside and is nowhere" in each for each in wrong(tmp_path)["blocks"])
 
 
@@ -514,7 +514,7 @@ def test_an_entry_under_a_wrong_band_is_found(tmp_path: Path) -> None:
 
     assert wrong(tmp_path) == {}
     with opened(tmp_path, BANDED) as index:
-        index._store.write(damage)
+        internals_of(index).store.write(damage)
     (missing, stray) = wrong(tmp_path)["blocks"]
     assert "is not found through its band 3" in missing
     assert "the segments of band 3 hold an entry" in stray
@@ -523,11 +523,11 @@ def test_an_entry_under_a_wrong_band_is_found(tmp_path: Path) -> None:
 def test_no_fingerprint_of_many_is_held_to_find_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where more parts differ than are looked at, it says so; one part is enough to tell an unsound index."""
     filled_small(tmp_path)
-    monkeypatch.setattr(verify_module, "PARTS_MAX", 1)
+    monkeypatch.setattr(VERIFY, "PARTS_MAX", 1)
     with opened(tmp_path, ALL, sizes=SMALL) as index:
-        index._store.write(lose_a_segment)
+        internals_of(index).store.write(lose_a_segment)
     assert any("parts of tables are not what they ought to be" in each for each in wrong(tmp_path)["blocks"])
-    monkeypatch.setattr(verify_module, "ENTRIES_MAX", 0)
+    monkeypatch.setattr(VERIFY, "ENTRIES_MAX", 0)
     assert any("parts of tables are not what they ought to be" in each for each in wrong(tmp_path)["blocks"])
 
 

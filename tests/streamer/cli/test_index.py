@@ -12,13 +12,12 @@ import numpy as np
 import orjson
 import pytest
 
-from index.decide.retention import Retention
 from index.matching.second_look import CosineLook
+from index.session import Retention
 from index.storage.codec import pack_segment
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
-from index.tools import buckets
-from index.tools.backup import FORMER_FILE
+from index.tools import FORMER_FILE, survey
 from streamer.demo.demo import documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import parameters_for
@@ -28,7 +27,7 @@ from streamer.settings.settings import load
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 from tests.support.command_line import Done, run
 from tests.support.entries import Row
-from tests.support.indexes import SMALL, everything, filled, looked_at, mixed_rows, opened, wrong
+from tests.support.indexes import SMALL, changed, everything, filled, inspected, looked_at, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
 
 WAIT_SECONDS = 60
@@ -121,7 +120,7 @@ def test_stats_say_where_entries_stand_and_what_has_expired(tmp_path: Path) -> N
     retention = Retention(entries_max=40, age_max_ms=60)
     filled(tmp_path, mixed_rows(1, 300), batch_rows=10, sizes=SMALL, retention=retention)
     with looked_at(tmp_path) as looked:
-        standing, _ = looked.inspect(lambda transaction: buckets.look(transaction, looked.parameters, 1))
+        standing = survey(looked).standing
         expired_below = looked.statistics().expired_below
     found = told("index", "--directory", tmp_path, "stats")
     assert found["compaction"] == standing._asdict()
@@ -140,7 +139,7 @@ def test_stats_say_where_entries_stand_and_what_has_expired(tmp_path: Path) -> N
 def test_stats_name_the_processes_that_read_the_index(index: Path) -> None:
     with looked_at(index) as opened_index:
         found: list[Any] = []
-        opened_index.inspect(lambda _: found.append(told("index", "--directory", index, "stats", by=run_apart)))
+        inspected(opened_index, lambda _: found.append(told("index", "--directory", index, "stats", by=run_apart)))
     (reader,) = found[0]["readers"]
     assert reader["transaction"] is not None
 
@@ -224,7 +223,7 @@ def test_verify_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: P
         "structure": 1, "counters": 5, "log": 7, "blocks": 1, "journal": 1, "applied": 1,
     }  # fmt: skip
     with opened(index, parameters_of(index)) as damaged:
-        damaged.change(lambda transaction: transaction.delete(Table.EXACT, transaction.keys(Table.EXACT)[0]))
+        changed(damaged, lambda transaction: transaction.delete(Table.EXACT, transaction.keys(Table.EXACT)[0]))
     done = run("index", "--directory", index, "verify")
     assert done.code == 1
     assert "the index is not sound" in done.out
@@ -474,7 +473,7 @@ def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: P
     assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
     with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
         stray = pack_segment(np.full((5, 1), 7, np.uint16), np.empty(0, np.uint64))
-        damaged.change(lambda transaction: transaction.put(Table.SEGMENTS, b"\x10" + bytes(10), stray))
+        changed(damaged, lambda transaction: transaction.put(Table.SEGMENTS, b"\x10" + bytes(10), stray))
     broken = run(*chosen, "index", "verify")
     assert broken.returncode == 1
     assert "the segments of band 16 hold an entry under 0x0007" in " ".join(broken.stdout.split())

@@ -1,0 +1,128 @@
+"""Admitting: a batch is looked up, decided by the rule, and written, in one transaction.
+
+What can be computed before it takes the writer lock is (see `prepare`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.decide import retention
+from index.decide.batch import Batch
+from index.decide.lookup import nearest_by_second_look, nearest_visible
+from index.decide.prepare import Prepared, prepared, prepared_batch
+from index.decide.rule import Matched, Outcome, decide
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Position, Source
+from index.matching.distance import Matches, no_matches
+from index.session import OpenIndex, WriteSession
+from index.storage import documents, sources
+from index.storage.layout import Table
+
+
+def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
+    """The work of `Index.admit`."""
+    portions = prepared_batch(entries, opened.parameters)
+    return opened.write(lambda session: _admitted(session, entries, portions, ends, marks))
+
+
+def _admitted(
+    session: WriteSession,
+    entries: Entries,
+    portions: list[Prepared],
+    ends: Mapping[Source, int],
+    marks: Mapping[Source, bytes],
+) -> Decisions:
+    batch = Batch(session, entries)
+    known = batch.journaled.known
+    if known.any():
+        portions = prepared(entries, np.flatnonzero(~known), session.parameters)
+    retention.move_horizons(session, batch, ~known)
+    candidates = np.zeros(len(entries), np.int64)
+    for portion in portions:
+        found = _look_up(session, portion)
+        outcome = decide(found.matched, session.parameters.insert, session.counters.next_number)
+        origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
+        candidates[portion.rows] = found.compared
+        batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
+        _fill_in(batch, portion, outcome)
+    retention.note_ages_and_clean(session, batch)
+    sources.move_applied(session.transaction, ends, marks)
+    return _decisions(session, batch, known, candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the index holds of some prepared rows, and what they match among themselves.
+
+    matched   for the rule
+    compared  int64 [n], the comparisons made for each row
+    stale     retired entries that the tables still hold and whose fingerprints equal a NEAR row's, by row
+    equal     bool [n], NEAR rows with whose fingerprint there is an entry that is not retired
+    """
+
+    matched: Matched
+    compared: npt.NDArray[np.int64]
+    stale: Matches
+    equal: npt.NDArray[np.bool_]
+
+
+def _look_up(session: WriteSession, portion: Prepared) -> _Found:
+    parameters, count = session.parameters, len(portion.rows)
+    compared, stale = portion.compared.copy(), no_matches()
+    distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
+    equal = np.zeros(count, np.bool_)
+    if len(portion.near):
+        if parameters.look is None or portion.entries.looks is None:
+            answer = nearest_visible(session, portion.lookup)
+        else:
+            looks = portion.entries.looks[portion.near]
+            answer = nearest_by_second_look(session, portion.lookup, parameters.look, looks)
+        equal[portion.near] = answer.equal
+        compared[portion.near] += answer.compared
+        distances[portion.near[answer.best.rows]] = answer.best.distances
+        originals[portion.near[answer.best.rows]] = answer.best.numbers
+        stale = Matches(portion.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
+    if len(portion.exact):
+        fingerprints = portion.entries.fingerprints[portion.exact]
+        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
+        originals[portion.exact] = numbers
+        distances[portion.exact[numbers != NO_NUMBER]] = 0
+    matched = originals != NO_NUMBER
+    if parameters.insert == "all" and matched.any():
+        originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
+    found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
+    return _Found(found, compared, stale, equal)
+
+
+def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:
+    """Put new verdicts beside those that the journal knew."""
+    rows = batch.journaled.rows
+    rows["offset"][portion.rows] = portion.entries.offsets
+    rows["number"][portion.rows] = outcome.originals
+    rows["distance"][portion.rows] = outcome.distances
+    rows["verdict"][portion.rows] = outcome.verdicts
+    rows["reason"][portion.rows] = portion.entries.reasons
+
+
+def _decisions(
+    session: WriteSession, batch: Batch, replayed: npt.NDArray[np.bool_], candidates: npt.NDArray[np.int64]
+) -> Decisions:
+    rows, origins = batch.journaled.rows, batch.journaled.origins
+    ids: list[str | None] = [None] * len(rows)
+    positions: list[Position | None] = [None] * len(rows)
+    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
+    for row, origin in origins.items():
+        ids[row] = origin.id
+        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    return Decisions(
+        verdicts=rows["verdict"].astype(np.uint8),
+        reasons=rows["reason"].astype(np.uint8),
+        distances=rows["distance"].astype(np.int16),
+        originals=rows["number"].astype(np.uint64),
+        original_ids=ids,
+        original_positions=positions,
+        replayed=replayed,
+        candidates=candidates,
+    )

@@ -1,0 +1,98 @@
+"""Preparing a batch: whether it is sound, and all about its rows that can be computed before the write transaction.
+
+This is the heavy part of deciding, and it touches no storage.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index.entry import Entries, Kind
+from index.lsm.simhash_lookup import first_of_equals
+from index.lsm.tree import Lookup, lookup_of
+from index.matching.distance import Matches, nearest
+from index.storage.parameters import Parameters
+
+ROWS_AT_ONCE = 2_048
+"""Rows decided at once: bounds the pairs among them, however alike they are, to 2 million."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Some consecutive undecided rows of a batch. Below, a row is a row of these.
+
+    rows      int64 [n], their rows in the batch
+    entries   these rows alone
+    near      int64 [m], the NEAR rows
+    lookup    the look-up of the NEAR rows; its row i is near[i]
+    pairs     matches of the rows among each other, as `Lookup.pairs` gives them; with a second look those that count
+    compared  int64 [n], comparisons made for them
+    exact     int64 [e], the EXACT rows
+    firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
+    """
+
+    rows: npt.NDArray[np.int64]
+    entries: Entries
+    near: npt.NDArray[np.int64]
+    lookup: Lookup
+    pairs: Matches
+    compared: npt.NDArray[np.int64]
+    exact: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+
+
+def require_sound(entries: Entries, parameters: Parameters) -> None:
+    """Raise ValueError unless the columns keep what `Entries` promises."""
+    count, words = len(entries), parameters.words
+    columns = (entries.source_numbers, entries.kinds, entries.reasons, entries.times_ms, entries.ids)
+    if any(len(column) != count for column in columns):
+        raise ValueError("the columns of a batch differ in length")
+    if entries.fingerprints.shape != (count, words) or entries.fingerprints.dtype != np.uint64:
+        raise ValueError(f"fingerprints must be uint64 [{count}, {words}]")
+    if count and int(entries.source_numbers.max()) >= len(entries.sources):
+        raise ValueError("a row names a source that the batch does not list")
+    if len(set(entries.sources)) != len(entries.sources):
+        raise ValueError("the batch lists a source twice")
+    looks = np.empty((count, 0), np.uint8) if entries.looks is None else entries.looks
+    if looks.shape != (count, parameters.look_bytes) or looks.dtype != np.uint8:
+        raise ValueError(f"looks must be uint8 [{count}, {parameters.look_bytes}]")
+    order = np.argsort(entries.source_numbers, kind="stable")
+    numbers, offsets = entries.source_numbers[order], entries.offsets[order]
+    if np.any((numbers[1:] == numbers[:-1]) & (offsets[1:] <= offsets[:-1])):
+        raise ValueError("offsets must strictly increase within a source")
+
+
+def prepared_batch(entries: Entries, parameters: Parameters) -> list[Prepared]:
+    """All rows of a batch as `prepared` gives them. Raises ValueError for a broken batch."""
+    require_sound(entries, parameters)
+    return prepared(entries, np.arange(len(entries)), parameters)
+
+
+def prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> list[Prepared]:
+    """These rows of a sound batch, ROWS_AT_ONCE at a time, to be decided in order."""
+    return [
+        _prepared(entries.take(rows[start : start + ROWS_AT_ONCE]), rows[start : start + ROWS_AT_ONCE], parameters)
+        for start in range(0, len(rows), ROWS_AT_ONCE)
+    ]
+
+
+def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Prepared:
+    near = np.flatnonzero(entries.kinds == Kind.NEAR)
+    exact = np.flatnonzero(entries.kinds == Kind.EXACT)
+    look, looks = parameters.look, None if entries.looks is None else entries.looks[near]
+    if look is None or looks is None:
+        lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max)
+        pairs, near_compared = lookup.pairs(nearest_only=parameters.insert == "all")
+    else:
+        lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, looks)
+        pairs, near_compared = lookup.pairs(nearest_only=False)
+        told, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
+        pairs = nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None)
+    compared = np.zeros(len(rows), np.int64)
+    compared[near] = near_compared
+    firsts = np.zeros(len(rows), np.int64)
+    firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
+    earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
+    matches = Matches(near[pairs.rows], pairs.distances, earlier)
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts)
