@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import index
+import index.tools
 from tests.support.paths import ROOT
 
 PACKAGES = ("streamer", "index")
@@ -55,6 +57,8 @@ LAYERS = (
     ("index.entry", "index.errors"),
 )
 """Rooms from top to bottom: a module imports from its own room and from rooms further down."""
+
+PUBLIC_NAMES = {"index": set(index.__all__), "index.tools": set(index.tools.__all__)}
 
 PURE = {"index.decide.rule"} | {f"index.matching.{name}" for name in ("distance", "minhash", "second_look", "simhash")}
 
@@ -120,6 +124,22 @@ def test_every_module_stands_in_a_room_and_imports_point_downwards_only(name: st
         target = room_of(used)
         if target is not None and target != room and target.split(".")[0] == room.split(".")[0]:
             assert ROOMS[target] > ROOMS[room], f"{name} imports {used}"
+
+
+INDEX_FOR_THE_STREAMER = {"index", "index.tools", "index.kernels.jit"}
+
+
+@pytest.mark.parametrize("name", sorted(name for name in ALL_MODULES if name.split(".")[0] == "streamer"))
+def test_the_streamer_imports_the_public_names_of_the_index_alone(name: str) -> None:
+    for node in ast.walk(ast.parse(ALL_MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "index":
+            assert node.module in INDEX_FOR_THE_STREAMER, f"{name} imports {node.module}"
+            if node.module in PUBLIC_NAMES:
+                used = {alias.name for alias in node.names}
+                assert used <= PUBLIC_NAMES[node.module], f"{name} imports {used - PUBLIC_NAMES[node.module]}"
+        if isinstance(node, ast.Import):
+            used = {alias.name for alias in node.names if alias.name.split(".")[0] == "index"}
+            assert used <= INDEX_FOR_THE_STREAMER, name
 
 
 def test_nobody_outside_of_the_index_reaches_inside() -> None:

@@ -4,7 +4,8 @@ Everything here takes an open `Index`, or the directory of one, and gives plain 
 """
 
 from index.storage.scan import Age
-from index.tools.backup import DATA_FILE, FORMER_FILE, copy, has_index, remove_unused, replace
+from index.storage.store import DATA_FILE
+from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
 from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding

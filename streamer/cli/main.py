@@ -9,7 +9,7 @@ import orjson
 import structlog
 from rich.console import Console
 
-from index.errors import IndexProblem
+from index import errors
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, evaluate, idf
 from streamer.cli.options import Chosen, json_option, pass_chosen, pass_settings, settings_options
@@ -217,7 +217,7 @@ def main() -> None:
     except StreamerError as error:
         click.echo(f"streamer: {error}", err=True)
         sys.exit(error.exit_code)
-    except IndexProblem as error:
+    except errors.IndexProblem as error:
         from streamer.service.wiring import exit_code_of
 
         click.echo(f"streamer: {error}", err=True)

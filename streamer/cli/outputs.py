@@ -10,10 +10,17 @@ from typing import Self
 
 import click
 
-from index.errors import IndexProblem
+from index import errors
 from streamer.errors import DeliveryDoubtful, OutputUnwritable, StreamerError
 
-_FAILURES = (StreamerError, IndexProblem, click.ClickException, click.exceptions.Exit, SystemExit, KeyboardInterrupt)
+_FAILURES = (
+    StreamerError,
+    errors.IndexProblem,
+    click.ClickException,
+    click.exceptions.Exit,
+    SystemExit,
+    KeyboardInterrupt,
+)
 
 
 @contextmanager

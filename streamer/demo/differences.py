@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from index.matching.minhash import similarity_of
+from index import minhash as signatures
 from streamer.demo.documents import label_of
 from streamer.evaluation.scores import pair_distances, unreachable
 from streamer.evaluation.sets import Documents, fingerprint_documents
@@ -68,7 +68,7 @@ def differences(
             *pair,
             minhash=by_minhash,
             simhash=not by_minhash,
-            similarity=None if of_units is None else similarity_of(of_units),
+            similarity=None if of_units is None else signatures.similarity_of(of_units),
             distance=apart,
             truth=_truth(*pair),
         )

@@ -15,9 +15,8 @@ from dataclasses import replace as replaced
 
 import numpy as np
 
-from index.entry import Kind
-from index.storage.parameters import DISTANCE_MAX, Parameters
-from index.tools.warm_up import compile_kernels
+from index import DISTANCE_MAX, Kind, Parameters
+from index.tools import compile_kernels
 from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW, Scores, Truth, admit, pairs_flagged, score
 from streamer.evaluation.sets import Documents, fingerprint_documents

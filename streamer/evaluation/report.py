@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from index.matching.minhash import DISTANCE_UNITS, similarity_of
-from index.storage.parameters import Parameters
+from index import Parameters, minhash
 from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
 from streamer.evaluation.scores import Interval, Scores, Truth
 
@@ -47,7 +46,9 @@ class Evaluation:
             "setting": self.setting,
             "scheme": self.parameters.scheme,
             "distance_max": self.parameters.distance_max if self.parameters.banding is None else None,
-            "similarity_min": None if self.parameters.banding is None else similarity_of(self.parameters.distance_max),
+            "similarity_min": None
+            if self.parameters.banding is None
+            else minhash.similarity_of(self.parameters.distance_max),
             "true_duplicates": scores.true_duplicates,
             "false_duplicates": scores.false_duplicates,
             "missed": scores.missed,
@@ -150,7 +151,7 @@ def _described(role: str, trial: Trial) -> list[str]:
 def rule(parameters: Parameters) -> str:
     """The rule that makes a document a duplicate, in few words."""
     if parameters.banding is not None:
-        return f"similarity ≥ {similarity_of(parameters.distance_max):g}"
+        return f"similarity ≥ {minhash.similarity_of(parameters.distance_max):g}"
     return f"distance ≤ {parameters.distance_max} of {parameters.bits}"
 
 
@@ -243,7 +244,7 @@ def _scale(parameters: Parameters) -> _Scale:
             label=lambda bar: f"{bar} bits",
             marks=[(bit + 0.5, str(bit)) for bit in range(0, bits + 1, bits // 16)],
         )
-    units = DISTANCE_UNITS // SIMILARITY_BARS
+    units = minhash.DISTANCE_UNITS // SIMILARITY_BARS
     return _Scale(
         title="similarity",
         bars=SIMILARITY_BARS,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from index.entry import Source
+from index import Source
 from streamer.records.decode import Decoder, Document
 from streamer.records.record import Record
 from streamer.settings.settings import Decode

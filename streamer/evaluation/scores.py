@@ -10,10 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Entries, Kind, Source, Verdict
-from index.index import Index
-from index.matching.minhash import DISTANCE_UNITS, band_keys
-from index.storage.parameters import Parameters
+from index import Entries, Index, Kind, Parameters, Source, Verdict, minhash
 from streamer.fingerprint.fingerprints import Fingerprints
 
 DUPLICATE_MIN = 0.8
@@ -97,7 +94,9 @@ def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameter
     """
     flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= parameters.distance_max
     if parameters.banding is not None:
-        shared = band_keys(left.fingerprints, parameters.banding) == band_keys(right.fingerprints, parameters.banding)
+        shared = minhash.band_keys(left.fingerprints, parameters.banding) == minhash.band_keys(
+            right.fingerprints, parameters.banding
+        )
         flagged &= shared.any(axis=1) | (left.kinds == Kind.EXACT)
     return flagged
 
@@ -166,7 +165,7 @@ def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
 
 def unreachable(parameters: Parameters) -> int:
     """A distance that no two fingerprints have: the largest distance plus one."""
-    return (parameters.bits if parameters.banding is None else DISTANCE_UNITS) + 1
+    return (parameters.bits if parameters.banding is None else minhash.DISTANCE_UNITS) + 1
 
 
 def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -> Truth:

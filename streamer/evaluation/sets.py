@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from index.storage.parameters import Parameters
+from index import Parameters
 from streamer.errors import InputUnreadable
 from streamer.evaluation.scores import (
     Truth,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Kind
+from index import Kind
 
 _SLICE_CHARACTERS = 1 << 18
 _SLICE_TEXTS = 1 << 15

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from index.matching.minhash import banding_for, distance_of
-from index.storage.parameters import Parameters
+from index import Parameters, minhash
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
@@ -36,9 +35,9 @@ def scheme_for(settings: Settings) -> Scheme:
 
 def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
     """The parameters of the index. Bands follow from the number of bins and from `similarity_min`."""
-    index, minhash = settings.index, settings.minhash
+    index, chosen = settings.index, settings.minhash
     if settings.fingerprint.scheme == "minhash":
-        banding = banding_for(minhash.bins, minhash.bin_bits, minhash.similarity_min)
-        return Parameters(banding.bits, distance_of(minhash.similarity_min), index.insert, stamp, banding)
+        banding = minhash.banding_for(chosen.bins, chosen.bin_bits, chosen.similarity_min)
+        return Parameters(banding.bits, minhash.distance_of(chosen.similarity_min), index.insert, stamp, banding)
     look = settings.second_look.look(settings.fingerprint.second_look)
     return Parameters(settings.fingerprint.bits, index.distance_max, index.insert, stamp, look=look)

@@ -11,7 +11,7 @@ Set signature: MinHash of a set (Broder 1997), one value for each of many hash f
 import numpy as np
 import numpy.typing as npt
 
-from index.matching.second_look import SIGNATURE_VALUES
+from index import second_look
 from streamer.fingerprint.shingle_kernels import GOLDEN_RATIO, mix_column
 
 FORMAT_VERSION = 1
@@ -68,5 +68,7 @@ def set_signatures(
     for function in range(functions):
         of_function = hashes + np.uint64(GOLDEN_RATIO * (function + 1) % 2**64)
         smallest = np.minimum.reduceat(mix_column(of_function), bounds[filled])
-        signatures[filled, function] = ((smallest & _LOW) * np.uint64(SIGNATURE_VALUES) >> np.uint64(32)) + np.uint64(1)
+        signatures[filled, function] = (
+            (smallest & _LOW) * np.uint64(second_look.SIGNATURE_VALUES) >> np.uint64(32)
+        ) + np.uint64(1)
     return signatures

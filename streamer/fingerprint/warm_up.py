@@ -4,7 +4,7 @@ Without this the first batches take some twenty seconds longer. numba keeps its 
 folder is not writable, in the user's own cache folder. So run this as the user who runs the service.
 """
 
-from index.tools import warm_up
+import index.tools
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.settings import Fingerprint, Minhash
@@ -12,7 +12,7 @@ from streamer.settings.settings import Fingerprint, Minhash
 
 def compile_kernels() -> None:
     """Run every kernel once, which compiles every kernel that is not in the cache yet."""
-    warm_up.compile_kernels()
+    index.tools.compile_kernels()
     MinHasher(Minhash()).fingerprint(["杭研大厦 in spring"])
     Fingerprinter(Fingerprint(features="shingles", topic_length=True, idf="jieba")).fingerprint(["杭研大厦 in spring"])
 

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from index.entry import Verdict
+from index import Verdict
 
 
 class Reason(IntEnum):

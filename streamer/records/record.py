@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from index.entry import Source, Verdict
+from index import Source, Verdict
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

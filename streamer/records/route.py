@@ -9,8 +9,7 @@ from functools import cache
 
 import orjson
 
-from index.entry import NO_DISTANCE, Decisions, Position, Source, Verdict
-from index.matching.minhash import similarity_of
+from index import NO_DISTANCE, Decisions, Position, Source, Verdict, minhash
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
@@ -92,7 +91,7 @@ def explain(
                     None,
                     replayed,
                     None if original is None else original.source.stream,
-                    similarity_of(distance) if known and by_similarity else None,
+                    minhash.similarity_of(distance) if known and by_similarity else None,
                 )
             )
         else:

@@ -8,8 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from index.entry import Applied
-from index.index import Index
+from index import Applied, Index
 from streamer.fingerprint.scheme import scheme_for
 from streamer.service.loop import Listener, Service, State
 from streamer.service.summary import Totals

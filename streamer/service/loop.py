@@ -22,9 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from index.entry import NO_DISTANCE, Decisions, Entries, Verdict
-from index.index import Index
-from index.matching.minhash import similarities_of
+from index import NO_DISTANCE, Decisions, Entries, Index, Verdict, minhash
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -265,7 +263,7 @@ def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_simil
             for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
         },
         distances=distances[:0] if by_similarity else distances,
-        similarities=similarities_of(distances if by_similarity else distances[:0]),
+        similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),
         candidates=decisions.candidates[~decisions.replayed],
         replayed=int(decisions.replayed.sum()),
     )

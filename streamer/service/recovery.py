@@ -22,8 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from index.entry import Applied, Kind, Position, Source, Verdict
-from index.index import Index
+from index import Applied, Index, Kind, Position, Source, Verdict
 from streamer.errors import RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from index.entry import Verdict
+from index import Verdict
 from streamer.service.loop import STEPS, BatchReport
 
 

@@ -2,9 +2,7 @@
 
 import os
 
-from index import Retention
-from index.errors import FormatUnknown, IndexExists, IndexFull, IndexInUse, IndexMissing, IndexProblem, ParametersDiffer
-from index.index import Index
+from index import Index, Retention, errors
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
@@ -69,18 +67,18 @@ def build_service(
     )
 
 
-def exit_code_of(error: StreamerError | IndexProblem) -> int:
+def exit_code_of(error: StreamerError | errors.IndexProblem) -> int:
     """Exit code of the process for an error. EX_CONFIG: a restart will not help. Any other: a restart may."""
     if isinstance(error, StreamerError):
         return error.exit_code
     return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), os.EX_SOFTWARE)
 
 
-_EXIT_CODES: dict[type[IndexProblem], int] = {
-    IndexFull: os.EX_IOERR,
-    IndexMissing: os.EX_NOINPUT,
-    IndexExists: os.EX_CANTCREAT,
-    IndexInUse: os.EX_TEMPFAIL,
-    ParametersDiffer: os.EX_CONFIG,
-    FormatUnknown: os.EX_CONFIG,
+_EXIT_CODES: dict[type[errors.IndexProblem], int] = {
+    errors.IndexFull: os.EX_IOERR,
+    errors.IndexMissing: os.EX_NOINPUT,
+    errors.IndexExists: os.EX_CANTCREAT,
+    errors.IndexInUse: os.EX_TEMPFAIL,
+    errors.ParametersDiffer: os.EX_CONFIG,
+    errors.FormatUnknown: os.EX_CONFIG,
 }

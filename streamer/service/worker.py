@@ -11,9 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from index.entry import Source
-from index.errors import IndexProblem
-from index.index import Index
+from index import Index, Source, errors
 from streamer.errors import StreamerError
 from streamer.fingerprint.scheme import scheme_for
 from streamer.observe import metrics
@@ -121,6 +119,6 @@ def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_direct
             )
             signal.signal(signal.SIGTERM, lambda *_: service.stop())
             service.run()
-    except (StreamerError, IndexProblem) as error:
+    except (StreamerError, errors.IndexProblem) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None

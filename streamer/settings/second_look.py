@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from index.matching.second_look import CosineLook, Look, MetadataLook
-from index.storage.parameters import DISTANCE_MAX
+from index import DISTANCE_MAX, second_look
 from streamer.settings.types import Section
 from streamer.settings.values import Relation
 
@@ -42,12 +41,12 @@ class SecondLook(Section):
         description="Hash functions that estimate that Jaccard similarity: bytes of each entry.",
     )
 
-    def look(self, kind: LookKind) -> Look | None:
+    def look(self, kind: LookKind) -> second_look.Look | None:
         """The second look as the index takes it; None where there is none."""
         if kind == "cosine":
-            return CosineLook(self.cosine_cells, self.cosine_min)
+            return second_look.CosineLook(self.cosine_cells, self.cosine_min)
         if kind == "metadata":
-            return MetadataLook(self.metadata_functions, self.content_weight, self.similarity_min)
+            return second_look.MetadataLook(self.metadata_functions, self.content_weight, self.similarity_min)
         return None
 
 
@@ -61,7 +60,7 @@ def with_distance(given: Any) -> Any:
     except ValidationError:
         # The section itself reports the error.
         return given
-    if "distance_max" in index or not isinstance(look, MetadataLook) or look.reach > DISTANCE_MAX:
+    if "distance_max" in index or not isinstance(look, second_look.MetadataLook) or look.reach > DISTANCE_MAX:
         return given
     return {**given, "index": {**index, "distance_max": look.reach}}
 
@@ -74,12 +73,14 @@ def _given(given: Mapping[str, Any], section: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def look_relations(look: Look | None, scheme: str, metadata: Sequence[str] | None, distance_max: int) -> list[Relation]:
+def look_relations(
+    look: second_look.Look | None, scheme: str, metadata: Sequence[str] | None, distance_max: int
+) -> list[Relation]:
     """The rules that bind a second look to fingerprint.scheme, decode.metadata and index.distance_max."""
     kind = "fingerprint.second_look"
     unused = "has no use and must not be set with"
     relations = [Relation(look is None or scheme == "simhash", (kind, "fingerprint.scheme"), unused)]
-    if not isinstance(look, MetadataLook):
+    if not isinstance(look, second_look.MetadataLook):
         return relations
     least = "second_look.similarity_min"
     return [

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
-from index.entry import Applied, Source
+from index import Applied, Source
 from streamer.records.record import Batch, Destination, Outgoing, Record
 
 

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Kind
-from index.matching.minhash import pack_bins
+from index import Kind, minhash
 from streamer.fingerprint.fingerprints import Fingerprints, slices
 from streamer.fingerprint.hashing import hash_text, hash_words
 from streamer.fingerprint.minhash import kernels
@@ -108,7 +107,7 @@ class MinHasher:
         short, empty = counts < settings.features_min, counts == 0
         kinds[short], reasons[short] = Kind.EXACT, Reason.SHORT_TEXT
         kinds[empty], reasons[empty] = Kind.UNDECIDABLE, Reason.NO_FEATURES
-        signatures = pack_bins(values, settings.bin_bits)
+        signatures = minhash.pack_bins(values, settings.bin_bits)
         for row in np.flatnonzero(short & ~empty).tolist():
             signatures[row, :2] = hash_text(characters.text(row), 2)
             signatures[row, 2:] = 0

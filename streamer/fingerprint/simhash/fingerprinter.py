@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Kind
-from index.matching.second_look import CosineLook, Look, MetadataLook
+from index import Kind
+from index import second_look as looks
 from streamer.fingerprint import second_look
 from streamer.fingerprint.fingerprints import Fingerprints, slices
 from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words
@@ -34,7 +34,7 @@ FORMAT_VERSION = 1
 class Fingerprinter:
     """Texts -> fingerprints, by one group of settings. Each depends only on its text, title and metadata."""
 
-    def __init__(self, settings: Fingerprint, look: Look | None = None) -> None:
+    def __init__(self, settings: Fingerprint, look: looks.Look | None = None) -> None:
         """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s) and the settings' files.
 
         look  the second look, which says what an entry keeps for it; None: no second look
@@ -149,9 +149,9 @@ class Fingerprinter:
         metadata: Sequence[Sequence[str]] | None,
     ) -> npt.NDArray[np.uint8] | None:
         """The looks of texts with these weighted features and this metadata: uint8 [n, look bytes]."""
-        if isinstance(self._look, CosineLook):
+        if isinstance(self._look, looks.CosineLook):
             return feature_vectors(hashes[:, 0], weights, bounds, self._look.cells).view(np.uint8)
-        if not isinstance(self._look, MetadataLook):
+        if not isinstance(self._look, looks.MetadataLook):
             return None
         given: Sequence[Sequence[str]] = [()] * (len(bounds) - 1) if metadata is None else metadata
         folded = fold([member for members in given for member in members])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from index.entry import Source
+from index import Source
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Record
 from streamer.settings.settings import Batching

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from index.entry import Applied, Source
+from index import Applied, Source
 from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line

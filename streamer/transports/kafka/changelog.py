@@ -8,7 +8,7 @@ from itertools import count
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
-from index.entry import Source
+from index import Source
 from streamer.errors import BrokerUnavailable
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import parse_position

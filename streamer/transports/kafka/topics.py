@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from index.entry import Source
+from index import Source
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (

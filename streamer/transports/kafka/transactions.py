@@ -39,7 +39,7 @@ from kafka.errors import (
     for_code,
 )
 
-from index.entry import Position, Source
+from index import Position, Source
 from streamer.errors import DeliveryDoubtful, TransactionHanging
 from streamer.records.record import Destination
 from streamer.records.route import parse_position

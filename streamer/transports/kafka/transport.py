@@ -43,7 +43,7 @@ from kafka.errors import (
 )
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
-from index.entry import Applied, Source
+from index import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.settings import Settings
