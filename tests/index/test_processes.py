@@ -131,9 +131,9 @@ def test_two_processes_killed_again_and_again_lose_and_double_nothing(tmp_path: 
             acknowledged[partition] = max([acknowledged[partition], *ended(process)])
         with opened(tmp_path) as index:
             require_packed(index, documents_of(index))
-            merge = packed(index).merge
-            states.add((merge.frozen_to > merge.merged_to, merge.table))
-    # Some of them died in the midst of a merge.
+            now = packed(index).compaction
+            states.add((now.frozen_to > now.merged_to, now.table))
+    # Some of them died in the midst of a compaction.
     assert len({table for moving, table in states if moving}) > 1
     with opened(tmp_path) as index:
         verdicts = []
@@ -160,7 +160,7 @@ def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path)
     options = {"map_bytes_max": MAP_BYTES_MAX, "map_bytes_initial": 2**20, "sizes": SIZES}
     with Index.open(tmp_path, PARAMETERS, **options) as index:  # type: ignore[arg-type]
         for begin in range(0, 1_000, 250):
-            # The other one goes on by some batches, few at first and whole merges later.
+            # The other one goes on by some batches, few at first and whole compactions later.
             process = started(tmp_path, 0, 1 + begin // 100)
             go(process)
             ends = [0, *ended(process)]
@@ -169,7 +169,7 @@ def test_a_process_sees_what_another_one_appends_froze_and_moved(tmp_path: Path)
             part = rows[begin : begin + 250]
             assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
             require_packed(index, oracle.known)
-        assert packed(index).merge.merged_to > 400
+        assert packed(index).compaction.merged_to > 400
         # The map has grown under what is kept of the segments.
         assert index.statistics().map_bytes > 2**20
 

@@ -34,7 +34,7 @@ class Filed:
     aside: list[int] = field(default_factory=list)
     log_keys: dict[bytes, list[int]] = field(default_factory=dict)
     segmented: set[int] = field(default_factory=set)
-    """The numbers that stood in segments when the run that is moving, or the next, began."""
+    """The numbers that stood in segments when the memtable that is moving, or the next, froze."""
     frozen_to: tuple[int, int] = (0, 0)
     was_moving: bool = False
 
@@ -101,20 +101,20 @@ class Filed:
     def require(self, transaction: Transaction) -> None:
         """The segments hold exactly what belongs into them; to be called behind every batch."""
         state = read(transaction, self.parameters)
-        merge = state.merge
-        if (merge.frozen_to, merge.frozen_tombstones) != self.frozen_to:
-            assert not self.was_moving, "a run begins before the one before it has ended"
+        now = state.compaction
+        if (now.frozen_to, now.frozen_tombstones) != self.frozen_to:
+            assert not self.was_moving, "a memtable freezes before the one before it has moved"
             begun = self.frozen_to
-            self.frozen_to = (merge.frozen_to, merge.frozen_tombstones)
+            self.frozen_to = (now.frozen_to, now.frozen_tombstones)
             assert self.frozen_to == (self.next_number, self.next_tombstone)
             self.was_moving, self.begun = True, begun
         after = self._after() if self.was_moving else self.segmented
-        if self.was_moving and not merge.is_moving:
+        if self.was_moving and not now.is_moving:
             self.was_moving, self.segmented = False, after
             kept = [TOMBSTONE_KEY.unpack(key)[0] for key in transaction.keys(Table.TOMBSTONES)]
-            assert kept == list(range(merge.frozen_tombstones, self.next_tombstone))
-        bound = tuple(np.frombuffer(merge.bound, ">u2").tolist())
-        cursor: tuple[int, Columns] = (merge.table, bound)
+            assert kept == list(range(now.frozen_tombstones, self.next_tombstone))
+        bound = tuple(np.frombuffer(now.bound, ">u2").tolist())
+        cursor: tuple[int, Columns] = (now.table, bound)
         for table, entries in enumerate(state.tables):
             old, new = self._columns(table, self.segmented), self._columns(table, after)
             expected = [entry for entry in new if (table, entry) < cursor]

@@ -21,7 +21,7 @@ Columns = tuple[int, ...]
 class Packed(NamedTuple):
     """For every table its entries in order, and the numbers that stand beside those of table 0."""
 
-    merge: CompactionState
+    compaction: CompactionState
     tables: list[list[Columns]]
     numbers: list[int]
     segment_sizes: list[int]
@@ -65,7 +65,7 @@ def packed(index: Index) -> Packed:
 
 
 def require_packed(index: Index, known: Iterable[Known | Document]) -> None:
-    """The segments hold exactly what the state of the merge says, each fingerprint once, with its lowest number.
+    """The segments hold exactly what the compaction state says, each fingerprint once, with its lowest number.
 
     known  all NEAR entries, of which none ever left
     """
@@ -73,10 +73,10 @@ def require_packed(index: Index, known: Iterable[Known | Document]) -> None:
     first_of = {words_of(one.fingerprint, parameters.words): one.number for one in reversed(list(known))}
     for table, entries in enumerate(state.tables):
         entry_of = {columns_of(parameters, table, number, words): number for words, number in first_of.items()}
-        merged = {entry for entry, number in entry_of.items() if number < state.merge.merged_to}
-        moved = {entry for entry, number in entry_of.items() if number < state.merge.frozen_to}
-        bound = tuple(np.frombuffer(state.merge.bound, ">u2").tolist())
-        cursor = (state.merge.table, bound)
+        merged = {entry for entry, number in entry_of.items() if number < state.compaction.merged_to}
+        moved = {entry for entry, number in entry_of.items() if number < state.compaction.frozen_to}
+        bound = tuple(np.frombuffer(state.compaction.bound, ">u2").tolist())
+        cursor = (state.compaction.table, bound)
         assert set(entries) == {entry for entry in moved if entry in merged or (table, entry) < cursor}
         if table == 0 and parameters.banding is None:
             assert state.numbers == [entry_of[entry] for entry in entries]

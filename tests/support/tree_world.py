@@ -84,7 +84,7 @@ class World:
         self.trees = [self.opened(), self.opened()]
 
     def opened(self) -> Tree:
-        """Each with its own idea of how large a run and a segment are."""
+        """Each with its own idea of how large a memtable and a segment are."""
         memtable_entries, segment_bytes = (
             int(self.generator.integers(1, 25)),
             int(self.generator.choice([64, 200, 1000])),

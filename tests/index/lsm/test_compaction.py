@@ -1,4 +1,4 @@
-"""TreeSizes as the whole index has it: no state of a merge shows in what it answers."""
+"""Compaction as the whole index has it: no state of it shows in what it answers."""
 
 import tempfile
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def fresh(parameters: Parameters, **options: Any) -> Iterator[Index]:
 @pytest.mark.parametrize("bits", [64, 128])
 @settings(max_examples=8, deadline=None)
 @given(st.data())
-def test_no_state_of_a_merge_changes_a_verdict_or_a_query(insert: Any, bits: int, data: st.DataObject) -> None:
+def test_no_state_of_a_compaction_changes_a_verdict_or_a_query(insert: Any, bits: int, data: st.DataObject) -> None:
     distance_max = data.draw(st.integers(0, 7))
     seed = data.draw(st.integers(0, 2**32))
     batch_rows = data.draw(st.integers(1, 9))
@@ -70,12 +70,12 @@ def test_the_merges_of_these_tests_come_to_an_end_and_begin_again(tmp_path: Path
     with opened(tmp_path) as index:
         for begin in range(0, 300, 3):
             index.admit(entries_of(rows[begin : begin + 3]), {})
-            states.append(packed(index).merge)
+            states.append(packed(index).compaction)
         final = packed(index)
     assert len({state.merged_to for state in states}) > 10
     assert {state.table for state in states if state.frozen_to > state.merged_to} == {0, 1, 2, 3}
     assert sum(state.bound.strip(b"\0") != b"" for state in states) > 10
-    # No batch waits for a whole run.
+    # No batch waits for a whole memtable.
     assert max(after.version - before.version for before, after in pairwise(states)) <= 32
     assert max(final.segment_sizes) <= 64 // 8
     assert len(final.segment_sizes) > 100
@@ -107,20 +107,20 @@ def test_a_fingerprint_that_comes_again_and_again_stands_in_the_segments_once(tm
         [matches] = index.query(fingerprints_of([7], 64), 0, 200)
         assert [match.document.number for match in matches] == [offset for offset in range(300) if offset % 3]
         require_packed(index, oracle.known)
-        assert packed(index).merge.merged_to > 0
+        assert packed(index).compaction.merged_to > 0
 
 
-def test_reopening_in_any_state_of_a_merge_changes_nothing(tmp_path: Path) -> None:
+def test_reopening_in_any_state_of_a_compaction_changes_nothing(tmp_path: Path) -> None:
     rows = [Row(offset, one) for offset, one in enumerate(mixed(3, 150, 64))]
     oracle = BruteForceIndex(3, "unique")
     seen = set()
     for begin in range(0, 150, 5):
-        # Each time with other ideas of how large a run and a segment are.
+        # Each time with other ideas of how large a memtable and a segment are.
         with opened(tmp_path, sizes=TreeSizes(5 + begin % 13, 64 + begin)) as index:
             part = rows[begin : begin + 5]
             assert answers_of(index.admit(entries_of(part), {})) == oracle.admit(entries_of(part), {})
-            merge = packed(index).merge
-            seen.add(merge.frozen_to > merge.merged_to)
+            now = packed(index).compaction
+            seen.add(now.frozen_to > now.merged_to)
             require_packed(index, oracle.known)
     assert seen == {True, False}
     with opened(tmp_path, read_only=True) as index:
@@ -179,23 +179,23 @@ def test_restored_documents_merge_as_admitted_ones_do(tmp_path: Path) -> None:
                 verdicts = np.array([answer.verdict for answer in answers], np.uint8)
                 index.restore(entries, verdicts, [answer.original_position for answer in answers])
             require_packed(index, oracle.known)
-            assert packed(index).merge.merged_to >= 60
+            assert packed(index).compaction.merged_to >= 60
             decisions = index.admit(entries_of([Row(1_000, 9), Row(1_001, fingerprints[0] ^ 1)]), {})
         assert decisions.verdicts.tolist() == [Verdict.DUPLICATE] * 2
         assert decisions.originals.tolist() == [120, 0]
 
 
-def test_an_index_grows_its_runs_with_what_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memtables_grow_with_what_the_index_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "GROWTH", 2)
     rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(9), 400, 64))]
-    runs = set()
+    sizes = set()
     with opened(tmp_path) as index:
         for begin in range(0, 400, 4):
             index.admit(entries_of(rows[begin : begin + 4]), {})
-            merge = packed(index).merge
-            runs.add(merge.frozen_to - merge.merged_to)
-    assert len(runs) > 4
-    assert max(runs) > 100
+            now = packed(index).compaction
+            sizes.add(now.frozen_to - now.merged_to)
+    assert len(sizes) > 4
+    assert max(sizes) > 100
 
 
 @pytest.mark.parametrize("parameters", [Parameters(), Parameters(1024, 3_000, banding=Banding(128, 8, 25, 5))])

@@ -130,7 +130,7 @@ def test_a_bucket_that_holds_everybody_is_read_whole_and_compared_in_bounded_sli
             strangers = generator.integers(1, 256, (200, 64)).astype(np.uint8)
             nobody = [Row(2_000 + offset, as_number(row, 8)) for offset, row in enumerate(strangers)]
             index.admit(entries_of(nobody, banding.bits), {})
-            assert packed(index).merge.merged_to == 600
+            assert packed(index).compaction.merged_to == 600
         second = index.admit(entries_of(rows[600:], banding.bits), {})
     assert (first.verdicts == Verdict.UNIQUE).all()
     # Everybody before it, in the index and in the batch, was compared with each.

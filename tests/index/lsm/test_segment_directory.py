@@ -42,11 +42,13 @@ def segments_of(transaction: Transaction) -> tuple[CompactionState, dict[bytes, 
     return compaction.state(transaction), {key: bytes(value) for key, value in transaction.walk(Table.SEGMENTS)}
 
 
-def states_of(seed: int, run: int, size: int, batch_rows: int) -> list[tuple[CompactionState, dict[bytes, bytes]]]:
+def states_of(
+    seed: int, memtable_entries: int, size: int, batch_rows: int
+) -> list[tuple[CompactionState, dict[bytes, bytes]]]:
     """The segments behind each batch of a stream."""
     states = []
     rows = [Row(offset, one) for offset, one in enumerate(mixed(seed, 300, 64))]
-    with tempfile.TemporaryDirectory() as path, opened(Path(path), run, size) as index:
+    with tempfile.TemporaryDirectory() as path, opened(Path(path), memtable_entries, size) as index:
         for begin in range(0, len(rows), batch_rows):
             index.admit(entries_of(rows[begin : begin + batch_rows]), {})
             states.append(inspected(index, segments_of))
@@ -55,9 +57,11 @@ def states_of(seed: int, run: int, size: int, batch_rows: int) -> list[tuple[Com
 
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([64, 200, 1000]), st.integers(1, 60))
-def test_segments_that_were_written_lie_between_the_cursors(seed: int, run: int, size: int, batch_rows: int) -> None:
-    """Whatever comes in between: entries, removals, whole runs, nothing."""
-    states = states_of(seed, run, size, batch_rows)
+def test_segments_that_were_written_lie_between_the_cursors(
+    seed: int, memtable_entries: int, size: int, batch_rows: int
+) -> None:
+    """Whatever comes in between: entries, removals, whole memtables, nothing."""
+    states = states_of(seed, memtable_entries, size, batch_rows)
     for steps in (1, 2, 5, 40):
         for (before, old), (now, new) in zip(states, states[steps:], strict=False):
             written = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
@@ -86,10 +90,10 @@ def read_at(address: int, size: int) -> bytes:
 
 def require_kept(transaction: Transaction, kept: SegmentDirectory, wanted: np.ndarray) -> int:
     """What is kept is what the file says, and where it says; how many of the addresses were not asked for anew."""
-    merge, values = segments_of(transaction)
-    kept.follow(transaction, merge)
+    now, values = segments_of(transaction)
+    kept.follow(transaction, now)
     fresh = SegmentDirectory(SHAPE)
-    fresh.follow(transaction, merge)
+    fresh.follow(transaction, now)
     assert kept.keys == list(values)
     for name in ("edges", "bounds", "firsts", "widths"):
         assert getattr(kept, name).tolist() == getattr(fresh, name).tolist()
@@ -168,7 +172,7 @@ def admitted(path: Path, rows: list[Row]) -> int:
 
 
 def test_what_is_held_on_to_makes_the_file_little_larger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In the midst of merges, where whole segments are written again and again: by a part of them, and of some batches."""
+    """In the midst of compactions, where whole segments are written again and again: by a part of them, and of some batches."""
     rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(2), 8_000, 64))]
     held = admitted(tmp_path / "held", rows)
     monkeypatch.setattr(store, "HELD_WRITES", 0)

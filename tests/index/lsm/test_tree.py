@@ -1,4 +1,4 @@
-"""The searched part of the index against brute force, whatever comes, leaves, moves, fails or is opened anew."""
+"""The tree against brute force, whatever comes, leaves, moves, fails or is opened anew."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ from tests.support.tree_world import SCHEMES, Oracle, World, of_schemes, require
 @of_schemes
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32), drops_logs=st.booleans())
-def test_whatever_comes_and_goes_is_found_in_every_state_of_a_merge(
+def test_whatever_comes_and_goes_is_found_in_every_state_of_a_compaction(
     parameters: Parameters, seed: int, drops_logs: bool
 ) -> None:
     with stores() as store:
@@ -92,8 +92,8 @@ def test_a_process_that_missed_a_run_of_removals_begins_anew() -> None:
 
         def remove(number: int) -> tuple[int, int, bool]:
             in_batch(store, filed, writing, lambda transaction: filed.remove(transaction, writing, [number]))
-            merge = store.read(compaction.state)
-            return merge.merged_to, merge.frozen_tombstones, merge.is_moving
+            now = store.read(compaction.state)
+            return now.merged_to, now.frozen_tombstones, now.is_moving
 
         in_batch(store, filed, writing, lambda transaction: filed.enter(transaction, writing, fingerprints))
         assert [remove(number) for number in (1, 2, 3)] == [(0, 0, True), (12, 0, False), (12, 3, True)]

@@ -182,7 +182,7 @@ def everything(index: Index, asked: np.ndarray) -> tuple[object, ...]:
 @given(seed=st.integers(0, 2**32))
 @example(seed=24311)
 def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, insert: Any, seed: int) -> None:
-    """With a service that decides, restores and forgets in between, and runs that freeze on either side."""
+    """With a service that decides, restores and forgets in between, and memtables that freeze on either side."""
     parameters = Parameters(parameters.bits, parameters.distance_max, insert, banding=parameters.banding)
     fingerprints = fingerprints_for(parameters, seed, 200)
     sizes = TreeSizes(memtable_entries=30, segment_bytes=300)
@@ -235,20 +235,20 @@ def test_what_was_loaded_stands_in_segments_and_nowhere_else(tmp_path: Path) -> 
         distinct = {words for (words,) in whole.fingerprints.tolist()}
         assert sorted(packed(index).tables[0]) == packed(index).tables[0]
         assert len(packed(index).tables[0]) == len(distinct) < len(whole)
-        assert packed(index).merge.merged_to == len(whole)
+        assert packed(index).compaction.merged_to == len(whole)
     assert wrong(tmp_path) == {}
 
 
 def test_a_portion_moves_on_when_it_is_full(tmp_path: Path) -> None:
-    merged = []
+    compacted = []
     with opened(tmp_path, PARAMETERS, sizes=SIZES) as index:
         load = BulkLoader(index, 100)
         for entries in loaded_batches():
             load.add(entries, *verdicts_of(entries))
-            merged.append(inspected(index, state).merged_to)
+            compacted.append(inspected(index, state).merged_to)
     # Of 40 rows in a batch 32 are new, or a few more: of those that equal others some come first.
-    assert merged[:4] == [0, 0, 120, 120]
-    assert len(set(merged)) >= 4
+    assert compacted[:4] == [0, 0, 120, 120]
+    assert len(set(compacted)) >= 4
 
 
 def started(directory: Path, *arguments: object) -> "subprocess.Popen[str]":

@@ -60,7 +60,7 @@ BANDED = Parameters(512, 3_000, banding=banding_for(64, 8, 0.7))
     st.sampled_from(["unique", "all"]),
     st.sampled_from([None, 5, 30]),
 )
-def test_a_sound_index_verifies_in_every_merge_state(
+def test_a_sound_index_verifies_in_every_compaction_state(
     seed: int, count: int, shape: Any, insert: Any, entries_max: int | None
 ) -> None:
     """After every batch, with entries that left, were raised and are on their way; and when another goes on with it."""
@@ -84,19 +84,19 @@ def test_a_sound_index_verifies_in_every_merge_state(
         assert wrong(directory).keys() <= {"applied"}
 
 
-def test_the_merge_states_that_are_verified_are_all_there_are(tmp_path: Path) -> None:
+def test_the_compaction_states_that_are_verified_are_all_there_are(tmp_path: Path) -> None:
     """One small index meets what the test above goes through by chance: moving, tombstones before and since, raised."""
     rows = mixed_rows(3, 400, repeated=0.3)
     seen = set()
     with opened(tmp_path, ALL, sizes=SMALL, retention=Retention(60)) as index:
         for begin in range(0, len(rows), 5):
             index.admit(entries_of(rows[begin : begin + 5]), {})
-            merge, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
-            if merge.is_moving:
-                seen.add(("table", merge.table))
+            now, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
+            if now.is_moving:
+                seen.add(("table", now.table))
             for number, tombstone in tombstones:
-                since = number >= merge.frozen_tombstones
-                seen.update((merge.is_moving, since, int(change)) for change in tombstone.changes)
+                since = number >= now.frozen_tombstones
+                seen.update((now.is_moving, since, int(change)) for change in tombstone.changes)
     assert {("table", table) for table in range(4)} <= seen
     assert {(True, since, change) for since in (False, True) for change in (0, 2)} <= seen
 
@@ -127,13 +127,13 @@ def opened_for_reading(directory: Path) -> Index:
 
 
 def filled_small(directory: Path) -> None:
-    """An index with segments of all tables, repeats and exact ones, in the middle of a run, with tombstones."""
+    """An index with segments of all tables, repeats and exact ones, in the middle of a compaction, with tombstones."""
     filled(directory, ROWS[:150], ALL, batch_rows=20, sizes=SMALL)
     with opened(directory, ALL, sizes=SMALL) as index:
         index.forget({row.id for row in ROWS[100:110]})
         for row in ROWS[150:]:
-            merge, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
-            if merge.is_moving and merge.table == 1 and tombstones:
+            now, tombstones = inspected(index, lambda t: (compaction.state(t), [*scan.tombstones(t, 1)]))
+            if now.is_moving and now.table == 1 and tombstones:
                 return
             index.admit(entries_of([row]), ends_of([row]))
     raise AssertionError("it never came to such a state")
