@@ -10,8 +10,8 @@ import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import Chosen, json_option, pass_chosen, settings_options
-from streamer.cli.outputs import writing
+from streamer.cli.options import Chosen, force_option, json_option, pass_chosen, settings_options
+from streamer.cli.outputs import require_absent, writing
 from streamer.errors import InputUnreadable, SettingsError
 from streamer.settings.recipes import RECIPES
 from streamer.settings.settings import Settings
@@ -54,8 +54,9 @@ def idf() -> None:
     type=click.IntRange(1),
     help="Leave out words of fewer documents; they weigh as much as unseen words.",
 )
+@force_option
 @pass_chosen
-def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: int) -> None:
+def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: int, force: bool) -> None:
     """Count the documents of FILES that hold each word.
 
     FILES are JSON Lines, plain, .gz or .zst; - is standard input. The counts go into a table that never changes.
@@ -64,6 +65,7 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
     from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
+    require_absent(out, force=force)
     settings = chosen.load("fingerprint.idf=")
     frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
     for batch in read_documents(files, settings.decode):

@@ -82,3 +82,8 @@ def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --json to a command."""
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(function)
+
+
+def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --force to a command that writes a file."""
+    return click.option("--force", is_flag=True, help="Write over a file that exists.")(function)

@@ -110,6 +110,25 @@ def test_what_existed_before_is_not_touched(arguments: str, code: int, index: Pa
     assert after == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ["index --directory index export good.jsonl", "idf build good.jsonl --out good.jsonl", "idf build good.jsonl --out link"],
+)  # fmt: skip
+def test_a_file_is_written_over_by_force_alone(arguments: str, index: Path, here: Path) -> None:
+    (here / "link").symlink_to("nowhere")
+    before = tree(here)
+    written = arguments.rsplit(" ", 1)[1]
+    refused = run(*arguments.split())
+    assert (refused.code, refused.err) == (
+        os.EX_CANTCREAT,
+        f"streamer: {written}: stands there already: name another file, or write over it with --force.",
+    )
+    assert tree(here) == before
+    forced = run(*arguments.split(), "--force")
+    assert forced.code == 0, forced.err
+    assert (here / written).read_bytes() != before["good.jsonl"]
+
+
 def test_folders_that_stood_empty_stay_and_stay_empty(here: Path) -> None:
     for name in ("x", "y"):
         (here / name).mkdir()
