@@ -37,6 +37,7 @@ DATA_FILE = "data.mdb"
 
 # A disk that fills up stops a write half-way, which LMDB reports as EIO.
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
 Result = TypeVar("Result")
@@ -223,7 +224,10 @@ class Store:
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
-        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown."""
+        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown.
+
+        Raises OSError where the directory cannot be made, written or read.
+        """
         if not MAP_BYTES_MIN <= map_bytes_initial <= map_bytes_max:
             raise ValueError(f"{MAP_BYTES_MIN} <= map_bytes_initial <= map_bytes_max must hold")
         self._directory = directory
@@ -266,6 +270,9 @@ class Store:
                 f"The index in {self._directory} was being replaced, and that was broken off. Open it again."
             ) from problem
         except lmdb.Error as problem:
+            code = getattr(problem, "code", 0)
+            if code in _BEYOND_REACH:
+                raise OSError(code, os.strerror(code), os.fspath(self._directory)) from problem
             raise self._named(problem) from problem
 
     def is_new(self) -> bool:

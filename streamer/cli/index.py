@@ -15,12 +15,11 @@ import click
 import orjson
 from rich.console import Console, RenderableType
 
-from streamer.cli.options import Chosen, force_option, json_option, pass_chosen, pass_settings
+from streamer.cli.options import FOLDER, Chosen, force_option, json_option, pass_chosen, pass_settings
 from streamer.cli.outputs import NoLeftovers, require_absent, writing
 from streamer.settings.settings import Settings
 
 EXIT_FOUND_WRONG = 1
-FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 @click.group("index")

@@ -1,10 +1,12 @@
 """Commands that measure and prepare: `idf build`, `evaluate`, `calibrate`. They decide nothing."""
 
+import math
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace as replaced
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
@@ -18,6 +20,17 @@ from streamer.settings.settings import Settings
 
 REPORT_COLUMNS = 160
 """Width of a table that goes into a file or a pipe."""
+
+
+class _FiniteRange(click.FloatRange):
+    """A range without `nan`, which no comparison keeps out, and without infinity."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        number: float = super().convert(value, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", parameter, context)
+        return number
+
 
 _SIMHASH_WAYS = [
     [f"fingerprint.recipe={recipe}", f"fingerprint.bits={bits}"] for recipe in RECIPES for bits in (64, 128)
@@ -166,7 +179,7 @@ def evaluate(
     "--false-per-million",
     default=100.0,
     show_default=True,
-    type=click.FloatRange(0),
+    type=_FiniteRange(0),
     help="Recommend only settings with at most this many false duplicates per million documents.",
 )
 @pass_chosen

@@ -14,6 +14,18 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+class _Folder(click.Path):
+    """A folder. An empty name, such as that of a shell's unset variable, would mean the current one."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name of the folder is empty", parameter, context)
+        return super().convert(value, parameter, context)
+
+
+FOLDER = _Folder(path_type=Path, file_okay=False)
+
+
 @dataclass(slots=True)
 class Chosen:
     """What the command line says about settings, in the order in which it says so.

@@ -123,6 +123,30 @@ def test_a_missing_file_is_named_before_any_work_begins(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_an_empty_name_of_a_folder_is_refused_and_does_not_mean_the_current_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.jsonl").write_bytes(document("1", "Some words."))
+    done = run("filter", "one.jsonl", "--out", "out", "--set", "index.directory=")
+    assert (done.code, done.err) == (
+        os.EX_CONFIG,
+        'streamer: index.directory: must be a path, not "" (option --set index.directory)',
+    )
+    for option in ("--index", "--out"):
+        done = run("filter", "one.jsonl", "--out", "out", option, "")
+        assert done.code == 2
+        assert f"Invalid value for '{option}': the name of the folder is empty" in done.err
+    assert list(tmp_path.iterdir()) == [tmp_path / "one.jsonl"]
+
+
+@pytest.mark.parametrize("given", ["nan", "inf", "-1"])
+def test_a_limit_that_is_no_number_is_refused_before_anything_is_read(given: str) -> None:
+    done = run("calibrate", "missing.jsonl", "--false-per-million", given)
+    assert done.code == 2
+    assert "Invalid value for '--false-per-million'" in done.err
+
+
 def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path) -> None:
     (tmp_path / "one.jsonl").write_bytes(document("one", "Some words to be filtered."))
     arguments = ("filter", "one.jsonl", "--index", "index")
