@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,6 +113,27 @@ def test_an_interrupted_filter_finishes_its_batch_and_goes_on_the_next_time(tmp_
     assert 0 < delivered < len(lines)
     assert streamer(*arguments, cwd=tmp_path).returncode == 0
     assert len(checkpoint.read_bytes().splitlines()) == len(lines)
+
+
+def test_an_index_that_is_deleted_under_a_filter_ends_it_and_the_same_command_restores_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamer", "filter", "-", "--out", "out", "--index", "index"]
+    lines = [document("1", "A ferry left the bay.") + b"\n", document("2", "Twelve crates of apples.") + b"\n"]
+    verdicts = tmp_path / "out" / "verdicts.jsonl"
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        running.stdin.write(lines[0])
+        running.stdin.flush()
+        deadline = time.monotonic() + 30
+        while not (verdicts.exists() and verdicts.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        shutil.rmtree(tmp_path / "index")
+        _, errors = running.communicate(lines[1], timeout=30)
+    assert running.returncode == os.EX_NOINPUT
+    assert b"The index in index was removed or replaced while it was in use." in errors
+    assert len(verdicts.read_bytes().splitlines()) == 1
+    again = subprocess.run(command, cwd=tmp_path, input=b"".join(lines), capture_output=True, timeout=60, check=False)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "out" / "unique.jsonl").read_bytes() == b"".join(lines)
 
 
 def test_a_missing_file_is_named_before_any_work_begins(tmp_path: Path) -> None:
