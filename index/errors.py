@@ -18,7 +18,7 @@ class IndexFull(IndexProblem):
 
 
 class IndexMissing(IndexProblem):
-    """The directory holds no index, and a read-only opening makes none."""
+    """The directory holds no index, and a read-only opening makes none; or it holds the one that was opened no longer."""
 
 
 class AlreadyOpen(IndexProblem):

@@ -1,9 +1,13 @@
 """Entry point of `python -m streamer` and of the command `streamer`."""
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
+
+from streamer.errors import EXIT_INTERRUPTED
 
 INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 """The `index` that came with this package: its name is so plain that others may have one."""
@@ -11,6 +15,8 @@ INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 
 def main() -> None:
     """Run the command line, unless Python would import somebody else's `index`: then say so and exit with 78."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end_interrupted)
     found = _index_found()
     if found != INDEX:
         print(
@@ -24,6 +30,13 @@ def main() -> None:
     from streamer.cli.main import main as run_command_line
 
     run_command_line()
+
+
+def _end_interrupted(_number: int, _frame: object) -> NoReturn:
+    """End at once on Ctrl-C, with a line and no traceback; commands that can end in order have handlers of their own."""
+    # Not print: the signal may come amid one.
+    os.write(sys.stderr.fileno(), b"streamer: interrupted\n")
+    raise SystemExit(EXIT_INTERRUPTED)
 
 
 def _index_found() -> Path | None:

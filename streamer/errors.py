@@ -2,6 +2,9 @@
 
 import os
 
+EXIT_INTERRUPTED = 130
+"""Exit code after Ctrl-C, by the custom of shells: 128 and the number of SIGINT."""
+
 
 class StreamerError(Exception):
     """Base of all errors of the streamer. The message names the cause and what to do."""

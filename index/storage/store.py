@@ -37,6 +37,7 @@ DATA_FILE = "data.mdb"
 
 # A disk that fills up stops a write half-way, which LMDB reports as EIO.
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
 Result = TypeVar("Result")
@@ -223,7 +224,10 @@ class Store:
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
-        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown."""
+        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown.
+
+        Raises OSError where the directory cannot be made, written or read.
+        """
         if not MAP_BYTES_MIN <= map_bytes_initial <= map_bytes_max:
             raise ValueError(f"{MAP_BYTES_MIN} <= map_bytes_initial <= map_bytes_max must hold")
         self._directory = directory
@@ -240,6 +244,9 @@ class Store:
         self._is_open = False
         try:
             self._environment = self._opened(map_bytes_initial)
+            # The path as it is now: the process may change its current folder.
+            self._file = (directory / DATA_FILE).absolute()
+            self._file_identity = _identity_of(self._file)
             self._holding = Holding(self._environment, self._tables)
             self._is_open = True
         finally:
@@ -266,6 +273,9 @@ class Store:
                 f"The index in {self._directory} was being replaced, and that was broken off. Open it again."
             ) from problem
         except lmdb.Error as problem:
+            code = getattr(problem, "code", 0)
+            if code in _BEYOND_REACH:
+                raise OSError(code, os.strerror(code), os.fspath(self._directory)) from problem
             raise self._named(problem) from problem
 
     def is_new(self) -> bool:
@@ -305,7 +315,8 @@ class Store:
         """Run `operation` and commit its writes, or nothing if it raises. It may run again from the start.
 
         `committed` is called once, after the commit and before any other thread has its turn.
-        Raises IndexFull, IndexDamaged, and IndexProblem where the store is read-only.
+        Raises IndexFull, IndexDamaged, and IndexProblem where the store is read-only. Raises IndexMissing where the
+        file is no longer where it was opened: a write into it is complete, but gone as soon as this process ends.
         """
         if self._read_only:
             raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
@@ -320,8 +331,16 @@ class Store:
                 except lmdb.MapFullError:
                     self._grow()
             committed()
+            self._require_in_place()
             self._hooks.after_commit()
             return result
+
+    def _require_in_place(self) -> None:
+        if _identity_of(self._file) != self._file_identity:
+            raise IndexMissing(
+                f"The index in {self._directory} was removed or replaced while it was in use. Put it back, or start again: "
+                "what was delivered is then restored into a new one."
+            )
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
         """Write the state of one moment into a file, while other processes may write. `compact` leaves out free pages.
@@ -392,6 +411,14 @@ class Store:
                 self._holding.let_go()
                 self._environment.close()
                 release(self._identity)
+
+
+def _identity_of(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _whole_pages(size: int) -> int:

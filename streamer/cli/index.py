@@ -15,12 +15,11 @@ import click
 import orjson
 from rich.console import Console, RenderableType
 
-from streamer.cli.options import Chosen, json_option, pass_chosen, pass_settings
-from streamer.cli.outputs import NoLeftovers, writing
+from streamer.cli.options import FOLDER, Chosen, force_option, json_option, pass_chosen, pass_settings
+from streamer.cli.outputs import NoLeftovers, require_absent, writing
 from streamer.settings.settings import Settings
 
 EXIT_FOUND_WRONG = 1
-FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 @click.group("index")
@@ -238,15 +237,17 @@ def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
 
 @index_group.command("export")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@force_option
 @json_option
 @pass_settings
-def export(settings: Settings, file: Path, as_json: bool) -> None:
+def export(settings: Settings, file: Path, force: bool, as_json: bool) -> None:
     """Write the whole index into a FILE of JSON Lines.
 
     A FILE named .zst is compressed; - is standard output.
     """
     from streamer.index_admin import export, tables, tools
 
+    require_absent(file, force=force or str(file) == "-")
     with (
         tools.open_for_reading(settings) as index,
         tables.progress_bar("exporting", index.statistics().journal_rows) as progress,

@@ -12,12 +12,10 @@ from rich.console import Console
 from index import errors
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, evaluate, idf
-from streamer.cli.options import Chosen, json_option, pass_chosen, pass_settings, settings_options
+from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
 from streamer.cli.outputs import NoLeftovers
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import EXIT_INTERRUPTED, SettingsError, StreamerError
 from streamer.settings.settings import Settings, without_use
-
-EXIT_INTERRUPTED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -59,13 +57,11 @@ def run(chosen: Chosen) -> None:
 
 @cli.command("filter")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Write the outputs into this folder."
-)
+@click.option("--out", required=True, type=FOLDER, help="Write the outputs into this folder.")
 @click.option(
     "--index",
     "directory",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Folder of the index.  [default: index.directory of the settings]",
 )
 @json_option
@@ -98,7 +94,7 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     "--directory",
     default="demo-output",
     show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Write documents, indexes and outputs into this folder.",
 )
 @pass_chosen

@@ -1,23 +1,36 @@
 """Commands that measure and prepare: `idf build`, `evaluate`, `calibrate`. They decide nothing."""
 
+import math
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace as replaced
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import Chosen, json_option, pass_chosen, settings_options
-from streamer.cli.outputs import writing
+from streamer.cli.options import Chosen, force_option, json_option, pass_chosen, settings_options
+from streamer.cli.outputs import require_absent, writing
 from streamer.errors import InputUnreadable, SettingsError
 from streamer.settings.recipes import RECIPES
 from streamer.settings.settings import Settings
 
 REPORT_COLUMNS = 160
 """Width of a table that goes into a file or a pipe."""
+
+
+class _FiniteRange(click.FloatRange):
+    """A range without `nan`, which no comparison keeps out, and without infinity."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        number: float = super().convert(value, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", parameter, context)
+        return number
+
 
 _SIMHASH_WAYS = [
     [f"fingerprint.recipe={recipe}", f"fingerprint.bits={bits}"] for recipe in RECIPES for bits in (64, 128)
@@ -54,8 +67,9 @@ def idf() -> None:
     type=click.IntRange(1),
     help="Leave out words of fewer documents; they weigh as much as unseen words.",
 )
+@force_option
 @pass_chosen
-def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: int) -> None:
+def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: int, force: bool) -> None:
     """Count the documents of FILES that hold each word.
 
     FILES are JSON Lines, plain, .gz or .zst; - is standard input. The counts go into a table that never changes.
@@ -64,6 +78,7 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
     from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
+    require_absent(out, force=force)
     settings = chosen.load("fingerprint.idf=")
     frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
     for batch in read_documents(files, settings.decode):
@@ -164,7 +179,7 @@ def evaluate(
     "--false-per-million",
     default=100.0,
     show_default=True,
-    type=click.FloatRange(0),
+    type=_FiniteRange(0),
     help="Recommend only settings with at most this many false duplicates per million documents.",
 )
 @pass_chosen

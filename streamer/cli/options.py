@@ -14,6 +14,18 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+class _Folder(click.Path):
+    """A folder. An empty name, such as that of a shell's unset variable, would mean the current one."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name of the folder is empty", parameter, context)
+        return super().convert(value, parameter, context)
+
+
+FOLDER = _Folder(path_type=Path, file_okay=False)
+
+
 @dataclass(slots=True)
 class Chosen:
     """What the command line says about settings, in the order in which it says so.
@@ -82,3 +94,8 @@ def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add --json to a command."""
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(function)
+
+
+def force_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --force to a command that writes a file."""
+    return click.option("--force", is_flag=True, help="Write over a file that exists.")(function)

@@ -32,6 +32,12 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputUnwritable(f"{path}: {problem.strerror}.") from problem
 
 
+def require_absent(path: Path, *, force: bool) -> None:
+    """Refuse to write over what stands at `path`, unless `force` was given. Raises OutputUnwritable."""
+    if not force and os.path.lexists(path):
+        raise OutputUnwritable(f"{path}: stands there already: name another file, or write over it with --force.")
+
+
 class NoLeftovers:
     """The context of all that a command writes; a failure in it removes what was not there before.
 

@@ -16,6 +16,7 @@ from index import Document, Index, Kind, Match, Parameters, Position, Source, mi
 from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.service.wiring import usable_directory
 from streamer.settings.settings import Settings
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 
@@ -30,15 +31,20 @@ class Sought:
 
 
 def open_for_reading(settings: Settings) -> Index:
-    """Open the index that the settings name, with the parameters that it was built with. Raises IndexProblem."""
-    return Index.open(settings.index.directory, None, map_bytes_max=settings.index.map_bytes_max, read_only=True)
+    """Open the index that the settings name, with the parameters that it was built with.
+
+    Raises IndexProblem, SettingsError.
+    """
+    with usable_directory(settings):
+        return Index.open(settings.index.directory, None, map_bytes_max=settings.index.map_bytes_max, read_only=True)
 
 
 def open_for_writing(settings: Settings) -> Index:
-    """Open the same index for writing. Raises IndexProblem; IndexMissing where there is none."""
+    """Open the same index for writing. Raises IndexProblem, SettingsError; IndexMissing where there is none."""
     with open_for_reading(settings) as index:
         parameters = index.parameters
-    return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+    with usable_directory(settings):
+        return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
 
 
 def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:

@@ -14,7 +14,10 @@ import signal
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
@@ -127,7 +130,8 @@ class Supervisor:
         slot.process = self._context.Process(
             target=work, args=(self._settings, slot.number, self._heartbeats, directory), name=f"worker-{slot.number}"
         )
-        slot.process.start()
+        with _shielded_from_interrupts():
+            slot.process.start()
         slot.started_seconds = time.monotonic()
 
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
@@ -168,3 +172,18 @@ class Supervisor:
                 log.warning("worker killed", worker=process.name, reason="did not end within the delivery timeout")
                 process.kill()
                 process.join()
+
+
+@contextmanager
+def _shielded_from_interrupts() -> Iterator[None]:
+    """Hold SIGINT back, from this thread for as long, and for good from a process that it starts meanwhile.
+
+    Ctrl-C reaches the whole foreground group, also a worker that is too young to have said what it does about it.
+    """
+    # It would take the shield away when it starts along with the first process.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

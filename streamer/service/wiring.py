@@ -1,6 +1,8 @@
 """Wiring of one worker's parts, whatever the transport; and the exit codes that its errors stand for."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from index import Index, Retention, errors
 from streamer.errors import SettingsError, StreamerError
@@ -15,13 +17,20 @@ from streamer.transports.transport import Transport
 
 def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
     """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
-    try:
+    with usable_directory(settings):
         return Index.open(
             settings.index.directory,
             parameters_for(settings, fingerprinter.stamp()),
             map_bytes_max=settings.index.map_bytes_max,
             retention=retention_of(settings.index),
         )
+
+
+@contextmanager
+def usable_directory(settings: Settings) -> Iterator[None]:
+    """Turn what the operating system refuses where an index is opened into SettingsError, which names index.directory."""
+    try:
+        yield
     except OSError as error:
         raise SettingsError(
             f"index.directory: {settings.index.directory}: cannot be used: {error.strerror}: name another folder."

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from jsonpointer import JsonPointer, JsonPointerException
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Section(BaseModel):
@@ -21,10 +21,16 @@ def _pointer(text: str) -> str:
     return text
 
 
+def _not_empty(given: object) -> object:
+    if given == "":
+        raise ValueError("an empty path would be the current folder")
+    return given
+
+
 # A title says in words what is right, where a type and its bounds do not.
 Port = Annotated[int, Field(ge=0, le=65535)]
 Milliseconds = Annotated[int, Field(ge=1)]
-File = Annotated[Path, Field(strict=False)]
+File = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty)]
 Name = Annotated[
     str,
     Field(

@@ -1,11 +1,15 @@
-"""What happens where somebody else's `index` is imported in place of the one that came with `streamer`."""
+"""What happens before a command begins: a foreign `index` in place of our own, and Ctrl-C."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from streamer.errors import EXIT_INTERRUPTED
+from tests.support.paths import ROOT
 
 COMMANDS = {
     "module": [sys.executable, "-m", "streamer"],
@@ -54,3 +58,19 @@ def test_a_folder_of_data_called_index_is_in_nobodys_way(tmp_path: Path, command
     done = run(command, tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("moment", ["while modules are imported", "while settings are read"])
+def test_ctrl_c_while_starting_is_one_line(tmp_path: Path, moment: str) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "click.py").write_text(f"open({str(gate)!r}).read()\n")
+    path = os.pathsep.join([*([str(tmp_path)] if "modules" in moment else []), str(ROOT)])
+    command = [sys.executable, "-m", "streamer", "config", "show", "--config", str(gate)]
+    variables = {**os.environ, "PYTHONPATH": path}
+    starting = subprocess.Popen(command, env=variables, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    # The gate opens as soon as the command waits for what is written into it.
+    with starting, gate.open("w"):
+        starting.send_signal(signal.SIGINT)
+        _, told = starting.communicate(timeout=60)
+    assert (starting.returncode, told) == (EXIT_INTERRUPTED, "streamer: interrupted\n")

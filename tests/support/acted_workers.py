@@ -133,6 +133,12 @@ def stubborn(settings: Settings, number: int, board: Any, metrics_directory: Pat
     _run(settings, number, board, metrics_directory, yields=False)
 
 
+def interrupted(settings: Settings, number: int, board: Any, metrics_directory: Path) -> None:
+    """Is reached by Ctrl-C before it could say that it ignores it, then runs as `diligent`."""
+    os.kill(os.getpid(), signal.SIGINT)
+    _run(settings, number, board, metrics_directory, yields=True)
+
+
 def process_of(settings: Settings, number: int) -> int | None:
     """The number of the process that runs as this worker; None as long as none came so far."""
     file = settings.index.directory / f"worker-{number}"

@@ -23,9 +23,10 @@ import os
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
 from streamer.records.record import Destination
@@ -38,6 +39,7 @@ CHECKPOINT = "checkpoint.json"
 LOCK = "lock"
 OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
 _UNFINISHED = "checkpoint.new"
+_COUNTED_BYTES = 2**20
 _FILES = (*OUTPUTS, CHECKPOINT, _UNFINISHED, LOCK)
 
 
@@ -55,14 +57,14 @@ class Delivered:
     path: str
     name: str
     stream: str
-    lines: int | None = None
-    mark: str = ""
+    lines: Annotated[int, Field(ge=0)] | None = None
+    mark: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Checkpoint:
     format: int
-    lengths: dict[str, int]
+    lengths: dict[str, Annotated[int, Field(ge=0)]]
     sources: list[Delivered]
 
 
@@ -172,10 +174,12 @@ class OutputFolder:
                 )
             checkpoint = TypeAdapter(_Checkpoint).validate_python(content)
         except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError) as error:
-            raise RecoveryRefused(
-                f"{path}: is damaged: put it back from a copy of the whole folder, or name another --out."
-            ) from error
-        self._lengths |= checkpoint.lengths
+            raise self._damaged() from error
+        if checkpoint.lengths.keys() != set(OUTPUTS):
+            raise self._damaged()
+        if any(source.mark for source in checkpoint.sources) and not checkpoint.lengths[VERDICTS]:
+            raise self._damaged()
+        self._lengths = checkpoint.lengths
         self.sources = {source.path: source for source in checkpoint.sources}
 
     def _refuse_foreign_outputs(self) -> None:
@@ -187,6 +191,7 @@ class OutputFolder:
             )
 
     def _open_outputs(self) -> None:
+        undelivered: list[str] = []
         for name, length in self._lengths.items():
             path = self.folder / name
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -197,8 +202,24 @@ class OutputFolder:
                     f"{path}: has {size} bytes, {length} were delivered: someone cut or replaced it. Put it back, or filter "
                     "again into another --out."
                 )
-            if size > length:
-                os.ftruncate(descriptor, length)
+            if length and os.pread(descriptor, 1, length - 1) != b"\n":
+                raise self._damaged()
+            undelivered += [name] if size > length else []
+        if undelivered:
+            self._require_a_verdict_for_every_line()
+        for name in undelivered:
+            os.ftruncate(self._descriptors[name], self._lengths[name])
+
+    def _require_a_verdict_for_every_line(self) -> None:
+        """Raises RecoveryRefused where the lengths cannot be right: nothing may be cut off by them."""
+        counts = {name: _lines_within(self._descriptors[name], length) for name, length in self._lengths.items()}
+        if counts.pop(VERDICTS) != sum(counts.values()):
+            raise self._damaged()
+
+    def _damaged(self) -> RecoveryRefused:
+        return RecoveryRefused(
+            f"{self.folder / CHECKPOINT}: is damaged: put it back from a copy of the whole folder, or name another --out."
+        )
 
     def _save(self, lengths: dict[str, int], sources: Mapping[str, Delivered]) -> None:
         content = orjson.dumps(_Checkpoint(FORMAT, lengths, list(sources.values())), option=orjson.OPT_APPEND_NEWLINE)
@@ -244,6 +265,14 @@ def remove_undelivered(folder: Path, kept: Set[str]) -> bool:
     except OSError:
         return False
     return True
+
+
+def _lines_within(descriptor: int, length: int) -> int:
+    """The number of lines that end within the first `length` bytes of a file."""
+    blocks = (
+        os.pread(descriptor, min(_COUNTED_BYTES, length - begin), begin) for begin in range(0, length, _COUNTED_BYTES)
+    )
+    return sum(block.count(b"\n") for block in blocks)
 
 
 def _write_at(descriptor: int, content: bytes, offset: int) -> None:

@@ -1,5 +1,6 @@
 import ctypes
 import resource
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.errors import IndexFull
+from index.errors import IndexFull, IndexMissing
 from index.index import Index
 from index.storage import store as store_module
 from index.storage.layout import Table
@@ -85,6 +86,33 @@ def test_a_disk_that_fills_up_in_a_batch_keeps_all_there_was(tmp_path: Path, fil
             resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
         )
         assert answers_of(index.admit(entries_of(rows), {})) == BruteForceIndex(3, "unique").admit(entries_of(rows), {})
+
+
+@pytest.mark.parametrize("deed", ["removed", "moved", "replaced"])
+def test_an_index_that_is_no_longer_where_it_was_takes_no_batch_in_silence(tmp_path: Path, deed: str) -> None:
+    rows = rows_of(4)
+    with opened(tmp_path / "index") as index:
+        index.admit(entries_of(rows[:2]), ends_of(rows[:2]))
+        (tmp_path / "index").rename(tmp_path / "elsewhere")
+        if deed == "removed":
+            shutil.rmtree(tmp_path / "elsewhere")
+        elif deed == "replaced":
+            shutil.copytree(tmp_path / "elsewhere", tmp_path / "index")
+        with pytest.raises(
+            IndexMissing, match=r"removed or replaced while it was in use\. Put it back, or start again"
+        ):
+            index.admit(entries_of(rows[2:]), ends_of(rows))
+
+
+def test_an_index_is_found_in_place_from_wherever_its_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(2)
+    monkeypatch.chdir(tmp_path)
+    with opened(Path("index")) as index:
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")
+        assert not index.admit(entries_of(rows), ends_of(rows)).replayed.any()
 
 
 def test_threads_that_share_an_index_take_turns_even_while_the_map_grows(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -114,6 +115,27 @@ def test_an_interrupted_filter_finishes_its_batch_and_goes_on_the_next_time(tmp_
     assert len(checkpoint.read_bytes().splitlines()) == len(lines)
 
 
+def test_an_index_that_is_deleted_under_a_filter_ends_it_and_the_same_command_restores_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamer", "filter", "-", "--out", "out", "--index", "index"]
+    lines = [document("1", "A ferry left the bay.") + b"\n", document("2", "Twelve crates of apples.") + b"\n"]
+    verdicts = tmp_path / "out" / "verdicts.jsonl"
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        running.stdin.write(lines[0])
+        running.stdin.flush()
+        deadline = time.monotonic() + 30
+        while not (verdicts.exists() and verdicts.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        shutil.rmtree(tmp_path / "index")
+        _, errors = running.communicate(lines[1], timeout=30)
+    assert running.returncode == os.EX_NOINPUT
+    assert b"The index in index was removed or replaced while it was in use." in errors
+    assert len(verdicts.read_bytes().splitlines()) == 1
+    again = subprocess.run(command, cwd=tmp_path, input=b"".join(lines), capture_output=True, timeout=60, check=False)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "out" / "unique.jsonl").read_bytes() == b"".join(lines)
+
+
 def test_a_missing_file_is_named_before_any_work_begins(tmp_path: Path) -> None:
     done = streamer("filter", "nowhere.jsonl", "--out", "out", "--index", "index", cwd=tmp_path)
     assert done.returncode == os.EX_NOINPUT
@@ -121,6 +143,30 @@ def test_a_missing_file_is_named_before_any_work_begins(tmp_path: Path) -> None:
     assert "nowhere.jsonl" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_name_of_a_folder_is_refused_and_does_not_mean_the_current_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.jsonl").write_bytes(document("1", "Some words."))
+    done = run("filter", "one.jsonl", "--out", "out", "--set", "index.directory=")
+    assert (done.code, done.err) == (
+        os.EX_CONFIG,
+        'streamer: index.directory: must be a path, not "" (option --set index.directory)',
+    )
+    for option in ("--index", "--out"):
+        done = run("filter", "one.jsonl", "--out", "out", option, "")
+        assert done.code == 2
+        assert f"Invalid value for '{option}': the name of the folder is empty" in done.err
+    assert list(tmp_path.iterdir()) == [tmp_path / "one.jsonl"]
+
+
+@pytest.mark.parametrize("given", ["nan", "inf", "-1"])
+def test_a_limit_that_is_no_number_is_refused_before_anything_is_read(given: str) -> None:
+    done = run("calibrate", "missing.jsonl", "--false-per-million", given)
+    assert done.code == 2
+    assert "Invalid value for '--false-per-million'" in done.err
 
 
 def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from index.tools.backup import remove_unused
@@ -60,6 +61,9 @@ def index(here: Path) -> Path:
         ("filter good.jsonl --out x --index y --set fingerprint.scheme=simhash --set fingerprint.idf=no.idf", os.EX_CONFIG),
         ("filter good.jsonl --out x --index y --config no.toml", os.EX_CONFIG),
         ("filter good.jsonl --out x --index good.jsonl/y", os.EX_CONFIG),
+        ("filter good.jsonl --out x --set index.directory=good.jsonl", os.EX_CONFIG),
+        ("filter good.jsonl --out x --set index.directory=", os.EX_CONFIG),
+        ("filter good.jsonl --out x --index /proc", os.EX_CONFIG),
         ("index --directory good.jsonl/y rebuild good.jsonl/x good.jsonl", os.EX_CONFIG),
         ("idf build good.jsonl --out no/x", os.EX_CANTCREAT),
         ("evaluate pairs --picture no/x", os.EX_CANTCREAT),
@@ -108,6 +112,46 @@ def test_what_existed_before_is_not_touched(arguments: str, code: int, index: Pa
     # The index notes the name of an input before it reads its first line.
     del before["index/data.mdb"], after["index/data.mdb"]
     assert after == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["filter good.jsonl --out x --index index", "index --directory index stats", "index --directory index forget 1"],
+)
+def test_an_index_folder_that_may_not_be_touched_is_named(
+    arguments: str, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = lmdb.Error("index: Read-only file system")
+    refusal.code = errno.EROFS
+
+    def refused(*_: object, **__: object) -> None:
+        raise refusal
+
+    monkeypatch.setattr(lmdb, "open", refused)
+    done = run(*arguments.split())
+    assert (done.code, done.err) == (
+        os.EX_CONFIG,
+        "streamer: index.directory: index: cannot be used: Read-only file system: name another folder.",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["index --directory index export good.jsonl", "idf build good.jsonl --out good.jsonl", "idf build good.jsonl --out link"],
+)  # fmt: skip
+def test_a_file_is_written_over_by_force_alone(arguments: str, index: Path, here: Path) -> None:
+    (here / "link").symlink_to("nowhere")
+    before = tree(here)
+    written = arguments.rsplit(" ", 1)[1]
+    refused = run(*arguments.split())
+    assert (refused.code, refused.err) == (
+        os.EX_CANTCREAT,
+        f"streamer: {written}: stands there already: name another file, or write over it with --force.",
+    )
+    assert tree(here) == before
+    forced = run(*arguments.split(), "--force")
+    assert forced.code == 0, forced.err
+    assert (here / written).read_bytes() != before["good.jsonl"]
 
 
 def test_folders_that_stood_empty_stay_and_stay_empty(here: Path) -> None:

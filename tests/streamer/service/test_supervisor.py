@@ -20,7 +20,7 @@ from streamer.service import heartbeat, supervisor
 from streamer.service.loop import State
 from streamer.service.supervisor import Supervisor
 from streamer.settings.settings import Settings
-from tests.support.acted_workers import Life, Stage, diligent, process_of, stubborn
+from tests.support.acted_workers import Life, Stage, diligent, interrupted, process_of, stubborn
 
 TICK_SECONDS = 0.125
 """Binary fractions throughout, so that fake times are exact."""
@@ -342,3 +342,18 @@ def test_a_worker_that_does_not_heed_sigterm_is_killed_when_the_delivery_timeout
     assert process is not None
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_ctrl_c_is_nothing_to_a_worker_that_has_just_been_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervisor, "work", interrupted)
+    settings = make_settings(1, tmp_path)
+
+    def conduct() -> None:
+        wait_for(lambda: answers(settings, "/readyz", "ok"))
+        assert answers(settings, "/metrics", 'neardup_worker_restarts_total{cause="error"} 0.0')
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert run_beside(settings, conduct) == os.EX_OK
+    assert "Traceback" not in capfd.readouterr().err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import SettingsError
+from streamer.errors import RecoveryRefused, SettingsError
 from streamer.transports.files.output_folder import Delivered, DeliveryHooks, OutputFolder
 from tests.support.paths import ROOT
 
@@ -78,7 +78,7 @@ def test_a_write_that_comes_in_pieces_is_written_whole(tmp_path: Path, monkeypat
 
 def test_what_was_written_but_not_delivered_is_cut_off_at_the_next_opening(tmp_path: Path) -> None:
     folder = opened(tmp_path)
-    folder.append({"unique.jsonl": b"a\n"}, ONE)
+    folder.append({"unique.jsonl": b"a\n", "verdicts.jsonl": b"{}\n"}, ONE)
     folder.close()
     for name in ("unique.jsonl", "duplicate.jsonl"):
         with (tmp_path / name).open("ab") as file:
@@ -86,6 +86,40 @@ def test_what_was_written_but_not_delivered_is_cut_off_at_the_next_opening(tmp_p
     opened(tmp_path).close()
     assert (tmp_path / "unique.jsonl").read_bytes() == b"a\n"
     assert (tmp_path / "duplicate.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("field", "damaged"),
+    [
+        (b'"unique.jsonl":6', b'"unique.jsonl":0'),
+        (b'"unique.jsonl":6', b'"unique.jsonl":3'),
+        (b'"unique.jsonl":6', b'"unique.jsonl":4'),
+        (b'"unique.jsonl":6', b'"unique.jsonl":-1'),
+        (b'"unique.jsonl":6,', b""),
+        (b'"unique.jsonl":6', b'"elsewhere.jsonl":6'),
+        (b'"unique.jsonl":6,"duplicate.jsonl":2', b'"unique.jsonl":0,"duplicate.jsonl":0'),
+        (b'"verdicts.jsonl":12', b'"verdicts.jsonl":0'),
+        (b'"verdicts.jsonl":12', b'"verdicts.jsonl":6'),
+        (b'"lines":4', b'"lines":-4'),
+        (b'"mark":"ab', b'"mark":"xy'),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_right_is_refused_and_cuts_nothing(
+    tmp_path: Path, field: bytes, damaged: bytes
+) -> None:
+    folder = opened(tmp_path)
+    contents = {"unique.jsonl": b"a\nb\nc\n", "duplicate.jsonl": b"a\n", "verdicts.jsonl": b"{}\n" * 4}
+    folder.append(contents, Delivered(ONE.path, ONE.name, ONE.stream, 4, "ab" * 16))
+    folder.close()
+    checkpoint = tmp_path / "checkpoint.json"
+    right = checkpoint.read_bytes()
+    assert right.count(field) == 1
+    checkpoint.write_bytes(right.replace(field, damaged))
+    refused = OutputFolder(tmp_path, DeliveryHooks())
+    with pytest.raises(RecoveryRefused, match=r"checkpoint\.json: is damaged"):
+        refused.open()
+    refused.close()
+    assert {name: (tmp_path / name).read_bytes() for name in contents} == contents
 
 
 def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
