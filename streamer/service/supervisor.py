@@ -3,8 +3,8 @@
 The service is crash-only. On any doubt a worker ends, and a fresh one with fresh clients replays what may be undelivered.
 A worker that ends with EX_CONFIG needs a person, so the whole service stops with its code. After any other end the worker
 is restarted, later and later while the failures go on.
-The supervisor kills a worker whose loop makes no progress. A client call that never returns, or a stopped process that
-holds the index's writer lock, would block the others for ever.
+The supervisor kills a worker whose loop makes no progress, or that does not start in time. A client call that never
+returns, or a stopped process that holds the index's writer lock, would block the others for ever.
 """
 
 import multiprocessing
@@ -34,20 +34,24 @@ log = structlog.get_logger(__name__)
 
 CHECK_PERIOD_SECONDS = 0.2
 
+START_TIMEOUT_SECONDS = 300.0
+"""How long a process may take to its first report: it imports, compiles and reads the newest entries of the index.
+
+A busy machine has taken 14 s to import alone. `workers.progress_timeout_ms` counts from the first report on.
+"""
+
 
 @dataclass(slots=True)
 class Slot:
     """Place of one worker.
 
-    started_seconds    when its process was started, on the monotonic clock
-    start_due_seconds  when the next may start, on the same clock
+    start_due_seconds  when the next may start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
     exit_code          of the last process that ended, None before
     """
 
     number: int
     process: SpawnProcess | None = None
-    started_seconds: float = 0.0
     start_due_seconds: float = 0.0
     backoff_ms: int = 0
     exit_code: int | None = None
@@ -119,25 +123,33 @@ class Supervisor:
                 self._start(slot, directory)
         elif not slot.process.is_alive():
             self._bury(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
-        elif self._heartbeats.silent_ms(slot.number) > self._settings.workers.progress_timeout_ms:
-            log.error("worker killed", worker=slot.number, reason="no progress within workers.progress_timeout_ms")
+        elif reason := self._stands_still(slot.number):
+            log.error("worker killed", worker=slot.number, reason=reason)
             slot.process.kill()
             slot.process.join()
             self._bury(slot, measures, cause="no-progress")
 
+    def _stands_still(self, worker: int) -> str:
+        """Why a worker that lives has to be killed; empty where it need not be."""
+        silent_ms, timeout_ms = self._heartbeats.silent_ms(worker), self._settings.workers.progress_timeout_ms
+        if self._heartbeats.reported(worker):
+            return "no progress within workers.progress_timeout_ms" if silent_ms > timeout_ms else ""
+        start_ms = max(timeout_ms, START_TIMEOUT_SECONDS * 1000)
+        return f"not started within {start_ms / 1000:g} seconds" if silent_ms > start_ms else ""
+
     def _start(self, slot: Slot, directory: Path) -> None:
-        self._heartbeats.enter(slot.number, State.STARTING)
+        self._heartbeats.launch(slot.number)
         slot.process = self._context.Process(
             target=work, args=(self._settings, slot.number, self._heartbeats, directory), name=f"worker-{slot.number}"
         )
         with _shielded_from_interrupts():
             slot.process.start()
-        slot.started_seconds = time.monotonic()
 
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
         exit_code = slot.exit_code = slot.process.exitcode
         slot.process = None
+        steady_ms = self._heartbeats.steady_ms(slot.number)
         self._heartbeats.enter(slot.number, State.STOPPED)
         if exit_code == os.EX_CONFIG:
             log.error("stopping", worker=slot.number, reason="the worker's error needs a person; see its last line")
@@ -145,8 +157,8 @@ class Supervisor:
             self.stop()
             return
         workers = self._settings.workers
-        ran_ms = (time.monotonic() - slot.started_seconds) * 1000
-        steady = ran_ms > 2 * workers.restart_backoff_max_ms
+        # A life that was spent on starting or on standing still is no sign that the next one will go better.
+        steady = steady_ms > 2 * workers.restart_backoff_max_ms
         slot.backoff_ms = (
             workers.restart_backoff_ms
             if steady or not slot.backoff_ms

@@ -15,6 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from streamer.settings.settings import Fingerprint
 from streamer.text.characters import CODE_POINTS, Characters, decode, fold
 from streamer.text.main_text import main_text, releases, require
+from streamer.text.nesting import bounded
 
 _HAN = (
     *range(0x2E80, 0x2FE0),
@@ -30,6 +31,7 @@ _BLOCKS = (
     "figure, footer, form, h1, h2, h3, h4, h5, h6, header, hr, li, main, nav, ol, option, p, pre, section, select, "
     "summary, table, tbody, td, tfoot, th, thead, tr, ul"
 )
+_BLOCK_NAMES = frozenset(_BLOCKS.split(", "))
 
 
 class Normaliser:
@@ -99,11 +101,11 @@ def visible_text(text: str) -> str:
     """The visible text of an HTML text, with a line break around every block.
 
     Scripts, styles and the head are left out; character references are resolved (WHATWG HTML parsing, by lexbor). A text
-    without `<` and `&` is returned unchanged.
+    without `<` and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
     """
     if "<" not in text and "&" not in text:
         return text
-    parser = LexborHTMLParser(_parsable(text))
+    parser = LexborHTMLParser(bounded(_parsable(text), _BLOCK_NAMES))
     parser.strip_tags(_UNSEEN)
     for block in parser.css(_BLOCKS):
         block.insert_before("\n")
@@ -114,7 +116,8 @@ def visible_text(text: str) -> str:
 def article_text(text: str) -> str:
     """The main text of an HTML page (`main_text`), or its visible text where no main text is found.
 
-    Short pieces of a page have no main text. A text without `<` is no page and gets its visible text.
+    Short pieces of a page have no main text, nor have pages nested so deep that lxml refuses them. A text without `<` is no
+    page and gets its visible text.
     """
     if "<" not in text:
         return visible_text(text)

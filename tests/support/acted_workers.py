@@ -19,10 +19,14 @@ from streamer.settings.settings import Settings
 
 @dataclass(frozen=True)
 class Life:
-    """What one process does after its start, in seconds; `ends` by itself, and `yields` to SIGTERM after so many."""
+    """What one process does after its start, in seconds.
+
+    It makes its first report at `reports_from`; it `ends` by itself, and `yields` to SIGTERM after so many.
+    """
 
     ends: float = inf
     exit_code: int = os.EX_OK
+    reports_from: float = 0.0
     silent_from: float = inf
     yields: float = 0.0
 
@@ -104,7 +108,8 @@ class FakeProcess:
         return self._stage.seconds < self.end
 
     def beat(self) -> None:
-        if self.is_alive() and self._stage.seconds < self.start_seconds + self._life.silent_from:
+        age_seconds = self._stage.seconds - self.start_seconds
+        if self.is_alive() and self._life.reports_from <= age_seconds < self._life.silent_from:
             self._board.enter(self.number, State.RUNNING)
 
     def terminate(self) -> None:

@@ -127,9 +127,11 @@ def test_a_worker_that_goes_on_failing_is_started_later_and_later_up_to_the_long
 
 
 @pytest.mark.parametrize(
-    ("steady_seconds", "wait"), [(2 * LONGEST_WAIT_SECONDS, 1.0), (2 * LONGEST_WAIT_SECONDS + TICK_SECONDS, 0.25)]
+    # The first and the last report lie a tick within a life.
+    ("steady_seconds", "wait"),
+    [(2 * LONGEST_WAIT_SECONDS + 2 * TICK_SECONDS, 1.0), (2 * LONGEST_WAIT_SECONDS + 3 * TICK_SECONDS, 0.25)],
 )
-def test_after_more_than_twice_the_longest_wait_a_failure_counts_as_the_first(
+def test_after_progress_for_more_than_twice_the_longest_wait_a_failure_counts_as_the_first(
     play: Callable[..., Play], steady_seconds: float, wait: float
 ) -> None:
     failing = play([Life(ends=1.0, exit_code=1), Life(ends=1.0, exit_code=1), Life(ends=steady_seconds, exit_code=1)])
@@ -146,7 +148,7 @@ def test_a_failing_worker_is_no_matter_to_the_others(play: Callable[..., Play]) 
     assert mixed.stage.started(1) == [0.0]
 
 
-@pytest.mark.parametrize("silent_from", [0.0, 3.0])
+@pytest.mark.parametrize("silent_from", [1.0, 3.0])
 def test_a_worker_that_stands_still_is_killed_in_time_and_started_anew(
     play: Callable[..., Play], silent_from: float
 ) -> None:
@@ -157,10 +159,48 @@ def test_a_worker_that_stands_still_is_killed_in_time_and_started_anew(
     first, second, third = sorted(still.stage.processes, key=lambda process: process.number)
     assert (first.killed, second.killed, third.killed) == (True, False, False)
     # The last progress was made just before it fell silent; it is seen at the first check beyond the timeout.
-    assert PROGRESS_SECONDS < first.end - max(0.0, silent_from - TICK_SECONDS) <= PROGRESS_SECONDS + 2 * TICK_SECONDS
+    assert PROGRESS_SECONDS < first.end - (silent_from - TICK_SECONDS) <= PROGRESS_SECONDS + 2 * TICK_SECONDS
     assert second.start_seconds - first.end == FIRST_WAIT_SECONDS
     assert 'neardup_worker_restarts_total{cause="no-progress"} 1.0' in counted[0]
     assert 'neardup_worker_restarts_total{cause="killed"} 0.0' in counted[0]
+
+
+def test_a_worker_that_is_slow_to_start_is_left_alone_and_watched_from_its_first_report(
+    play: Callable[..., Play],
+) -> None:
+    begin = 4 * PROGRESS_SECONDS
+    slow = play([Life(reports_from=begin, silent_from=begin + 3.0)])
+    slow.run(stop_at=begin + 2 * PROGRESS_SECONDS)
+    first = slow.stage.processes[0]
+    assert first.killed
+    assert begin + 3.0 < first.end <= begin + 3.0 + PROGRESS_SECONDS + TICK_SECONDS
+
+
+def test_a_worker_that_never_reports_is_killed_when_its_time_to_start_is_over(play: Callable[..., Play]) -> None:
+    stuck = play([Life(silent_from=0.0)])
+    stuck.run(stop_at=supervisor.START_TIMEOUT_SECONDS + PROGRESS_SECONDS)
+    first = stuck.stage.processes[0]
+    assert first.killed
+    assert supervisor.START_TIMEOUT_SECONDS < first.end <= supervisor.START_TIMEOUT_SECONDS + 2 * TICK_SECONDS
+
+
+@pytest.mark.parametrize(
+    "life",
+    [
+        Life(reports_from=20.0, ends=20.5, exit_code=os.EX_TEMPFAIL),
+        Life(silent_from=0.0, ends=20.0, exit_code=os.EX_TEMPFAIL),
+        Life(silent_from=1.0),
+    ],
+)
+def test_a_long_life_without_progress_is_a_failure_like_the_one_before(play: Callable[..., Play], life: Life) -> None:
+    failing = play([life] * 5)
+    failing.run(stop_at=120)
+    first, *_ = failing.stage.processes
+    waits = [
+        after.start_seconds - before.end for before, after in pairwise(failing.stage.processes) if before.end < 120
+    ]
+    assert waits[:4] == [0.25, 0.5, 1.0, 2.0]
+    assert first.end > 2 * LONGEST_WAIT_SECONDS
 
 
 def test_a_worker_whose_error_needs_a_person_stops_the_service_with_its_exit_code(play: Callable[..., Play]) -> None:
