@@ -87,7 +87,7 @@ def copy_round(settings: Settings, count: int) -> tuple[float, float]:
             raise AssertionError("a topic never ends")
         if isinstance(event, Assigned):
             for source in event.sources:
-                transport.commit_start(source, 0)
+                transport.commit_start({source: 0})
                 transport.seek(source, 0, None)
             continue
         if event.records and first is None:

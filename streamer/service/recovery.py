@@ -8,22 +8,28 @@
     C > A          the index lost commits or is an old copy: enter [A, C) again from the outputs, then go on at C
     C, no A        the index is new: as C > A, from the beginning
     A, no C        the group lost its offsets: a person decides (recovery.committed_missing)
-    neither        first start (recovery.first_start)
+    neither        first start (recovery.first_start), all partitions of the stream together
+    neither, but   of another partition of the stream: the partition was added later, and begins at its first record
     neither, but   the name is known under another stream id: a person decides (recovery.topic_recreated)
     C < first      retention took undelivered records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
 
 `plan` is pure; `recover` carries a plan out. A plan may be carried out twice, or half and then whole: the result is the
 same.
+
+A first start at the end commits a start for every partition of the stream at once, whoever owns it: else a worker could
+not tell a partition that another worker began a moment ago from one that was added later. The owner of the lowest partition
+does it, and the others wait for it: an offset that is committed for somebody else must never fall behind a delivery.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from index import Applied, Index, Kind, Position, Source, Verdict
-from streamer.errors import RecoveryRefused
+from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
@@ -31,6 +37,11 @@ from streamer.records.route import parse_original_position
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Transport
+
+BEGIN_WAIT_SECONDS = 20.0
+"""Longest wait for the owner of the lowest partition; it has joined the same group, and needs a second."""
+
+_BEGIN_RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,7 @@ class SourceOffsets:
     first      first offset that can still be read
     end        offset that the next record will get
     recreated  the index knows the name under another stream id
+    begun      the group or the index knows a partition of the stream, or of another stream of the name
     """
 
     name: str
@@ -52,6 +64,7 @@ class SourceOffsets:
     first: int
     end: int
     recreated: bool
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +122,8 @@ def _plan_recreated(offsets: SourceOffsets, policy: Recovery, where: str) -> Pla
 
 def _plan_without_committed(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
     if offsets.applied is None:
-        return Plan(offsets.first if policy.first_start == "earliest" else offsets.end, commit=True)
+        at_end = policy.first_start == "latest" and not offsets.begun
+        return Plan(offsets.end if at_end else offsets.first, commit=True)
     match policy.committed_missing:
         case "applied":
             return Plan(
@@ -164,22 +178,48 @@ class Recoverer:
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan]:
         """Plan for every source, then carry the plans out. A refused plan (RecoveryRefused) leaves all as it was."""
+        if self._policy.first_start == "latest":
+            self._begin_at_end(assigned)
         applied = self._index.applied()
         plans = {source: plan(offsets, self._policy) for source, offsets in self._offsets_of(assigned, applied).items()}
         self._restore(plans)
         for source, planned in plans.items():
             if planned.commit:
-                self._transport.commit_start(source, planned.begin)
+                self._transport.commit_start({source: planned.begin})
             self._index.begin(source, assigned.names[source.stream], planned.begin)
             if planned.restore or planned.skipped:
                 self._index.set_applied(source, planned.begin)
             self._transport.seek(source, planned.begin, applied.get(source))
         return plans
 
+    def _begin_at_end(self, assigned: Assigned) -> None:
+        """Begin all partitions of a stream that nobody knows yet at their ends, or wait until another worker has."""
+        everywhere = assigned.sources + assigned.others
+        deadline = time.monotonic() + BEGIN_WAIT_SECONDS
+        while not self._begun_of(assigned, self._index.applied()):
+            if min(everywhere) in assigned.sources:
+                starts = self._transport.end_offsets(everywhere)
+                self._transport.commit_start(starts)
+                for source, offset in starts.items():
+                    self._index.begin(source, assigned.names[source.stream], offset)
+                return
+            if time.monotonic() > deadline:
+                raise DeliveryDoubtful(f"no worker has begun {min(everywhere)} at its end: the others wait for it")
+            self._progress(0)
+            time.sleep(_BEGIN_RETRY_SECONDS)
+
+    def _begun_of(self, assigned: Assigned, applied: dict[Source, Applied]) -> bool:
+        streams = {stream for name in assigned.names.values() for stream in self._index.streams(name)}
+        if any(source.stream in streams for source in applied):
+            return True
+        committed = self._transport.committed(assigned.sources + assigned.others)
+        return any(offset is not None for offset in committed.values())
+
     def _offsets_of(self, assigned: Assigned, applied: dict[Source, Applied]) -> dict[Source, SourceOffsets]:
         committed = self._transport.committed(assigned.sources)
         first = self._transport.first_offsets(assigned.sources)
         end = self._transport.end_offsets(assigned.sources)
+        begun = self._policy.first_start == "latest" and self._begun_of(assigned, applied)
         return {
             source: SourceOffsets(
                 name=assigned.names[source.stream],
@@ -193,6 +233,7 @@ class Recoverer:
                     for stream in self._index.streams(assigned.names[source.stream])
                     if stream != source.stream
                 ),
+                begun=begun,
             )
             for source in assigned.sources
         }

@@ -96,7 +96,10 @@ class Index(Section):
 class Recovery(Section):
     """Policies for states that have more than one right answer."""
 
-    first_start: Literal["earliest", "latest"] = Field("earliest", description="Where a new group begins to read.")
+    first_start: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Where a new group begins to read. A partition added later always begins at its first record.",
+    )
     committed_missing: Literal["stop", "applied", "earliest"] = Field(
         "stop", description="The index has decided, but the group has no committed offset: stop, or read on from there."
     )

@@ -20,11 +20,13 @@ class Assigned:
     """Sources that this worker owns from now on. None of their records is read before `seek` names the first offset.
 
     `names` gives each stream's name for people (the topic, the file). A stream made anew under an old name can so be
-    told from a known one.
+    told from a known one. `others` are all other sources of the same streams, whoever owns them, as far as
+    known now.
     """
 
     sources: tuple[Source, ...]
     names: Mapping[str, str]
+    others: tuple[Source, ...] = ()
 
 
 class Finished(Enum):
@@ -74,8 +76,12 @@ class Transport(Protocol):
         Raises DeliveryDoubtful, and SettingsError where no retry helps until a person changes something.
         """
 
-    def commit_start(self, source: Source, offset: int) -> None:
-        """Commit `offset` for a source without a committed offset, or because a policy says so."""
+    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+        """Commit offsets, all at once, of sources without a committed offset, or because a policy says so.
+
+        A worker that owns a source may commit for others of its stream too. Raises DeliveryDoubtful where the group has
+        given sources to other members since this worker got its own.
+        """
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """Every delivered record of the destinations whose input position lies in `ranges`, as it was read then.

@@ -51,7 +51,7 @@ def settings(forgetful_kafka: LocalKafka) -> Settings:
 def begun(transport: KafkaTransport) -> Source:
     """The one source, begun at offset 0 by a worker that is closed again."""
     source = only(begin(transport))
-    transport.commit_start(source, 0)
+    transport.commit_start({source: 0})
     transport.close()
     return source
 

@@ -175,7 +175,7 @@ def test_an_offset_committed_for_a_former_topic_of_this_name_counts_as_none(
     for note, expected in (("a-former-topic-id", None), ("", 7), (source.stream, 7)):
         consumer.commit({partition: OffsetAndMetadata(7, note, -1)})
         assert transport.committed([source]) == {source: expected}
-    transport.commit_start(source, 3)
+    transport.commit_start({source: 3})
     assert transport.committed([source]) == {source: 3}
 
 

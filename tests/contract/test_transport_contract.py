@@ -68,7 +68,7 @@ def test_nothing_is_read_of_a_source_before_its_seek_even_where_offsets_are_comm
     first = world.transport()
     assigned = begin(first)
     for source in assigned.sources:
-        first.commit_start(source, 1)
+        first.commit_start({source: 1})
     first.close()
     transport = world.transport()
     transport.open()
@@ -408,7 +408,7 @@ def test_a_start_can_be_committed_without_a_delivery(world: World) -> None:
     world.write(numbered(4))
     transport = world.transport()
     source = only(begin(transport))
-    transport.commit_start(source, 2)
+    transport.commit_start({source: 2})
     assert transport.committed([source]) == {source: 2}
 
 

@@ -121,7 +121,7 @@ def begin(transport: FileTransport, assigned: Assigned, decider: Decider) -> Non
     decider.names[source.stream] = assigned.names[source.stream]
     committed = transport.committed([source])[source]
     if committed is None:
-        transport.commit_start(source, 0)
+        transport.commit_start({source: 0})
     transport.seek(source, committed or 0, decider.applied.get(source))
 
 

@@ -216,7 +216,9 @@ class MemoryTransport:
         gained = self._follow_assignment()
         if gained:
             sources = tuple(Source(self._stream, partition) for partition in sorted(gained))
-            return Assigned(sources, {self._stream: self._settings.topics.input})
+            every = (Source(self._stream, partition) for partition in range(len(self._input.partitions)))
+            others = tuple(source for source in every if source not in sources)
+            return Assigned(sources, {self._stream: self._settings.topics.input}, others)
         return self._next_batch()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
@@ -254,11 +256,14 @@ class MemoryTransport:
         if crash is CrashPoint.AFTER_COMMIT:
             self._die(crash)
 
-    def commit_start(self, source: Source, offset: int) -> None:
+    def commit_start(self, offsets: Mapping[Source, int]) -> None:
         """See Transport."""
-        if self._group.owners.get(source.partition) is not self._member:
-            raise DeliveryDoubtful(f"{source} went to another worker before it was begun")
-        self._group.committed[source] = offset
+        owners = self._group.owners
+        if any(
+            owners.get(source.partition) is not self._member for source in offsets if source.partition in self._owned
+        ):
+            raise DeliveryDoubtful(f"{sorted(offsets)} may belong to another worker by now")
+        self._group.committed.update(offsets)
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""

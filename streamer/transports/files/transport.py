@@ -195,12 +195,13 @@ class FileTransport:
         contents[VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
         self._folder.append(contents, replace(delivered, lines=end, mark=batch.marks[source].hex()))
 
-    def commit_start(self, source: Source, offset: int) -> None:
-        """Write into the checkpoint that everything below `offset` is delivered, where nothing was ever committed.
+    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+        """Write into the checkpoint that everything below an offset is delivered, where nothing was ever committed.
 
-        Raises RecoveryRefused where another offset was committed, because lines would be lost or doubled, and
-        DeliveryDoubtful.
+        Inputs come one by one, and so does their start. Raises RecoveryRefused where another offset was committed,
+        because lines would be lost or doubled, and DeliveryDoubtful.
         """
+        ((source, offset),) = offsets.items()
         delivered = self._delivered(source)
         if delivered.lines not in (None, offset):
             raise RecoveryRefused(

@@ -1,25 +1,38 @@
-"""Kafka's changelog: the outputs read back, as delivered records under the positions that they had in the input."""
+"""Kafka's changelog: the outputs read back, as delivered records under the positions that they had in the input.
+
+An open transaction hides every record behind its first one, committed or not. So reading waits until all of a topic that
+was there at the start is visible: a worker that died in a transaction must not make an output look empty.
+"""
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
+import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 from index import Source
-from streamer.errors import BrokerUnavailable
+from streamer.errors import BrokerUnavailable, TransactionHanging
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer
+from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, transaction_ms_max
+
+log = structlog.get_logger(__name__)
 
 HELD_BYTES_MAX = 64 * 2**20
 """Most bytes of values held back to bring the records of a source into order."""
 
 STRETCH_OFFSETS = 2_000
 """Length of the first stretch, counted from an output's end, that is searched for the first record needed."""
+
+
+OPEN_MARGIN_SECONDS = 30.0
+"""Wait for an open transaction beyond the longest that the brokers allow: they look for overdue ones every 10 seconds."""
+
+_OPEN_REPORT_SECONDS = 15.0
 
 
 class SourceOrder:
@@ -64,7 +77,8 @@ def read_changelog(
 ) -> Iterator[list[Record]]:
     """See `Transport.changelog`. Reads what is committed now, one destination after the other.
 
-    Raises SettingsError, BrokerUnavailable.
+    Waits for transactions that are open now. Raises SettingsError, BrokerUnavailable, and TransactionHanging where one stays
+    open for longer than the brokers allow.
     """
     with broker_errors(settings, "connecting to read the outputs back"):
         consumer = make_changelog_consumer(settings)
@@ -113,8 +127,9 @@ def _read_topic(
     timeout_ms = settings.kafka.request_timeout_ms
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
+    ends = yield from _whole_ends(settings, consumer, partitions)
+    with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
-        ends = consumer.end_offsets(partitions, timeout_ms=timeout_ms)
     stretches: dict[TopicPartition, range] = {}
     for partition in partitions:
         whole = range(firsts[partition], ends[partition])
@@ -131,6 +146,64 @@ def _read_topic(
         for partition in finished:
             order.finish(partition.partition)
         yield from _portions(order.ready(), settings.batch.records_max, settings.batch.bytes_max)
+
+
+def _whole_ends(
+    settings: Settings, consumer: KafkaConsumer, partitions: Sequence[TopicPartition]
+) -> Generator[list[Record], None, dict[TopicPartition, int]]:
+    """End of each partition at the call, returned once readers of committed records can read as far.
+
+    Yields empty batches meanwhile. Raises BrokerUnavailable, TransactionHanging.
+    """
+    timeout_ms = settings.kafka.request_timeout_ms
+    with broker_errors(settings, "looking up the whole outputs"):
+        everything = make_changelog_consumer(settings, committed_only=False)
+        try:
+            ends: dict[TopicPartition, int] = everything.end_offsets(partitions, timeout_ms=timeout_ms)
+        finally:
+            everything.close(autocommit=False, timeout_ms=1_000)
+    bound_seconds, waited_since, reported_at = 0.0, None, 0.0
+    while hidden := _hidden(settings, consumer, ends):
+        now = time.monotonic()
+        if waited_since is None:
+            waited_since = now
+            bound_seconds = transaction_ms_max(settings) / 1000 + OPEN_MARGIN_SECONDS
+        if now - waited_since > bound_seconds:
+            raise _never_ended(settings, hidden, bound_seconds)
+        if now >= reported_at:
+            reported_at = now + _OPEN_REPORT_SECONDS
+            log.warning(
+                "waiting for an open transaction, which hides records to restore",
+                partitions=[f"{at.topic}/{at.partition} from offset {start} on" for at, start in hidden.items()],
+                seconds=round(now - waited_since),
+                seconds_max=round(bound_seconds),
+            )
+        yield []
+        time.sleep(settings.batch.wait_ms / 1000)
+    return ends
+
+
+def _hidden(
+    settings: Settings, consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """First offset of an open transaction, per partition that cannot be read up to its end because of one."""
+    with broker_errors(settings, "looking up how far the outputs are committed"):
+        stable = consumer.end_offsets(list(ends), timeout_ms=settings.kafka.request_timeout_ms)
+    return {partition: stable[partition] for partition, end in ends.items() if stable[partition] < end}
+
+
+def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], seconds: float) -> TransactionHanging:
+    servers = ",".join(settings.kafka.bootstrap_servers)
+    commands = "; ".join(
+        f"kafka-transactions.sh --bootstrap-server {servers} abort --topic {at.topic} --partition {at.partition} "
+        f"--start-offset {start}"
+        for at, start in sorted(hidden.items())
+    )
+    return TransactionHanging(
+        f"the index cannot be restored: a transaction has been open for more than {seconds:.0f} s, longer than the brokers "
+        "allow, and hides what was delivered behind it. Nothing is lost. A person ends it: first read docs/operations.md, "
+        f"NeardupTransactionHanging; then {commands}"
+    )
 
 
 def _first_needed(

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
     AuthorizationError,
@@ -44,6 +45,8 @@ _FETCH_PARTITION_BYTES_MAX = 2 * 2**20
 _HEARTBEAT_INTERVAL_MS_MAX = 3_000
 _METADATA_AGE_MS_MAX = 30_000
 _RECONNECT_BACKOFF_MS_MAX = 2_000
+_TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
+_TRANSACTION_MS_MAX_DEFAULT = 900_000
 
 
 _dropped: list[KafkaProducer] = []
@@ -215,6 +218,21 @@ def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | N
         if topic["error_code"] == 0:
             found[topic["name"]] = str(topic["topic_id"])
     return found
+
+
+def transaction_ms_max(settings: Settings) -> int:
+    """Longest time that the brokers let a transaction of any producer stay open, in milliseconds.
+
+    Where this user may not ask for the brokers' settings: Kafka's default. Raises SettingsError, BrokerUnavailable.
+    """
+    with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
+        brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
+        wanted = [ConfigResource("broker", broker, {_TRANSACTION_MS_MAX: None}) for broker in brokers]
+        try:
+            found = admin.describe_configs(wanted, config_filter="all")["broker"]
+        except AuthorizationError:
+            return _TRANSACTION_MS_MAX_DEFAULT
+    return max(int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values())
 
 
 def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:

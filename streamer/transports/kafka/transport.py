@@ -131,8 +131,11 @@ class KafkaTransport:
             if partition not in self._unsought:
                 self._kept.extend(records)
         if assigned:
-            sources = tuple(Source(self._stream, partition.partition) for partition in sorted(assigned))
-            return Assigned(sources, {self._stream: self._settings.topics.input})
+            name = self._settings.topics.input
+            ours = sorted(partition.partition for partition in assigned)
+            with broker_errors(self._settings, f"asking for the partitions of {name!r}"):
+                others = sorted(set(self._consumer.partitions_for_topic(name) or ()) - set(ours))
+            return Assigned(self._sources(ours), {self._stream: name}, self._sources(others))
         # 3. Without proof that this worker owns the records, they stay here. The next poll joins anew and settles it. It
         #    must follow at once: the client discards a join that is answered while nobody polls.
         if not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
@@ -202,14 +205,14 @@ class KafkaTransport:
             self._drop_producer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
 
-    def commit_start(self, source: Source, offset: int) -> None:
-        """See Transport. Raises DeliveryDoubtful where another worker owns the source now."""
-        offsets = dict([self._offset(source, offset)])
+    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+        """See Transport. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
+        starts = dict(self._offset(source, offset) for source, offset in offsets.items())
         with broker_errors(self._settings, "committing where to begin"):
             try:
-                self._consumer.commit(offsets, timeout_ms=self._settings.kafka.delivery_timeout_ms)
+                self._consumer.commit(starts, timeout_ms=self._settings.kafka.delivery_timeout_ms)
             except CommitFailedError as error:
-                raise DeliveryDoubtful(f"{source} went to another worker before it was begun: {error}") from error
+                raise DeliveryDoubtful(f"{sorted(offsets)} may belong to another worker by now: {error}") from error
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""
@@ -263,6 +266,9 @@ class KafkaTransport:
         producer, self._open_producer = self._open_producer, None
         if producer is not None:
             let_go(producer)
+
+    def _sources(self, partitions: Iterable[int]) -> tuple[Source, ...]:
+        return tuple(Source(self._stream, partition) for partition in partitions)
 
     def _partition(self, source: Source) -> TopicPartition:
         if source.stream != self._stream:

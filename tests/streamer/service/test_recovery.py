@@ -1,16 +1,51 @@
 """Every state that a start can find has one written answer."""
 
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
 import pytest
 
-from streamer.errors import RecoveryRefused
-from streamer.service.recovery import Plan, SourceOffsets, plan
-from streamer.settings.settings import Recovery
+from index.entry import Source
+from index.index import Index
+from streamer.errors import DeliveryDoubtful, RecoveryRefused
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.records.decode import Decoder
+from streamer.service import recovery
+from streamer.service.recovery import Plan, Recoverer, SourceOffsets, plan
+from streamer.settings.settings import Recovery, Settings
+from streamer.transports.transport import Assigned, Transport
+from tests.support.memory_broker import MemoryBroker, MemoryTransport, Partition
+from tests.support.memory_service import SENTENCES, document
+from tests.support.memory_service import World as MemoryWorld
 
 
 def found(
-    committed: int | None, applied: int | None, *, first: int = 0, end: int = 100, recreated: bool = False
+    committed: int | None,
+    applied: int | None,
+    *,
+    first: int = 0,
+    end: int = 100,
+    recreated: bool = False,
+    begun: bool = False,
 ) -> SourceOffsets:
-    return SourceOffsets("news", 3, committed, applied, first, end, recreated)
+    return SourceOffsets("news", 3, committed, applied, first, end, recreated, begun)
+
+
+def make_index(directory: Path) -> Index:
+    scheme = scheme_for(Settings())
+    return Index.open(directory, parameters_for(Settings(), scheme.stamp()), map_bytes_max=2**30)
+
+
+def recoverer(
+    transport: Transport, index: Index, policy: Recovery, progress: Callable[[int], None] = lambda count: None
+) -> Recoverer:
+    chosen = Settings()
+    return Recoverer(
+        transport, index, Decoder(chosen.decode), scheme_for(chosen), policy, insert="unique", progress=progress
+    )
 
 
 STOPPING = Recovery(index_behind="stop")
@@ -49,6 +84,73 @@ def test_a_first_start_begins_at_the_first_record_and_says_so_to_the_group() -> 
 
 def test_a_first_start_may_begin_behind_the_last_record() -> None:
     assert plan(found(None, None, first=4), Recovery(first_start="latest")) == Plan(100, commit=True)
+
+
+@pytest.mark.parametrize("first_start", ["earliest", "latest"])
+def test_a_partition_that_is_added_later_begins_at_its_first_record(first_start: Literal["earliest", "latest"]) -> None:
+    assert plan(found(None, None, first=4, begun=True), Recovery(first_start=first_start)) == Plan(4, commit=True)
+
+
+LATEST = Recovery(first_start="latest")
+
+
+def test_what_added_partitions_hold_before_they_are_found_is_delivered(tmp_path: Path) -> None:
+    world = MemoryWorld(tmp_path)
+    world.fill([document("before", SENTENCES[0])], partitions=2)
+    world.run_once(policy=LATEST)
+    assert world.outputs() == {}, "history was read"
+    topic = world.settings.topics.input
+    world.broker.topics[topic].partitions.append(Partition())
+    world.broker.write(topic, 2, [document(f"added-{number}", text) for number, text in enumerate(SENTENCES)])
+    world.run_once(policy=LATEST)
+    assert sorted(world.outputs()) == [f"{topic}/2/{number}" for number in range(len(SENTENCES))]
+
+
+@pytest.mark.parametrize("last", [0, 1], ids=["the lowest partition waits", "the lowest partition goes first"])
+def test_workers_that_begin_at_the_end_begin_all_partitions_there_and_none_reads_history(
+    tmp_path: Path, last: int
+) -> None:
+    chosen = Settings()
+    broker = MemoryBroker()
+    broker.create_for(chosen, 2)
+    for partition in (0, 1):
+        broker.write(chosen.topics.input, partition, [b"before"] * 5)
+    with make_index(tmp_path) as index:
+        transports = [MemoryTransport(broker, chosen, str(number)) for number in (0, 1)]
+        for transport in transports:
+            transport.open()
+        assignments = [transport.read() for transport in transports]
+        plans: dict[Source, Plan] = {}
+
+        def begin(number: int) -> None:
+            assigned = assignments[number]
+            assert isinstance(assigned, Assigned)
+            plans.update(recoverer(transports[number], index, LATEST).recover(assigned))
+
+        with ThreadPoolExecutor(2) as threads:
+            first = threads.submit(begin, 1 - last)
+            time.sleep(0.3)
+            assert first.done() == (last == 1), "the worker without the lowest partition has to wait"
+            begin(last)
+            first.result(timeout=10)
+    assert {source.partition: each.begin for source, each in plans.items()} == {0: 5, 1: 5}
+
+
+def test_a_worker_waits_for_the_owner_of_the_lowest_partition_only_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "BEGIN_WAIT_SECONDS", 0.2)
+    broker = MemoryBroker()
+    broker.create_for(Settings(), 2)
+    transport = MemoryTransport(broker, Settings(), "0")
+    transport.open()
+    whole = transport.read()
+    assert isinstance(whole, Assigned)
+    part = Assigned(whole.sources[1:], whole.names, whole.sources[:1])
+    signs_of_life: list[int] = []
+    with make_index(tmp_path) as index, pytest.raises(DeliveryDoubtful, match="at its end: the others wait"):
+        recoverer(transport, index, LATEST, signs_of_life.append).recover(part)
+    assert len(signs_of_life) > 1
 
 
 def test_lost_group_offsets_need_a_person() -> None:

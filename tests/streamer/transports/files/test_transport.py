@@ -526,7 +526,7 @@ def test_offsets_marks_and_progress_are_told(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="does not follow"):
         transport.deliver(batch, decider.admit(batch))
     with pytest.raises(RecoveryRefused, match="3 lines are delivered"):
-        transport.commit_start(source, 0)
+        transport.commit_start({source: 0})
     transport.close()
     transport.close()
     transport = FileTransport(paths, tmp_path / "out", SMALL, decider.known_streams)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
+from structlog.testing import capture_logs
 
 from index.entry import Position, Source
-from streamer.errors import BrokerUnavailable
+from streamer.errors import BrokerUnavailable, TransactionHanging
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import POSITION, STREAM, parse_position
 from streamer.settings.settings import Settings
@@ -122,17 +123,23 @@ class Outputs:
     """A consumer over one output topic in memory, which hands out records in turns of random length.
 
     first   offsets below are gone
+    hidden  last records of every partition that an open transaction hides
     grow    called before every turn
     """
 
     partitions: list[Output]
     turns: random.Random = field(default_factory=lambda: random.Random(0))
     first: int = 0
+    hidden: int = 0
     grow: Callable[[], None] = lambda: None
     handed_out: int = 0
     closed: bool = False
     _positions: dict[TopicPartition, int] = field(default_factory=dict)
     _paused: set[TopicPartition] = field(default_factory=set)
+
+    def consumer(self, _settings: Settings, *, committed_only: bool = True) -> "Outputs":
+        """This consumer; or one that sees what is open too."""
+        return self if committed_only else Outputs(self.partitions, first=self.first)
 
     def partitions_for_topic(self, topic: str) -> set[int]:
         return set(range(len(self.partitions)))
@@ -141,7 +148,7 @@ class Outputs:
         return dict.fromkeys(partitions, self.first)
 
     def end_offsets(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-        return {partition: len(self.partitions[partition.partition]) for partition in partitions}
+        return {partition: self._end(partition) for partition in partitions}
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         self._positions = dict.fromkeys(partitions, 0)
@@ -171,10 +178,13 @@ class Outputs:
         assert not autocommit
         self.closed = True
 
+    def _end(self, partition: TopicPartition) -> int:
+        return max(0, len(self.partitions[partition.partition]) - self.hidden)
+
     def _next(self, partition: TopicPartition) -> list[SimpleNamespace]:
         """The record at the position, if there is one; the position moves on behind it, or behind a transaction's end."""
         output, offset = self.partitions[partition.partition], self._positions[partition]
-        if offset == len(output):
+        if offset >= self._end(partition):
             return []
         self._positions[partition] = offset + 1
         record = output[offset]
@@ -216,7 +226,7 @@ def restored(
     """What `read_changelog` gives for outputs in memory, of the unique topic and in portions of at most three."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changelog, "STRETCH_OFFSETS", stretch)
-        patch.setattr(changelog, "make_changelog_consumer", lambda settings: outputs)
+        patch.setattr(changelog, "make_changelog_consumer", outputs.consumer)
         return list(read_changelog(chosen or make_settings(records_max=3), ranges, [Destination.UNIQUE]))
 
 
@@ -284,6 +294,32 @@ def test_a_source_that_was_silent_for_long_is_looked_for_farther_back() -> None:
     ]
 
 
+@pytest.mark.parametrize("start", [0, 15])
+def test_records_behind_an_open_transaction_are_waited_for_with_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    monkeypatch.setattr(changelog, "transaction_ms_max", lambda settings: 1_000)
+    outputs = Outputs([output_of(SOURCES[0], range(20)), output_of(SOURCES[1], range(3))], hidden=12)
+    monkeypatch.setattr(changelog, "make_changelog_consumer", outputs.consumer)
+    portions = read_changelog(make_settings(records_max=100), {SOURCES[0]: range(start, 20)}, [Destination.UNIQUE])
+    with capture_logs() as logged:
+        assert [next(portions) for _ in range(3)] == [[], [], []]
+    assert [(each["log_level"], each["partitions"][0].partition("/")[2]) for each in logged] == [
+        ("warning", "0 from offset 8 on")
+    ]
+    outputs.hidden = 0
+    assert [each.offset for portion in portions for each in portion] == list(range(start, 20))
+
+
+def test_a_transaction_that_outlives_what_the_brokers_allow_needs_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog, "transaction_ms_max", lambda settings: 200)
+    monkeypatch.setattr(changelog, "OPEN_MARGIN_SECONDS", 0.1)
+    outputs = Outputs([output_of(SOURCES[0], range(20))], hidden=5)
+    with pytest.raises(TransactionHanging, match=r"cannot be restored.*--partition 0 --start-offset 15"):
+        restored(outputs, {SOURCES[0]: range(20)})
+    assert outputs.closed
+
+
 def test_what_the_broker_deleted_is_not_asked_for() -> None:
     outputs = Outputs([output_of(SOURCES[0], range(50))], first=30)
     portions = restored(outputs, {SOURCES[0]: range(10, 50)}, stretch=4)
@@ -312,7 +348,7 @@ def test_outputs_that_give_nothing_for_the_delivery_timeout_are_an_unavailable_b
 
 def test_the_consumer_is_closed_where_the_reader_stops_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = Outputs([output_of(SOURCES[0], range(10))])
-    monkeypatch.setattr(changelog, "make_changelog_consumer", lambda settings: outputs)
+    monkeypatch.setattr(changelog, "make_changelog_consumer", outputs.consumer)
     portions = read_changelog(make_settings(), {SOURCES[0]: range(10)}, [Destination.UNIQUE])
     next(portions)
     assert not outputs.closed
