@@ -1,20 +1,21 @@
-"""Verification: whether the pages of the file are sound, and whether everything in the tables fits together.
+"""Verification: soundness of the file's pages, and agreement between the tables.
 
-It only reads, and does not trust what it reads.
+Verification only reads, and does not trust what it reads.
 
-structure  the pages of the file; tables in a broken structure cannot be read safely, so nothing else is checked then
-counters   the counters are what the tables hold
-log        batches whole, without gaps but where some have expired, their rows in the journal; every original exists, is its
-           own original and is not later, or has left the log, or is a duplicate whose own original is retired
-blocks     every entry stands once in each table where the log, the compaction state and the tombstones say that it does,
-           and nothing else does: in the segments, in `exact`, in `repeats`; segments are in order
+structure  the pages of the file are sound; in a broken structure no table can be read safely, so nothing else is checked
+counters   the counters equal what the tables hold
+log        batches are whole, without gaps except where batches have expired, and their rows stand in the journal; every
+           original exists, is its own original and is not later, or has left the log, or is a duplicate whose own
+           original is retired
+blocks     every entry stands once in each table where the log, the compaction state and the tombstones place it, and no
+           other entry does: in the segments, in `exact`, in `repeats`; segments are in order
 journal    the runs of a source do not overlap, and name rows that exist
-applied    every source's applied offset lies behind its journal
+applied    every source's applied offset lies beyond its journal
 
-Entries are not looked up one by one. The tables are divided into parts (see `verify_tables`), each with a sum of hashes.
-Reading the log adds the entries that ought to stand in a part; reading the tables takes off those that do. A part that is
-wrong shows as a sum that is not 0, but for one in 2^64. Only such parts are then compared entry by entry. So the time grows
-with the size of the index, and the memory is a byte or two a document and 8 bytes a part.
+Verification looks up no single entry. Each table is divided into parts (see `verify_tables`), and every part has a sum of
+hashes. Reading the log adds the expected entries of a part; reading the tables subtracts the actual ones. A wrong part has
+a sum other than 0, except with probability 2^-64. Only wrong parts are then compared entry by entry. So the time grows with
+the size of the index; the memory is a byte or two a document and 8 bytes a part.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -37,16 +38,16 @@ from index.tools.verify_log import Batches, LogCheck
 from index.tools.verify_tables import PARTS, Documents, Filed, Lot, Note, standing_aside, standing_in_segments
 
 PARTS_MAX = 64
-"""Parts of tables that are compared entry by entry."""
+"""Parts of tables compared entry by entry, at most."""
 
 ENTRIES_MAX = 2**22
-"""Entries that are held for it."""
+"""Entries held in memory for that comparison, at most."""
 
 
 def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Finding]:
-    """All checks of an index, at one moment; one Finding each.
+    """Run all checks of an index on one snapshot; returns one Finding each.
 
-    `progress` is told how much is done: every document counts once in the log, and once in the segments, where most stand.
+    `progress` receives the work done so far: every document counts once in the log and once in the segments.
     Raises IndexDamaged.
     """
     opened = internals_of(index)
@@ -60,7 +61,7 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
 
 
 def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignored) -> list[Finding]:
-    """Compare the tables with each other: all checks but that of the structure, as `verify` makes them."""
+    """Compare the tables with each other: all checks of `verify` except that of the structure."""
     of_log, blocks = Finding("log"), Finding("blocks")
     batches = Batches(session, of_log)
     documents = Documents(batches)
@@ -119,7 +120,7 @@ def _counters(session: ReadSession, filed: Filed, counters: Counters, near_entri
 
 
 class _Tally:
-    """By table and part the sum of the hashes of what was added, without those of what was taken off."""
+    """Hashes added minus hashes taken off, summed by table and part."""
 
     def __init__(self, tables: int) -> None:
         self._sums = np.zeros((tables, PARTS), np.uint64)
@@ -136,7 +137,7 @@ class _Tally:
 
 
 def _standing(session: ReadSession, filed: Filed, note: Note) -> Iterator[Lot]:
-    """The entries that stand in `exact` and in the segments, without those that may stand there or not."""
+    """Actual entries of `exact` and of the segments, without the uncertain ones."""
     yield from standing_aside(session, Table.EXACT, filed.exact, note)
     uncertain = filed.uncertain()
     for lot in standing_in_segments(session, filed.shape, note):
@@ -144,13 +145,13 @@ def _standing(session: ReadSession, filed: Filed, note: Note) -> Iterator[Lot]:
 
 
 def _ignored(_: Iterable[str]) -> None:
-    """A `note` of problems that were noted before."""
+    """A `note` for problems that were noted before."""
 
 
 def _explain(
     session: ReadSession, filed: Filed, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
 ) -> None:
-    """Note which entries are missing, and which stand where none ought to, in parts int64 [n, 2] of the tables."""
+    """Note missing and misplaced entries in parts of the tables; differing int64 [n, 2], table and part."""
     if not len(differing):
         return
     chosen = np.zeros((filed.shape.tables + 2, PARTS), np.bool_)
@@ -170,7 +171,7 @@ def _all_standing(session: ReadSession, filed: Filed) -> Iterator[Lot]:
 
 
 def _gathered(lots: Iterable[Lot], chosen: npt.NDArray[np.bool_]) -> dict[int, list[Lot]]:
-    """The entries of the lots that stand in the chosen parts, by table."""
+    """Entries in the chosen parts, by table."""
     found: dict[int, list[Lot]] = {}
     count = 0
     for lot in lots:
@@ -205,7 +206,7 @@ def _differences(filed: Filed, ought: list[Lot], stand: list[Lot], table: int) -
 def _columns(
     lots: list[Lot],
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Hashes, numbers and parts of the entries of some lots."""
+    """Hashes, numbers and parts of all these entries."""
     hashes = [np.empty(0, np.uint64), *(lot.hashes() for lot in lots)]
     numbers = [np.empty(0, np.uint64), *(lot.numbers for lot in lots)]
     parts = [np.empty(0, np.int64), *(lot.parts for lot in lots)]
@@ -217,7 +218,7 @@ def _named(filed: Filed, table: int) -> str:
 
 
 def _applied(session: ReadSession) -> Finding:
-    """An unfinished restoration leaves rows behind the applied offset, too."""
+    """Check the applied offsets. An unfinished restoration, too, leaves rows beyond the applied offset."""
     transaction = session.transaction
     streams = scan.numbered_streams(transaction)
     applied = scan.applied_offsets(transaction)
