@@ -22,7 +22,7 @@ from index.storage.layout import TOMBSTONE_KEY, Change, CompactionState, Filing,
 PARTS = 2**16
 """Parts of a table: by an entry's first column in the segments, by the low bits of its number elsewhere."""
 
-_LOT_DOCUMENTS = 2**15
+_DOCUMENTS_AT_ONCE = 2**15
 
 Numbers = npt.NDArray[np.uint64]
 Note = Callable[[Iterable[str]], None]
@@ -30,7 +30,7 @@ Note = Callable[[Iterable[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
+class TableEntries:
     """Some entries of one table.
 
     table       table of the segments; the next two stand for `exact` and for `repeats`
@@ -48,9 +48,9 @@ class Lot:
         """Hash of every identity, uint64 [n]."""
         return hashes_of(self.identities)
 
-    def take(self, places: npt.NDArray[np.bool_]) -> "Lot":
+    def take(self, places: npt.NDArray[np.bool_]) -> "TableEntries":
         """Only the entries of a mask, bool [n]."""
-        return Lot(self.table, self.parts[places], self.identities[places], self.numbers[places])
+        return TableEntries(self.table, self.parts[places], self.identities[places], self.numbers[places])
 
 
 def hashes_of(identities: Numbers) -> Numbers:
@@ -106,7 +106,7 @@ class _Pending:
         return cls(np.sort(columns[0][~gone]), Tombstones(*(column[gone] for column in columns)))
 
 
-class Filed:
+class Expected:
     """Expected entries of the tables at one moment."""
 
     def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
@@ -133,12 +133,12 @@ class Filed:
         self.nowhere: list[int] = []
         """Numbers of NEAR documents that were filed aside, and are neither in `repeats` nor raised."""
 
-    def note_repeats(self, lot: Lot) -> None:
+    def note_repeats(self, entries: TableEntries) -> None:
         """Take over the actual entries of `repeats`; required before anything else."""
-        places, there = self._documents.places(lot.numbers)
+        places, there = self._documents.places(entries.numbers)
         self._is_repeat[places[there]] = True
 
-    def lots(self, batches: Iterable[log.Batch]) -> Iterator[Lot]:
+    def entries(self, batches: Iterable[log.Batch]) -> Iterator[TableEntries]:
         """All expected entries, of all tables."""
         self.nowhere.clear()
         yield from self._removed(in_log=True)
@@ -148,7 +148,7 @@ class Filed:
             rows = batch.rows[batch.entered()]
             parts.append((batch.numbers(), batch.fingerprints.astype(np.uint64), rows["kind"], rows["filing"]))
             count += len(rows)
-            if count >= _LOT_DOCUMENTS:
+            if count >= _DOCUMENTS_AT_ONCE:
                 yield from self._entered(*map(np.concatenate, zip(*parts, strict=True)))
                 parts, count = [], 0
         if parts:
@@ -156,13 +156,13 @@ class Filed:
 
     def _entered(
         self, numbers: Numbers, fingerprints: Numbers, kinds: npt.NDArray[np.uint8], filings: npt.NDArray[np.uint8]
-    ) -> Iterator[Lot]:
+    ) -> Iterator[TableEntries]:
         stays = ~self._visibility.are_retired(numbers)
         exact = stays & (kinds == Kind.EXACT)
-        yield aside_lot(self.exact, fingerprints[exact], numbers[exact])
+        yield entries_aside(self.exact, fingerprints[exact], numbers[exact])
         aside = stays & (kinds == Kind.NEAR) & (filings == Filing.ASIDE)
         repeat = aside & self._is_repeat[self._documents.places(numbers)[0]]
-        yield aside_lot(self.repeats, fingerprints[repeat], numbers[repeat])
+        yield entries_aside(self.repeats, fingerprints[repeat], numbers[repeat])
         raised = aside & ~repeat
         of_log = stays & (kinds == Kind.NEAR) & (filings == Filing.BLOCKS)
         raised_frozen = raised & np.isin(numbers, self._frozen.raised)
@@ -181,11 +181,11 @@ class Filed:
         not find them, so they stand in some tables only. Such entries are retired, and a later memtable removes them.
         """
         found: dict[int, list[Numbers]] = {}
-        for lot in self._removed(in_log=False):
-            found.setdefault(lot.table, []).append(lot.hashes())
+        for entries in self._removed(in_log=False):
+            found.setdefault(entries.table, []).append(entries.hashes())
         return {table: np.sort(np.concatenate(hashes)) for table, hashes in found.items()}
 
-    def _removed(self, *, in_log: bool) -> Iterator[Lot]:
+    def _removed(self, *, in_log: bool) -> Iterator[TableEntries]:
         """Removed entries that segments hold until compaction reaches their tombstones; in the log, or no longer."""
         for pending in (self._frozen, self._active):
             numbers, fingerprints, _ = pending.removed
@@ -208,7 +208,7 @@ class Filed:
         *,
         moved: npt.NDArray[np.bool_] | None = None,
         left: bool = False,
-    ) -> Iterator[Lot]:
+    ) -> Iterator[TableEntries]:
         """Entries in all tables of the segments.
 
         moved  bool [n], entries expected only before the cursor; None: no such entry
@@ -219,45 +219,45 @@ class Filed:
         keys = self.shape.page_keys(fingerprints)
         for table in range(self.shape.tables):
             columns = self.shape.entry_columns(table, keys[:, table], fingerprints, numbers)
-            lot = segment_lot(self.shape, table, columns, numbers)
-            before = self._before_cursor(lot)
+            entries = entries_in_segments(self.shape, table, columns, numbers)
+            before = self._before_cursor(entries)
             if left:
-                yield lot.take(~before)
+                yield entries.take(~before)
             else:
-                yield lot if moved is None else lot.take(before | ~moved)
+                yield entries if moved is None else entries.take(before | ~moved)
 
-    def _before_cursor(self, lot: Lot) -> npt.NDArray[np.bool_]:
+    def _before_cursor(self, entries: TableEntries) -> npt.NDArray[np.bool_]:
         """Which entries stand in the part of their table that the compaction has passed."""
-        if lot.table != self.compaction.table or not self.compaction.is_moving:
-            return np.full(len(lot.parts), self.compaction.is_moving and lot.table < self.compaction.table)
-        return are_below(lot.identities, self.compaction.bound)
+        if entries.table != self.compaction.table or not self.compaction.is_moving:
+            return np.full(len(entries.parts), self.compaction.is_moving and entries.table < self.compaction.table)
+        return are_below(entries.identities, self.compaction.bound)
 
 
-def segment_lot(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> Lot:
+def entries_in_segments(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> TableEntries:
     """Entries uint16 [n, columns] of a table of the segments; numbers uint64 [n], NO_NUMBER where not known."""
     identities = words_of(columns)
     if shape.numbered and table == 0:
         identities = np.column_stack([identities, numbers])
-    return Lot(table, columns[:, 0].astype(np.int64), identities, numbers)
+    return TableEntries(table, columns[:, 0].astype(np.int64), identities, numbers)
 
 
-def aside_lot(table: int, fingerprints: Numbers, numbers: Numbers) -> Lot:
+def entries_aside(table: int, fingerprints: Numbers, numbers: Numbers) -> TableEntries:
     """Entries filed by their whole fingerprint."""
     parts = (numbers & np.uint64(PARTS - 1)).astype(np.int64)
-    return Lot(table, parts, np.column_stack([fingerprints, numbers]), numbers)
+    return TableEntries(table, parts, np.column_stack([fingerprints, numbers]), numbers)
 
 
-def standing_aside(session: ReadSession, table: Table, place: int, note: Note) -> Iterator[Lot]:
+def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> Iterator[TableEntries]:
     """Actual entries of `exact` or `repeats`, which is table number `place`; `note` takes malformed keys."""
     count = 0
     for fingerprints, numbers in scan.aside(session.transaction, table, session.words):
         count += len(numbers)
-        yield aside_lot(place, fingerprints, numbers)
+        yield entries_aside(place, fingerprints, numbers)
     others = session.transaction.count(table) - count
     note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
 
 
-def standing_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterator[Lot]:
+def actual_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterator[TableEntries]:
     """Actual entries of the segments; `note` takes malformed segments."""
     last = b""
     for key, value in session.transaction.walk(Table.SEGMENTS):
@@ -277,14 +277,14 @@ def standing_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iter
             continue
         if not numbered:
             numbers = np.full(columns.shape[1], NO_NUMBER, np.uint64)
-        lot = segment_lot(shape, table, np.ascontiguousarray(columns.T), numbers)
-        words = lot.identities[:, : -(-shape.columns // 4)]
+        entries = entries_in_segments(shape, table, np.ascontiguousarray(columns.T), numbers)
+        words = entries.identities[:, : -(-shape.columns // 4)]
         if not _ascend(words):
             note([f"{where} is not in order"])
         if are_below(words[:1], bound)[0] or (last and last[0] == table and last[1:] >= bound):
             note([f"{where} begins before its bound, or in the one before it"])
         last = key[:1] + columns[:, -1].astype(">u2").tobytes()
-        yield lot
+        yield entries
 
 
 def _ascend(words: Numbers) -> bool:
