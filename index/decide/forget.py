@@ -81,8 +81,8 @@ def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], No
         while of_ids.step(session):
             pass
         numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
-        alive, asked = session.visibility.are(session.transaction, numbers), np.array(of_ids.asked, np.bool_)
-        numbers = numbers[alive & (asked | np.isin(roots, numbers[alive & asked & (roots == numbers)]))]
+        visible, asked = session.visibility.are(session.transaction, numbers), np.array(of_ids.asked, np.bool_)
+        numbers = numbers[visible & (asked | np.isin(roots, numbers[visible & asked & (roots == numbers)]))]
         found = documents.read(session.transaction, numbers, session.words)
         remove(session, numbers)
         return sorted(found.values())

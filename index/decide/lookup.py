@@ -48,11 +48,11 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     compared = np.zeros(len(lookup), np.int64)
     for matches, comparisons in tree.matches(transaction, lookup):
         compared += comparisons
-        alive = visibility.are(transaction, matches.numbers)
-        dead = matches.take(~alive)
-        equals = _instead(session, dead)
-        best = nearest(joined([best, matches.take(alive), equals]), 1)
-        stale = joined([stale, dead.take(dead.distances == 0)])
+        visible = visibility.are(transaction, matches.numbers)
+        retired = matches.take(~visible)
+        equals = _replacements(session, retired)
+        best = nearest(joined([best, matches.take(visible), equals]), 1)
+        stale = joined([stale, retired.take(retired.distances == 0)])
     return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(lookup)))
 
 
@@ -67,12 +67,12 @@ def nearest_by_second_look(session: ReadSession, lookup: Lookup, look: Look, loo
     second = _SecondLook(session, look, looks)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        alive = session.visibility.are(session.transaction, matches.numbers)
-        dead = matches.take(~alive)
-        stale = joined([stale, dead.take(dead.distances == 0)])
+        visible = session.visibility.are(session.transaction, matches.numbers)
+        retired = matches.take(~visible)
+        stale = joined([stale, retired.take(retired.distances == 0)])
         told = second.told(matches)
-        equal |= _equal_rows(matches.take(alive), len(equal))
-        counting = alive & (told != NO_DISTANCE)
+        equal |= _equal_rows(matches.take(visible), len(equal))
+        counting = visible & (told != NO_DISTANCE)
         best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
         # An entry in the blocks entered before all its equals filed aside.
         settled = counting & (told == look.least(matches.distances))
@@ -121,7 +121,7 @@ class _SecondLook:
         keys = pack_fingerprints(fingerprints)
         left, begin, end = np.flatnonzero(there[inverse]), 0, REPEATS_AT_ONCE
         while len(left):
-            going_on = [left[:0]]
+            unsettled = [left[:0]]
             step = max(1, LOOKS_AT_ONCE // (end - begin))
             for some in (left[start : start + step] for start in range(0, len(left), step)):
                 of_fingerprint = {
@@ -132,13 +132,13 @@ class _SecondLook:
                 counts = np.fromiter(map(len, each), np.int64, len(each))
                 of_match = np.repeat(some, counts)
                 found = Matches(matches.rows[of_match], matches.distances[of_match], np.concatenate(each))
-                alive = self._visibility.are(self._transaction, found.numbers)
-                found, of_match = found.take(alive), of_match[alive]
+                visible = self._visibility.are(self._transaction, found.numbers)
+                found, of_match = found.take(visible), of_match[visible]
                 told = self.told(found)
                 yield found, Matches(found.rows, told, found.numbers).take(told != NO_DISTANCE)
                 settled = of_match[told == self._look.least(found.distances)]
-                going_on.append(some[(counts == end - begin) & ~np.isin(some, settled)])
-            left, begin, end = np.concatenate(going_on), end, 4 * end
+                unsettled.append(some[(counts == end - begin) & ~np.isin(some, settled)])
+            left, begin, end = np.concatenate(unsettled), end, 4 * end
 
 
 def all_visible(session: ReadSession, lookup: Lookup, limit: int) -> Matches:
@@ -156,16 +156,16 @@ def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def _instead(session: ReadSession, dead: Matches) -> Matches:
+def _replacements(session: ReadSession, retired: Matches) -> Matches:
     """Replacements of retired matches: the earliest equal entry filed aside that is not retired, where one exists."""
     transaction = session.transaction
-    if not len(dead) or not transaction.count(Table.REPEATS):
+    if not len(retired) or not transaction.count(Table.REPEATS):
         return no_matches()
-    distinct, inverse = np.unique(dead.numbers, return_inverse=True)
+    distinct, inverse = np.unique(retired.numbers, return_inverse=True)
     fingerprints, there = log.fingerprints(transaction, distinct, session.words)
     numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
     numbers[there] = earliest_equals(transaction, session.visibility, Table.REPEATS, fingerprints[there])
-    found = Matches(dead.rows, dead.distances, numbers[inverse])
+    found = Matches(retired.rows, retired.distances, numbers[inverse])
     return found.take(found.numbers != NO_NUMBER)
 
 

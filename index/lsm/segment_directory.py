@@ -96,10 +96,10 @@ class SegmentDirectory:
             written = written_between(unpack_compaction(held.get(Table.META, COMPACTION_KEY)), self._compaction)
             if written is not None:
                 self._written[slice(*self._places(*written))] = True
-        self._asked(held, wanted & ~self._written & (self._addresses == 0), self._addresses)
-        return self._asked(transaction, wanted & self._written, self._addresses.copy())
+        self._filled_in(held, wanted & ~self._written & (self._addresses == 0), self._addresses)
+        return self._filled_in(transaction, wanted & self._written, self._addresses.copy())
 
-    def _asked(
+    def _filled_in(
         self, transaction: Transaction, wanted: npt.NDArray[np.bool_], addresses: npt.NDArray[np.uint64]
     ) -> npt.NDArray[np.uint64]:
         """Fill in the addresses of wanted segments in this transaction."""
