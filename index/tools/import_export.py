@@ -250,54 +250,54 @@ class Importer:
 
         self._writer.write(operation)
 
-    def add(self, taken: Sequence[Record]) -> Imported:
+    def add(self, records: Sequence[Record]) -> Imported:
         """Enter records in one write transaction; known positions stay as they are.
 
         Entries come with their verdicts; only equality is checked. Offsets must ascend within a source, as `portions`
         ensures. Raises IndexFull, IndexDamaged; ValueError where no earlier record holds an original, or a record lacks a
         part.
         """
-        _require_whole(taken, self._parameters.insert)
-        entries = _entries_of(taken, self._parameters.words, self._parameters.look_bytes)
+        _require_whole(records, self._parameters.insert)
+        entries = _entries_of(records, self._parameters.words, self._parameters.look_bytes)
         require_sound(entries, self._parameters)
-        done, here = self._writer.write(lambda session: self._added(session, taken, entries))
-        self._learn(taken, here)
+        done, here = self._writer.write(lambda session: self._added(session, records, entries))
+        self._learn(records, here)
         return done
 
     def _added(
-        self, session: WriteSession, taken: Sequence[Record], entries: Entries
+        self, session: WriteSession, records: Sequence[Record], entries: Entries
     ) -> tuple[Imported, npt.NDArray[np.uint64]]:
         transaction, batch = session.transaction, Batch(session, entries)
         known = batch.journaled.known
         streams = {
             record.origin.position.source.stream: 0
-            for record, is_known in zip(taken, known.tolist(), strict=True)
+            for record, is_known in zip(records, known.tolist(), strict=True)
             if record.origin is not None and not is_known
         }
         streams = {stream: sources.number_of(transaction, stream) for stream in streams}
         first = session.counters.next_number
-        entering = ~known & np.array([record.document is not None for record in taken], np.bool_)
-        here = np.full(len(taken), NO_NUMBER, np.uint64)
+        entering = ~known & np.array([record.document is not None for record in records], np.bool_)
+        here = np.full(len(records), NO_NUMBER, np.uint64)
         here[entering] = np.arange(first, first + np.count_nonzero(entering))
         here[known] = self._known(batch.journaled.rows[known])
-        verdicts = np.array([record.verdict for record in taken], np.uint8)
-        named = self._originals(transaction, taken, here, known)
+        verdicts = np.array([record.verdict for record in records], np.uint8)
+        named = self._originals(transaction, records, here, known)
         own = (verdicts == Verdict.UNIQUE) | ((named == NO_NUMBER) & entering)
-        distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in taken], np.int16)
+        distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
         new = np.flatnonzero(~known)
         outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], np.where(own, here, named)[new])
-        leaving = entering & np.array([record.forgotten for record in taken], np.bool_)
+        leaving = entering & np.array([record.forgotten for record in records], np.bool_)
         origins = [
             log.Origin(origin.id, streams[at.source.stream], at.source.partition, at.offset)
             for row in new.tolist()
-            if (origin := taken[row].origin) is not None and (at := origin.position)
+            if (origin := records[row].origin) is not None and (at := origin.position)
         ]
         enter_undecided(session, batch, entries.take(new), outcome, origins=origins, leaving=leaving[new])
         forget.remove(session, here[leaving])
         retention.note_undecided(session, batch, ~known)
-        ends = {record.source: record.offset + 1 for record in taken if record.settled}
+        ends = {record.source: record.offset + 1 for record in records if record.settled}
         sources.move_applied(transaction, ends, {})
-        return Imported(len(new), len(taken) - len(new)), here
+        return Imported(len(new), len(records) - len(new)), here
 
     def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
         """Numbers here for the documents of known positions, DECISION [n] -> uint64 [n]; later records may name them."""
@@ -308,35 +308,37 @@ class Importer:
     def _originals(
         self,
         transaction: Transaction,
-        taken: Sequence[Record],
+        records: Sequence[Record],
         here: npt.NDArray[np.uint64],
         known: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.uint64]:
         """Original in this index of each new record that names another document, uint64 [n]; NO_NUMBER elsewhere."""
-        naming = np.array([each.verdict == Verdict.DUPLICATE and each.original is not None for each in taken], np.bool_)
+        naming = np.array(
+            [each.verdict == Verdict.DUPLICATE and each.original is not None for each in records], np.bool_
+        )
         rows = np.flatnonzero(naming & ~known)
-        asked = np.array([taken[row].original for row in rows.tolist()], np.uint64)
-        found = np.full(len(taken), NO_NUMBER, np.uint64)
+        asked = np.array([records[row].original for row in rows.tolist()], np.uint64)
+        found = np.full(len(records), NO_NUMBER, np.uint64)
         found[rows], there = _mapped(np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64), asked)
-        documents = np.array([row for row, each in enumerate(taken) if each.document is not None], np.int64)
-        numbers = np.array([each.document.number for each in taken if each.document is not None], np.uint64)
+        documents = np.array([row for row, each in enumerate(records) if each.document is not None], np.int64)
+        numbers = np.array([each.document.number for each in records if each.document is not None], np.uint64)
         order = np.argsort(numbers)
         of_portion, in_portion = _mapped(numbers[order], documents[order].astype(np.uint64), asked)
         in_portion &= of_portion.astype(np.int64) < rows
         found[rows[in_portion]] = here[of_portion[in_portion].astype(np.int64)]
         for row, number in zip(rows[~there & ~in_portion].tolist(), asked[~there & ~in_portion].tolist(), strict=True):
-            raise ValueError(f"offset {taken[row].offset}: original {number} does not stand before it")
+            raise ValueError(f"offset {records[row].offset}: original {number} does not stand before it")
         for row in np.flatnonzero(found == _OWN_NUMBER).tolist():
-            origin = taken[row].origin
+            origin = records[row].origin
             assert origin is not None, "a duplicate says what its original was"
             found[row] = _number_at(transaction, origin.position, self._parameters.words)
         return found
 
-    def _learn(self, taken: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
+    def _learn(self, records: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
         """Remember the document numbers of an entered portion."""
         learnt = sorted(
             (record.document.number, number)
-            for record, number in zip(taken, here.tolist(), strict=True)
+            for record, number in zip(records, here.tolist(), strict=True)
             if record.document is not None
         )
         ascending = not learnt or not self._there or learnt[0][0] > self._there[-1]
@@ -377,10 +379,10 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
     return found.first_number + int(np.count_nonzero(found.rows["filing"][: int(np.flatnonzero(own)[0])]))
 
 
-def _require_whole(taken: Sequence[Record], insert: Insert) -> None:
+def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
     entering = {Verdict.UNIQUE, Verdict.DUPLICATE} if insert == "all" else {Verdict.UNIQUE}
-    for record in taken:
+    for record in records:
         for what, part, expected in (
             ("document", record.document, record.verdict in entering),
             ("origin", record.origin, record.verdict is Verdict.DUPLICATE),
@@ -394,25 +396,27 @@ _KINDS = {Verdict.DUPLICATE: Kind.NEAR, Verdict.UNDECIDABLE: Kind.UNDECIDABLE, V
 """Kinds of records that entered nothing; whether such a duplicate was an exact one makes no difference."""
 
 
-def _entries_of(taken: Sequence[Record], words: int, look_bytes: int) -> Entries:
+def _entries_of(records: Sequence[Record], words: int, look_bytes: int) -> Entries:
     numbers: dict[Source, int] = {}
-    source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in taken]
-    found = [record.document for record in taken]
+    source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
+    found = [record.document for record in records]
     nothing = (0,) * words
-    kinds = [_KINDS[record.verdict] if record.document is None else record.document.kind for record in taken]
+    kinds = [_KINDS[record.verdict] if record.document is None else record.document.kind for record in records]
     fingerprints = np.array([nothing if each is None else each.fingerprint for each in found], np.uint64)
-    looks = np.zeros((len(taken), look_bytes), np.uint8)
+    looks = np.zeros((len(records), look_bytes), np.uint8)
     for row, document in enumerate(found):
         if document is not None:
             if len(document.look) != look_bytes:
-                raise ValueError(f"offset {taken[row].offset}: a look has {look_bytes} bytes, not {len(document.look)}")
+                raise ValueError(
+                    f"offset {records[row].offset}: a look has {look_bytes} bytes, not {len(document.look)}"
+                )
             looks[row] = np.frombuffer(document.look, np.uint8)
     return Entries(
         sources=tuple(numbers),
         source_numbers=np.array(source_numbers, np.uint32),
-        offsets=np.array([record.offset for record in taken], np.uint64),
+        offsets=np.array([record.offset for record in records], np.uint64),
         kinds=np.array(kinds, np.uint8),
-        reasons=np.array([record.reason for record in taken], np.uint8),
+        reasons=np.array([record.reason for record in records], np.uint8),
         fingerprints=fingerprints.reshape(-1, words),
         times_ms=np.array([0 if each is None else each.time_ms for each in found], np.int64),
         ids=["" if each is None else each.id for each in found],

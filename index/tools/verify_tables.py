@@ -212,7 +212,7 @@ class Expected:
         """Entries in all tables of the segments.
 
         moved  bool [n], entries expected only before the cursor; None: no such entry
-        left   all entries are expected only behind the cursor
+        left   all entries are expected only from the cursor on
         """
         if not len(numbers):
             return
