@@ -108,6 +108,6 @@ def _decide_pairs(
         verdicts[row] = Verdict.DUPLICATE
         distances[row] = pairs.distances[place]
         # A match that is itself a duplicate (insert = "all") passes its original on.
-        handed_on = verdicts[match] == Verdict.DUPLICATE
-        original_rows[row] = original_rows[match] if handed_on else match
-        originals[row] = originals[match] if handed_on else NO_NUMBER
+        passed_on = verdicts[match] == Verdict.DUPLICATE
+        original_rows[row] = original_rows[match] if passed_on else match
+        originals[row] = originals[match] if passed_on else NO_NUMBER
