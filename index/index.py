@@ -1,7 +1,7 @@
 """The index: fingerprints in, verdicts out, each position decided once.
 
-One write transaction per call holds the new entries, the journal rows and the applied offsets, so a crash at any point
-leaves either all of a batch or nothing, and deciding it again gives the same verdicts.
+One write transaction per call holds the new entries, the journal rows and the applied offsets. So a crash at any point
+leaves either all of a batch or nothing, and deciding the batch again gives the same verdicts.
 """
 
 import os
@@ -38,14 +38,14 @@ NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
 
 
 class Match(NamedTuple):
-    """An entry within the distance asked for."""
+    """An entry within the distance of a query."""
 
     document: Document
     distance: int
 
 
 class Index:
-    """An open index. Several processes may have it open; their writes take turns. Threads may share one of these."""
+    """An open index. Several processes may have it open; their writes take turns. Threads may share one `Index`."""
 
     def __init__(self, opened: OpenIndex) -> None:
         """Use `Index.open`."""
@@ -68,13 +68,13 @@ class Index:
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
-        parameters         must equal those it was created with; None, with read_only: whatever those are
-        map_bytes_initial  size of the memory map at first; doubled when needed, up to map_bytes_max
-        read_only          nothing may be written, and the index must exist
+        parameters         must equal those of the index's creation; None, with read_only: any
+        map_bytes_initial  first size of the memory map; doubled when needed, up to map_bytes_max
+        read_only          no writes, and the index must exist
         hooks              called around every commit
-        journal            False: positions are neither looked up nor noted, so that deciding is no longer idempotent.
-                           Only a test of the tests wants that.
-        sizes              how many of the newest entries stay in memory, and how large segments grow
+        journal            False: positions are neither looked up nor noted, so deciding is not idempotent; only for tests
+                           of the tests
+        sizes              when the memtable freezes, and how large segments grow
         retention          how long entries count
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
@@ -93,14 +93,14 @@ class Index:
             stored = stamped(store, parameters, os.fspath(directory))
             tree = Tree(stored, sizes)
             if not read_only:
-                # The newest entries are read before anybody waits for the first batch, and without the writer lock.
+                # Read the newest entries before the first batch waits for them, and without the writer lock.
                 store.read(tree.follow)
                 tree.file()
             on_failure.pop_all()
         return cls(OpenIndex(directory, store, tree, stored, retention, journal))
 
     def close(self) -> None:
-        """Let go of the files; further calls do nothing."""
+        """Close the files; further calls do nothing."""
         self._opened.store.close()
 
     def __enter__(self) -> Self:
@@ -116,16 +116,17 @@ class Index:
     ) -> Decisions:
         """Decide a batch, in one synced write transaction: all of it, or nothing if this raises.
 
-        A position that was decided before gets its verdict of then (`replayed`) and enters nothing. The others are
-        decided in order, each seeing all entries and the documents before it in the batch: a NEAR document is a
-        duplicate of the nearest entry within distance_max, of the earliest among equally near ones; an EXACT document
-        of the earliest equal EXACT one. With a second look only those matches count that the look accepts, at the
-        distances that it tells. With insert = "unique" only UNIQUE documents become entries. With "all" duplicates do
-        too; a duplicate then names as its original the UNIQUE document at the root of its match, while `distances`
-        holds the distance to the match itself; where the root is retired, the match is its own root.
+        A position decided before keeps its verdict (`replayed`) and enters nothing. All others are decided in order; each
+        sees all entries and the earlier documents of the batch. A NEAR document is a duplicate of the nearest entry within
+        distance_max, the earliest among equally near ones. An EXACT document is a duplicate of the earliest equal EXACT
+        entry. With a second look only matches that the look accepts count, at the distances of the look.
 
-        Retired entries match nothing (see `retention`, `forget`). A position is not known any more once its whole batch
-        has expired.
+        With insert = "unique" only UNIQUE documents become entries. With "all" duplicates become entries, too. The
+        original of a duplicate is then the UNIQUE document at the root of its match, and `distances` holds the distance
+        to the match itself. Where the root is retired, the match is its own root.
+
+        Retired entries match nothing (see `retention`, `forget`). Positions of a batch that has wholly expired are
+        unknown again.
 
         `ends` moves each source's applied offset forward, never backwards; `marks` go with their ends. A stream that
         was never begun becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
@@ -139,16 +140,15 @@ class Index:
         originals: Sequence[Position | None],
         ends: Mapping[Source, int] = NO_ENDS,
     ) -> Restored:
-        """Enter documents that are known to have been decided: no matching; `ends` moves applied offsets forward.
+        """Enter documents that were decided before: no matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE or DUPLICATE; rows whose kind is UNDECIDABLE or DEAD_LETTER are journaled as that
-        originals  for DUPLICATE rows the original's position; not read elsewhere
+        verdicts   uint8 [n], UNIQUE or DUPLICATE; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
+        originals  position of the original, for DUPLICATE rows; not read elsewhere
 
-        Rows whose position the journal knows are left alone. A DUPLICATE's original must be in the journal or be a
-        UNIQUE row of this batch; a row whose original is neither is left out and counted. DUPLICATE rows become entries
-        only with insert = "all"; their journaled distance is then NO_DISTANCE, as the match is not known. Record times
-        move on as by `admit`.
-        Raises IndexFull, IndexDamaged; ValueError for a broken batch.
+        Rows whose position the journal knows stay as they are. The original of a DUPLICATE row must be in the journal or
+        a UNIQUE row of this batch; otherwise the row is left out and counted. DUPLICATE rows become entries only with
+        insert = "all"; their journaled distance is then NO_DISTANCE, as the match is not known. Record times advance as
+        in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         if not self._opened.journaling:
@@ -156,7 +156,7 @@ class Index:
         return self._opened.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
     def begin(self, source: Source, name: str, offset: int) -> None:
-        """Make a source known: applied up to `offset`, unless it has an applied offset already; its stream's name."""
+        """Register a source and name its stream; `offset` becomes the applied offset where the source has none."""
 
         def operation(transaction: Transaction) -> None:
             sources.set_name(transaction, source.stream, name)
@@ -166,33 +166,33 @@ class Index:
         self._opened.store.write(operation)
 
     def set_applied(self, source: Source, offset: int, mark: bytes = b"") -> None:
-        """Move a source's applied offset forward to `offset`; where it is there or further already, nothing happens."""
+        """Move a source's applied offset forward to `offset`; never backwards."""
         self._opened.store.write(
             lambda transaction: sources.move_applied(transaction, {source: offset}, {source: mark})
         )
 
     def applied(self) -> dict[Source, Applied]:
-        """How far every known source has been decided."""
+        """Applied offset and mark of every known source."""
         return self._opened.store.read(sources.applied)
 
     def streams(self, name: str) -> list[str]:
-        """The streams known under this name, oldest first. Reads all streams: for start-up, not for every batch."""
+        """Streams with this name, oldest first. Reads all streams: for start-up, not for every batch."""
         return [stream for stream, stream_name in self.stream_names().items() if stream_name == name]
 
     def stream_names(self) -> dict[str, str]:
-        """The name of every known stream, oldest first, "" where it was never begun. Reads all streams."""
+        """Name of every known stream, oldest first, "" where the stream was never begun. Reads all streams."""
         return dict(self._opened.store.read(sources.named_streams))
 
     def query(
         self, fingerprints: npt.NDArray[np.uint64], distance_max: int | None = None, limit: int = 10
     ) -> list[list[Match]]:
-        """For each fingerprint, uint64 [m, words], the nearest NEAR entries, nearest and earliest first; writes nothing.
+        """The nearest NEAR entries of each fingerprint, uint64 [m, words], nearest and earliest first; writes nothing.
 
-        They are compared by their fingerprints alone; a second look plays no part.
+        Compares fingerprints alone, without a second look.
 
-        distance_max  also beyond the index's own, which None means; SimHash: 0 to 7 bits, and nothing is missed; MinHash:
-                      0 to 10,000, among those that share a band
-        limit         at most so many for each
+        distance_max  None: that of the index; may exceed it. SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
+                      entries that share a band
+        limit         matches of each fingerprint, at most
         """
         radius = self.parameters.distance_max if distance_max is None else distance_max
         farthest = self.parameters.distance_limit
@@ -213,7 +213,7 @@ class Index:
         return self._opened.read(operation)
 
     def query_exact(self, fingerprints: npt.NDArray[np.uint64]) -> list[Match | None]:
-        """For each fingerprint, uint64 [m, words], the earliest equal EXACT entry, or None; writes nothing."""
+        """The earliest equal EXACT entry of each fingerprint, uint64 [m, words], or None; writes nothing."""
         self._require_fingerprints(fingerprints)
 
         def operation(session: ReadSession) -> list[Match | None]:
@@ -229,32 +229,32 @@ class Index:
             raise ValueError(f"fingerprints must be uint64 [m, {self.parameters.words}]")
 
     def documents(self, numbers: Sequence[int]) -> list[Document | None]:
-        """The documents that have these numbers, in the order asked; None where there is none, or none any more."""
+        """Documents with these numbers, in the same order; None where none exists, or none exists any more."""
         asked = np.array(numbers, dtype=np.uint64)
         found = self._opened.read(lambda session: documents.read(session.transaction, asked, session.words))
         return [found.get(number) for number in numbers]
 
     def forget(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-        """Remove the documents that have these ids, so that their near-duplicates are unique again.
+        """Remove the documents with these ids, so that their near-duplicates are unique again; returns those removed.
 
-        Verdicts stay what they were: the journal goes on to answer for every position, and to name a forgotten original.
-        With insert = "all" an original takes the duplicates that entered after it along. Returns what was forgotten.
-        `progress` is told how many documents were examined. Raises IndexFull, IndexDamaged.
+        Verdicts do not change: the journal still answers for every position, and still names a forgotten original. With
+        insert = "all" an original takes along the duplicates that entered after it. `progress` receives the number of
+        documents examined. Raises IndexFull, IndexDamaged.
         """
         return forget.forget(self._opened, frozenset(ids), progress)
 
     def find(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-        """The documents that have one of these ids, oldest first, forgotten ones too. Scans all documents.
+        """Documents with one of these ids, oldest first, including forgotten ones. Scans all documents.
 
-        `progress` is told how many documents were examined.
+        `progress` receives the number of documents examined.
         """
         return forget.find(self._opened, frozenset(ids), progress)
 
     def statistics(self) -> Statistics:
-        """How large the index is; touches a few pages only."""
+        """Size of the index, in counts and bytes; reads only a few pages."""
         return self._opened.read(lambda session: statistics_of(session.transaction, session.words))
 
 
 def internals_of(index: Index) -> OpenIndex:
-    """The inside of an open index: for `index.tools`, which look after the tables, and for tests."""
+    """Internals of an open index, for `index.tools` and for tests."""
     return index._opened

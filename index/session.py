@@ -1,7 +1,7 @@
-"""An open index, and the sessions in which its operations run: one transaction each, with what deciding has to know.
+"""An open index, and the sessions of its operations: one transaction each, with everything that deciding needs.
 
-A read session sees one moment. A write session begins by taking over what other processes have committed; it ends by
-storing the counters and by letting entries move on into segments. It happens wholly and is synced, or not at all.
+A read session sees one snapshot. A write session begins by taking over the commits of other processes. It ends by storing
+the counters and compacting a little. A write session is atomic and synced.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept. It may differ from one opening to the next; what has expired stays so.
+    """How long entries count. Retention may differ from one opening to the next; expired entries stay expired.
 
-    entries_max  the newest so many entries count; None: all
-    age_max_ms   entries count until their source's record time has moved on by more than this; None: always
+    entries_max  number of newest entries that count; None: all count
+    age_max_ms   entries count until their source's record time has advanced by more than this; None: always
     """
 
     entries_max: int | None = None
@@ -39,7 +39,7 @@ class Retention:
 
 
 class ReadSession:
-    """One moment of an index. The tree follows when it is first asked for: who only reads tables need not wait for it."""
+    """Snapshot of an index. The tree follows on first use, so operations that only read tables need not wait for it."""
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.read`."""
@@ -50,7 +50,7 @@ class ReadSession:
 
     @cached_property
     def tree(self) -> Tree:
-        """All NEAR entries that are filed by blocks, as they stand at this moment."""
+        """All NEAR entries filed by blocks, at this moment."""
         self._tree.follow(self.transaction)
         return self._tree
 
@@ -63,8 +63,8 @@ class ReadSession:
 class WriteSession(ReadSession):
     """A write transaction of an index.
 
-    counters  what is counted, and the next numbers: read once at the beginning, stored once at the end. What enters and
-              what leaves is counted here.
+    counters  counts and next numbers: read once at the beginning, stored once at the end. Operations that enter or remove
+              entries update them.
     """
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
@@ -78,11 +78,11 @@ class WriteSession(ReadSession):
         self._counters_stored = self.counters
 
     def horizon_moved(self) -> None:
-        """More entries have expired: `visibility` is read anew."""
+        """Make the next use of `visibility` read it anew, after more entries have expired."""
         self.__dict__.pop("visibility", None)
 
     def end(self) -> None:
-        """Store the counters, and let entries move on; nothing is looked up afterwards."""
+        """Store the counters, and compact a little; no look-up may follow."""
         if self.counters != self._counters_stored:
             put_counters(self.transaction, self.counters)
         self.tree.end_batch(self.transaction, self.counters.next_number, self.counters.next_tombstone)
@@ -90,11 +90,11 @@ class WriteSession(ReadSession):
 
 @dataclass(frozen=True, slots=True)
 class OpenIndex:
-    """The inside of an open index: what `Index`, `index.tools` and tests run their operations on.
+    """Internals of an open index, for the operations of `Index`, `index.tools` and tests.
 
-    directory   where it is
-    store       its file
-    tree        what this process keeps of the entries in memory
+    directory   directory of the index
+    store       file of the index
+    tree        this process's view of all entries
     retention   how long entries count
     journaling  False: positions are neither looked up nor noted
     """
@@ -107,9 +107,9 @@ class OpenIndex:
     journaling: bool
 
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
-        """Run `operation` on one moment's state. Raises IndexDamaged.
+        """Run `operation` on a snapshot. Raises IndexDamaged.
 
-        While it runs, pages that writers free are not used again: the file grows by about 1 KB a document admitted.
+        Meanwhile pages that writers free are not reused: the file grows by about 1 KB for each document admitted.
         """
         return self.store.read(lambda transaction: operation(ReadSession(transaction, self)))
 

@@ -1,1 +1,1 @@
-"""A batch on its way to verdicts: look up, decide by the rule, write, retire what no longer counts."""
+"""Deciding a batch: look up, decide by the rule, write, and retire entries that no longer count."""

@@ -1,6 +1,6 @@
-"""Admitting: a batch is looked up, decided by the rule, and written, in one transaction.
+"""Admission: look up a batch, decide it by the rule, and write it, in one transaction.
 
-What can be computed before it takes the writer lock is (see `prepare`).
+`prepare` computes beforehand, without the writer lock, all that needs no storage.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from index.storage.layout import Table
 
 
 def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
-    """The work of `Index.admit`."""
+    """Implementation of `Index.admit`."""
     portions = prepared_batch(entries, opened.parameters)
     return opened.write(lambda session: _admitted(session, entries, portions, ends, marks))
 
@@ -54,12 +54,12 @@ def _admitted(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the index holds of some prepared rows, and what they match among themselves.
+    """Matches of prepared rows, in the index and among themselves.
 
-    matched   for the rule
-    compared  int64 [n], the comparisons made for each row
-    stale     retired entries that the tables still hold and whose fingerprints equal a NEAR row's, by row
-    equal     bool [n], NEAR rows with whose fingerprint there is an entry that is not retired
+    matched   input of the rule
+    compared  int64 [n], comparisons made for each row
+    stale     retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
+    equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
     """
 
     matched: Matched
@@ -97,7 +97,7 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
 
 
 def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:
-    """Put new verdicts beside those that the journal knew."""
+    """Add new verdicts to those of the journal."""
     rows = batch.journaled.rows
     rows["offset"][portion.rows] = portion.entries.offsets
     rows["number"][portion.rows] = outcome.originals

@@ -1,6 +1,6 @@
-"""A batch within its write transaction: where its rows come from, what the journal knows of them, and entering rows.
+"""A batch within its write transaction: sources of its rows, decisions in the journal, and entering of rows.
 
-`admit`, `restore` and the import decide in different ways; all of them enter what they decided here.
+`admit`, `restore` and the import decide in different ways; all of them enter decided rows through `Batch`.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from index.storage.log import Origin
 
 
 class Batch:
-    """The rows of a batch, with the index's own numbers of their sources.
+    """Rows of a batch, with the index's own numbers of their sources.
 
     entries     row i belongs to source source_numbers[i]
-    streams     uint32 [sources], by the index's own numbers
+    streams     uint32 [sources], the index's own numbers of the streams
     partitions  uint32 [sources]
-    sources     LOG_SOURCE [sources], both together
-    journaled   what the journal knew of the positions at the beginning, row for row
+    sources     LOG_SOURCE [sources], streams and partitions together
+    journaled   decisions in the journal before this batch, row by row
     """
 
     def __init__(self, session: WriteSession, entries: Entries) -> None:
-        """Streams that the index does not know become known. Without journaling no position is known."""
+        """Registers unknown streams. Without journaling no position is known."""
         self.entries = entries
         self.streams = np.array(
             [sources.number_of(session.transaction, each.stream) for each in entries.sources], np.uint32
@@ -70,11 +70,11 @@ class Batch:
     ) -> dict[int, Origin]:
         """Log decided rows of this batch, file those that enter, note their positions, and count them.
 
-        rows     these rows alone, none of which the journal knows; their numbers follow those given before
-        equal    bool [n], NEAR rows with whose fingerprint there is an entry that is not retired
-        stale    retired entries that the tables still hold and whose fingerprints equal a NEAR row's, by row
-        origins  the originals of the DUPLICATE rows, in order; None: they are in the log, or rows of this batch
-        leaving  bool [n], rows that are about to be forgotten: they do not enter the blocks; None: there are none
+        rows     these rows alone, all unknown to the journal; their numbers follow those given before
+        equal    bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
+        stale    retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
+        origins  originals of the DUPLICATE rows, in order; None: originals stand in the log, or are rows of this batch
+        leaving  bool [n], rows about to be forgotten, which do not enter the blocks; None: no such row
 
         Returns the original of every DUPLICATE row, by row.
         """
@@ -94,7 +94,7 @@ class Batch:
     def _origins(
         self, session: WriteSession, rows: Entries, outcome: Outcome, duplicates: npt.NDArray[np.int64]
     ) -> list[Origin]:
-        """The originals of these rows; some are rows that enter with them, and have the next numbers."""
+        """Originals of these rows; some originals enter with this batch, and have the next numbers."""
         first_number = session.counters.next_number
         numbers = outcome.originals[duplicates]
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
@@ -118,7 +118,7 @@ class Batch:
         filings: npt.NDArray[np.uint8],
         origins: Sequence[Origin],
     ) -> None:
-        """filings: uint8 [n], values of `layout.Filing`."""
+        """Log, file, journal and count these rows. filings: uint8 [n], values of `layout.Filing`."""
         transaction, counters = session.transaction, session.counters
         key = LOG_KEY.pack(counters.next_number, counters.journal_rows)
         columns: dict[str, npt.NDArray[np.generic]] = {
@@ -147,7 +147,7 @@ class Batch:
 
 
 def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Where rows are filed, uint8 [n]: an equal of an entry does not enter the blocks again."""
+    """Filing of each row, uint8 [n]: a row equal to an entry does not enter the blocks again."""
     filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
     near = np.flatnonzero(entering & (rows.kinds == Kind.NEAR) & ~equal)
     filings[near[first_of_equals(rows.fingerprints[near]) == np.arange(len(near))]] = Filing.BLOCKS
@@ -155,16 +155,16 @@ def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[
 
 
 def _retire_stale(session: WriteSession, rows: Entries, stale: Matches, filings: npt.NDArray[np.uint8]) -> None:
-    """Let retired entries leave whose equals are about to be filed by blocks.
+    """Remove retired entries whose equals are about to be filed by blocks.
 
-    In the blocks there is one entry of a fingerprint at a time. Only so can entries leave them by fingerprint.
+    The blocks hold at most one entry of a fingerprint, because entries leave them by fingerprint.
     """
     stale = stale.take(filings[stale.rows] == Filing.BLOCKS)
     stale = stale.take(~session.visibility.are_retired(stale.numbers))
     if not len(stale):
         return
     numbers, places = np.unique(stale.numbers, return_index=True)
-    # Entries that are no longer in the log left the tables together with their batch.
+    # Entries no longer in the log left the tables together with their batch.
     _, there = log.fingerprints(session.transaction, numbers, session.words)
     fingerprints = rows.fingerprints[stale.rows[places[there]]]
     kinds, blocks = np.full(int(there.sum()), Kind.NEAR, np.uint8), np.full(int(there.sum()), Filing.BLOCKS, np.uint8)

@@ -1,7 +1,7 @@
-"""Forgetting: documents that were entered, and shall match nothing any more.
+"""Forgetting: removal of documents, which then match nothing any more.
 
-A forgotten document leaves the tables in which entries are found. What was decided stays: its own verdict, those that name
-it as their original, and its number, which is never given again.
+A forgotten document leaves the tables of entries. All decisions stay: its own verdict and the verdicts that name it as
+their original. Its number stays, too, and is never reused.
 """
 
 from collections.abc import Callable, Collection
@@ -17,14 +17,14 @@ from index.storage.layout import Change
 
 
 def ignored(_: int) -> None:
-    """A `progress` that nobody watches."""
+    """A `progress` that does nothing."""
 
 
 class IdScan:
-    """One scan of all documents for ids, portion by portion: there is no table by id.
+    """Scan of all documents for ids, portion by portion, as no table is keyed by id.
 
-    An original that is found brings the duplicates that entered after it along where `with_duplicates`; they have
-    higher numbers, so one pass finds them.
+    with_duplicates  an original takes along the duplicates that entered after it; their numbers are higher, so one pass
+                     finds them
     """
 
     def __init__(self, ids: Collection[str], *, with_duplicates: bool) -> None:
@@ -32,16 +32,16 @@ class IdScan:
         self._with_duplicates = with_duplicates
         self._originals: set[int] = set()
         self.numbers: list[int] = []
-        """The documents found so far, ascending."""
+        """Numbers of the documents found so far, ascending."""
         self.roots: list[int] = []
-        """The original of each."""
+        """Number of each document's original."""
         self.asked: list[bool] = []
-        """Whether each has one of the ids itself."""
+        """Whether each document itself has one of the ids."""
         self.next_number = 0
-        """All documents below this number were examined."""
+        """End of the documents examined so far."""
 
     def step(self, session: ReadSession) -> bool:
-        """Examine the next portion; False where there is none."""
+        """Examine the next portion; returns False at the end."""
         stored = scan.portion(session.transaction, session.words, self.next_number)
         if stored is None:
             return False
@@ -58,9 +58,9 @@ class IdScan:
 
 
 def find(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-    """The work of `Index.find`.
+    """Implementation of `Index.find`.
 
-    Each portion is read by itself, so that no long read keeps writers from using free pages again.
+    Every portion has a read session of its own, because a long one keeps writers from reusing free pages.
     """
     of_ids = IdScan(ids, with_duplicates=False)
     while opened.read(of_ids.step):
@@ -71,18 +71,18 @@ def find(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None
 
 
 def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-    """The work of `Index.forget`: the scan without the writer lock, its last steps and the removal with it."""
+    """Implementation of `Index.forget`: scans without the writer lock; takes it for the last steps and the removal."""
     of_ids = IdScan(ids, with_duplicates=True)
     while opened.read(of_ids.step):
         progress(of_ids.next_number)
 
     def operation(session: WriteSession) -> list[Document]:
-        # A running service does not wait: documents have entered since the last step.
+        # A running service does not wait: documents may have entered since the last step.
         while of_ids.step(session):
             pass
         numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
-        alive, asked = session.visibility.are(session.transaction, numbers), np.array(of_ids.asked, np.bool_)
-        numbers = numbers[alive & (asked | np.isin(roots, numbers[alive & asked & (roots == numbers)]))]
+        visible, asked = session.visibility.are(session.transaction, numbers), np.array(of_ids.asked, np.bool_)
+        numbers = numbers[visible & (asked | np.isin(roots, numbers[visible & asked & (roots == numbers)]))]
         found = documents.read(session.transaction, numbers, session.words)
         remove(session, numbers)
         return sorted(found.values())
@@ -91,7 +91,7 @@ def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], No
 
 
 def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:
-    """Take documents, uint64 [n] ascending, that are not retired out of the tables in which entries are found."""
+    """Remove documents from the tables of entries; numbers uint64 [n], ascending, none of them retired."""
     parts = []
     for batch, places, _ in log.holding(session.transaction, numbers, session.words):
         rows = batch.rows[batch.entered()[places]]

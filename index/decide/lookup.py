@@ -1,4 +1,4 @@
-"""Looking up what counts: entries of the tree without the retired ones, and with those that are filed aside."""
+"""Look-up of visible entries: those of the tree that are not retired, and those filed aside."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from index.storage.documents import earliest_equals
 from index.storage.layout import Table, pack_fingerprints, unpack_numbers
 
 LOOKS_AT_ONCE = 2**15
-"""Looks read and compared at once: bounds their memory, 8 MiB at 256 bytes."""
+"""Looks read and compared at once: bounds their memory to 8 MiB at 256 bytes each."""
 
 REPEATS_AT_ONCE = 64
-"""Entries with one fingerprint that are read first; each further step reads four times as many."""
+"""Entries of one fingerprint that the first step reads; each further step reads four times as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found for n fingerprints.
+    """Result of looking up n fingerprints.
 
     best      per row the nearest entry, the earliest among equally near ones
     compared  int64 [n], comparisons made
     stale     retired entries with an equal fingerprint that the tables still hold, by row
-    equal     bool [n], there is an entry with an equal fingerprint that is not retired
+    equal     bool [n], whether an entry with an equal fingerprint is not retired
     """
 
     best: Matches
@@ -48,33 +48,33 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     compared = np.zeros(len(lookup), np.int64)
     for matches, comparisons in tree.matches(transaction, lookup):
         compared += comparisons
-        alive = visibility.are(transaction, matches.numbers)
-        dead = matches.take(~alive)
-        equals = _instead(session, dead)
-        best = nearest(joined([best, matches.take(alive), equals]), 1)
-        stale = joined([stale, dead.take(dead.distances == 0)])
+        visible = visibility.are(transaction, matches.numbers)
+        retired = matches.take(~visible)
+        equals = _replacements(session, retired)
+        best = nearest(joined([best, matches.take(visible), equals]), 1)
+        stale = joined([stale, retired.take(retired.distances == 0)])
     return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(lookup)))
 
 
 def nearest_by_second_look(session: ReadSession, lookup: Lookup, look: Look, looks: npt.NDArray[np.uint8]) -> Answer:
-    """Look up fingerprints for a decision with a second look; looks uint8 [n, look bytes] are theirs.
+    """Look up fingerprints with looks uint8 [n, look bytes] for a decision with a second look.
 
-    `best` holds what counts, at the distances that the second look tells. Entries of one fingerprint differ in their
-    looks, so those that are filed aside are looked at, too: until none can be better.
+    `best` holds matches that count, at the distances of the second look. Entries of one fingerprint differ in their looks.
+    So the second look also examines entries filed aside, until none of the rest can be nearer.
     """
     best, stale = no_matches(), no_matches()
     compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
     second = _SecondLook(session, look, looks)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        alive = session.visibility.are(session.transaction, matches.numbers)
-        dead = matches.take(~alive)
-        stale = joined([stale, dead.take(dead.distances == 0)])
+        visible = session.visibility.are(session.transaction, matches.numbers)
+        retired = matches.take(~visible)
+        stale = joined([stale, retired.take(retired.distances == 0)])
         told = second.told(matches)
-        equal |= _equal_rows(matches.take(alive), len(equal))
-        counting = alive & (told != NO_DISTANCE)
+        equal |= _equal_rows(matches.take(visible), len(equal))
+        counting = visible & (told != NO_DISTANCE)
         best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
-        # An entry in the blocks entered before its equals that are filed aside.
+        # An entry in the blocks entered before all its equals filed aside.
         settled = counting & (told == look.least(matches.distances))
         for beside, of_beside in second.repeats(matches.take(~settled)):
             equal |= _equal_rows(beside, len(equal))
@@ -83,7 +83,7 @@ def nearest_by_second_look(session: ReadSession, lookup: Lookup, look: Look, loo
 
 
 class _SecondLook:
-    """The second look at matches of some fingerprints, within one session."""
+    """Second look at matches of some fingerprints, within one session."""
 
     def __init__(self, session: ReadSession, look: Look, looks: npt.NDArray[np.uint8]) -> None:
         self._transaction = session.transaction
@@ -93,7 +93,7 @@ class _SecondLook:
         self._looks = looks
 
     def told(self, matches: Matches) -> npt.NDArray[np.int16]:
-        """The distance that the second look tells of each, int16 [m].
+        """Distance of each match by the second look, int16 [m].
 
         NO_DISTANCE where the match does not count, or has left the log.
         """
@@ -109,10 +109,10 @@ class _SecondLook:
         return told
 
     def repeats(self, matches: Matches) -> Iterator[tuple[Matches, Matches]]:
-        """The visible entries filed aside that equal these matches, some at a time; and those of them that count.
+        """Visible entries filed aside that equal these matches, in portions; and those of them that count.
 
-        The latter stand at the distances that are told. Equals of a match are read in the order in which they entered,
-        until one counts that is as near as can be.
+        Entries that count have the distances of the second look. Equals of a match are read in order of arrival, until
+        one that counts has the least distance possible.
         """
         if not len(matches) or not self._transaction.count(Table.REPEATS):
             return
@@ -121,7 +121,7 @@ class _SecondLook:
         keys = pack_fingerprints(fingerprints)
         left, begin, end = np.flatnonzero(there[inverse]), 0, REPEATS_AT_ONCE
         while len(left):
-            going_on = [left[:0]]
+            unsettled = [left[:0]]
             step = max(1, LOOKS_AT_ONCE // (end - begin))
             for some in (left[start : start + step] for start in range(0, len(left), step)):
                 of_fingerprint = {
@@ -132,17 +132,17 @@ class _SecondLook:
                 counts = np.fromiter(map(len, each), np.int64, len(each))
                 of_match = np.repeat(some, counts)
                 found = Matches(matches.rows[of_match], matches.distances[of_match], np.concatenate(each))
-                alive = self._visibility.are(self._transaction, found.numbers)
-                found, of_match = found.take(alive), of_match[alive]
+                visible = self._visibility.are(self._transaction, found.numbers)
+                found, of_match = found.take(visible), of_match[visible]
                 told = self.told(found)
                 yield found, Matches(found.rows, told, found.numbers).take(told != NO_DISTANCE)
                 settled = of_match[told == self._look.least(found.distances)]
-                going_on.append(some[(counts == end - begin) & ~np.isin(some, settled)])
-            left, begin, end = np.concatenate(going_on), end, 4 * end
+                unsettled.append(some[(counts == end - begin) & ~np.isin(some, settled)])
+            left, begin, end = np.concatenate(unsettled), end, 4 * end
 
 
 def all_visible(session: ReadSession, lookup: Lookup, limit: int) -> Matches:
-    """Per row its `limit` nearest entries, nearest and earliest first, equal ones each for itself."""
+    """Per row the `limit` nearest entries, nearest and earliest first; equal entries count separately."""
     best = no_matches()
     for matches, _ in session.tree.matches(session.transaction, lookup):
         found = joined([matches, _repeats(session, matches, limit)])
@@ -156,21 +156,21 @@ def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def _instead(session: ReadSession, dead: Matches) -> Matches:
-    """For retired matches the earliest equal entry that is filed aside and not retired, where there is one."""
+def _replacements(session: ReadSession, retired: Matches) -> Matches:
+    """Replacements of retired matches: the earliest equal entry filed aside that is not retired, where one exists."""
     transaction = session.transaction
-    if not len(dead) or not transaction.count(Table.REPEATS):
+    if not len(retired) or not transaction.count(Table.REPEATS):
         return no_matches()
-    distinct, inverse = np.unique(dead.numbers, return_inverse=True)
+    distinct, inverse = np.unique(retired.numbers, return_inverse=True)
     fingerprints, there = log.fingerprints(transaction, distinct, session.words)
     numbers = np.full(len(distinct), NO_NUMBER, np.uint64)
     numbers[there] = earliest_equals(transaction, session.visibility, Table.REPEATS, fingerprints[there])
-    found = Matches(dead.rows, dead.distances, numbers[inverse])
+    found = Matches(retired.rows, retired.distances, numbers[inverse])
     return found.take(found.numbers != NO_NUMBER)
 
 
 def _repeats(session: ReadSession, matches: Matches, limit: int) -> Matches:
-    """The entries filed aside that equal these matches; of each at most `limit`."""
+    """Entries filed aside that equal these matches, at most `limit` for each match."""
     transaction = session.transaction
     parts = [no_matches()]
     if len(matches) and transaction.count(Table.REPEATS):

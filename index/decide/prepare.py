@@ -1,6 +1,6 @@
-"""Preparing a batch: whether it is sound, and all about its rows that can be computed before the write transaction.
+"""Preparation of a batch: check its columns, and compute all that the write transaction need not compute.
 
-This is the heavy part of deciding, and it touches no storage.
+This heavy part of deciding touches no storage.
 """
 
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from index.matching.distance import Matches, nearest
 from index.storage.parameters import Parameters
 
 ROWS_AT_ONCE = 2_048
-"""Rows decided at once: bounds the pairs among them, however alike they are, to 2 million."""
+"""Rows decided at once: bounds the pairs among them to 2 million, however alike the rows are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Some consecutive undecided rows of a batch. Below, a row is a row of these.
+    """Consecutive undecided rows of a batch. Row numbers below are places among these rows.
 
-    rows      int64 [n], their rows in the batch
+    rows      int64 [n], rows of the batch
     entries   these rows alone
-    near      int64 [m], the NEAR rows
-    lookup    the look-up of the NEAR rows; its row i is near[i]
-    pairs     matches of the rows among each other, as `Lookup.pairs` gives them; with a second look those that count
-    compared  int64 [n], comparisons made for them
-    exact     int64 [e], the EXACT rows
+    near      int64 [m], NEAR rows
+    lookup    look-up of the NEAR rows; its row i is near[i]
+    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count
+    compared  int64 [n], comparisons made for the pairs
+    exact     int64 [e], EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
     """
 
@@ -43,7 +43,7 @@ class Prepared:
 
 
 def require_sound(entries: Entries, parameters: Parameters) -> None:
-    """Raise ValueError unless the columns keep what `Entries` promises."""
+    """Raise ValueError unless the columns fulfil the contract of `Entries`."""
     count, words = len(entries), parameters.words
     columns = (entries.source_numbers, entries.kinds, entries.reasons, entries.times_ms, entries.ids)
     if any(len(column) != count for column in columns):
@@ -64,13 +64,13 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
 
 
 def prepared_batch(entries: Entries, parameters: Parameters) -> list[Prepared]:
-    """All rows of a batch as `prepared` gives them. Raises ValueError for a broken batch."""
+    """Check a batch and prepare all of its rows, as `prepared`. Raises ValueError for a broken batch."""
     require_sound(entries, parameters)
     return prepared(entries, np.arange(len(entries)), parameters)
 
 
 def prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> list[Prepared]:
-    """These rows of a sound batch, ROWS_AT_ONCE at a time, to be decided in order."""
+    """Prepare these rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order."""
     return [
         _prepared(entries.take(rows[start : start + ROWS_AT_ONCE]), rows[start : start + ROWS_AT_ONCE], parameters)
         for start in range(0, len(rows), ROWS_AT_ONCE)

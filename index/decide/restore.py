@@ -1,4 +1,4 @@
-"""Restoring: documents whose verdicts are known enter undecided. They come back from the outputs after lost commits."""
+"""Restoration: documents come back from the outputs after lost commits, and enter with their verdicts of then."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -24,7 +24,7 @@ NO_ENDS: Mapping[Source, int] = MappingProxyType({})
 
 
 class Restored(NamedTuple):
-    """What became of the rows handed to `restore`; the three add up to all of them."""
+    """Counts of the rows given to `restore`; the three add up to all of them."""
 
     restored: int
     already_known: int
@@ -34,7 +34,7 @@ class Restored(NamedTuple):
 def require_restorable(
     entries: Entries, verdicts: npt.NDArray[np.uint8], originals: Sequence[Position | None], parameters: Parameters
 ) -> None:
-    """Raise ValueError unless `restore` can take these."""
+    """Raise ValueError unless `restore` accepts these arguments."""
     require_sound(entries, parameters)
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
@@ -49,7 +49,7 @@ def restore(
     originals: Sequence[Position | None],
     ends: Mapping[Source, int],
 ) -> Restored:
-    """The work of `Index.restore` in one session."""
+    """Implementation of `Index.restore`, within one session."""
     batch, insert = Batch(session, entries), session.parameters.insert
     known = batch.journaled.known
     decided = verdicts.astype(np.uint8)
@@ -95,7 +95,7 @@ def enter_undecided(
     origins: Sequence[Origin] | None = None,
     leaving: npt.NDArray[np.bool_] | None = None,
 ) -> None:
-    """Enter rows whose verdicts are known, as `Batch.enter` says; only equal entries are looked up."""
+    """Enter rows whose verdicts are known, as `Batch.enter`; looks up only equal entries."""
     staying = outcome.entering if leaving is None else outcome.entering & ~leaving
     near = np.flatnonzero(staying & (rows.kinds == Kind.NEAR))
     answer = nearest_visible(session, exact_lookup_of(rows.fingerprints[near], session.parameters))
@@ -112,7 +112,7 @@ def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Sour
 
 
 def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
-    """The number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is not known."""
+    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown."""
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
     by_source: dict[Source, list[int]] = {}
@@ -138,11 +138,11 @@ def _distances(
     original_rows: npt.NDArray[np.int64],
     roots: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.int16]:
-    """The distances to journal, int16 [n]: with insert = unique the match is the original, so its distance is known."""
+    """Distances to journal, int16 [n]: with insert = "unique" the match is the original, so its distance is known."""
     transaction, parameters = session.transaction, session.parameters
     distances = np.full(len(entries), NO_DISTANCE, np.int16)
     if parameters.insert == "unique" and duplicates.any():
-        # The originals that stand in this batch are not in the log yet.
+        # The log does not hold the originals of this batch yet.
         originals = entries.fingerprints[original_rows]
         stored = np.flatnonzero(duplicates & (original_rows < 0))
         numbers, inverse = np.unique(roots[stored], return_inverse=True)

@@ -1,11 +1,11 @@
-"""Retention: how long entries count, and how the room of expired ones is used again.
+"""Retention: how long entries count, and how the space of expired entries is reused.
 
-By number: the newest `entries_max` entries count. By age: an entry counts until the record time of its source has moved
-on by more than `age_max_ms` since it was decided. The time of a source is its watermark, the median of its latest record
-times. A watermark never goes back, and a few records with a wrong time do not move it. No clock is read.
+By number: the newest `entries_max` entries count. By age: an entry counts until the record time of its source has advanced
+by more than `age_max_ms` since its decision. The time of a source is its watermark, the median of its latest record times.
+A watermark never goes back, and a few records with a wrong time do not move it. Retention reads no clock.
 
-What has expired is retired at once. Every batch then cleans the log of some batches that hold nothing else: their entries
-leave the tables (a tombstone, see `layout`), their positions the journal.
+Expired entries are retired at once. Every batch then removes some wholly expired batches from the log: their entries leave
+the tables (a tombstone, see `layout`), their positions leave the journal.
 """
 
 from collections.abc import Sequence
@@ -38,22 +38,22 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 LATEST_RECORDS = 63
-"""The watermark is the median of so many latest record times."""
+"""Number of latest record times whose median is the watermark."""
 
 LATEST_RECORDS_MIN = 15
-"""Before so many are known there is no watermark."""
+"""Number of known record times below which there is no watermark."""
 
 CLEANED_MAX = 4
-"""Batches that leave the log while one enters, at most: more leave than come, so cleaning keeps up."""
+"""Batches that leave the log for each that enters, at most: more than one, so cleaning keeps up."""
 
 EXAMINED_MAX = 16
-"""Batches examined for it: those of a source whose time stands still are passed over."""
+"""Batches examined for cleaning, at most: it passes over batches of a source whose time does not advance."""
 
 AGES_DROPPED_MAX = 64
 
 
 def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
-    """A source's times behind some more records, int64 [n] in order of arrival; times that are not positive are none."""
+    """Times of a source after more records, int64 [n] ms in order of arrival; times that are not positive do not count."""
     latest = np.concatenate([times.latest_ms, new_ms[new_ms > 0]])[-LATEST_RECORDS:]
     if len(latest) < LATEST_RECORDS_MIN:
         return Times(times.watermark_ms, latest)
@@ -61,9 +61,9 @@ def watermark_ms(times: Times, new_ms: npt.NDArray[np.int64]) -> Times:
 
 
 def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """Move record times and horizons on by the rows of a batch.
+    """Advance record times and horizons by the rows of a batch.
 
-    new  bool [n], the rows that were not decided before
+    new  bool [n], rows that were not decided before
     """
     retention, transaction, entries = session.retention, session.transaction, batch.entries
     horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
@@ -82,13 +82,13 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
 
 
 def note_undecided(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_]) -> None:
-    """What `admit` does before and behind deciding, for rows that entered undecided; new: bool [n], which of them did."""
+    """Advance horizons and note ages, as `admit`, for rows that entered with known verdicts; new: bool [n], those rows."""
     move_horizons(session, batch, new)
     _note_ages(session, batch)
 
 
 def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
-    """Note at which record time the entries of a batch came, and clean the log; behind deciding."""
+    """Note the record times at which the entries of a batch came, and clean the log; after deciding."""
     _note_ages(session, batch)
     if session.visibility.some_have_expired:
         _clean(session)
@@ -97,9 +97,9 @@ def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
 def _reached(
     transaction: Transaction, stream: int, partition: int, times_ms: npt.NDArray[np.int64], age_max_ms: int
 ) -> bytes | None:
-    """Move the time of a source on.
+    """Advance the time of a source.
 
-    Returns the key of the log below which its batches have expired, where that is a new one.
+    Returns the log key below which its batches have expired; None where the key has not advanced.
     """
     key = SOURCE_KEY.pack(stream, partition)
     times = watermark_ms(unpack_times(transaction.get(Table.TIMES, key)), times_ms)
@@ -120,7 +120,7 @@ def _reached(
 def _with_source(
     horizons: npt.NDArray[np.void], stream: int, partition: int, reached: bytes | None
 ) -> npt.NDArray[np.void]:
-    """SOURCE_HORIZON [s] with what one source has reached; the same array where that is nothing new."""
+    """Horizons, SOURCE_HORIZON [s], with one source advanced to `reached`; the same array where nothing changes."""
     if reached is None:
         return horizons
     number, rows = LOG_KEY.unpack(reached)
@@ -143,7 +143,7 @@ def _note_ages(session: WriteSession, batch: Batch) -> None:
 
 
 def _clean(session: WriteSession) -> None:
-    """Let some batches leave the log all of whose entries have expired."""
+    """Remove some batches from the log whose entries have all expired."""
     transaction, visibility, words = session.transaction, session.visibility, session.words
     cleaned_to, expired = LOG_KEY_BEGIN, []
     batches = visibility.expired(log.walk(transaction, words, visibility.horizon.cleaned_to))
@@ -163,7 +163,7 @@ def _clean(session: WriteSession) -> None:
 
 
 def _drop(session: WriteSession, batches: Sequence[log.Batch]) -> None:
-    """Let batches leave the log: their entries the tables, their positions the journal."""
+    """Remove batches from the log, their entries from the tables, and their positions from the journal."""
     transaction, parts = session.transaction, []
     for batch in batches:
         rows, retired = batch.rows[batch.entered()], session.visibility.are_retired(batch.numbers())

@@ -1,4 +1,4 @@
-"""Retiring: entries leave the tables in which they are found, because they expired or because they were forgotten."""
+"""Retirement: expired or forgotten entries leave the tables of entries."""
 
 from typing import NamedTuple
 
@@ -13,12 +13,12 @@ from index.storage.layout import Change, Filing, Table, pack_fingerprints, pack_
 
 
 class Leaving(NamedTuple):
-    """Entries that leave, each for the first time.
+    """Entries that leave the tables, each for the first time.
 
     numbers       uint64 [n], distinct
     fingerprints  uint64 [n, words]
     kinds         uint8 [n], values of `Kind`
-    filings       uint8 [n], as the log has them
+    filings       uint8 [n], values of `Filing` in the log
     """
 
     numbers: npt.NDArray[np.uint64]
@@ -28,10 +28,12 @@ class Leaving(NamedTuple):
 
 
 def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
-    """Take entries out of the tables.
+    """Remove entries from the tables.
 
-    One entry stands in the blocks for all that equal it. Where it leaves, the earliest of the others that is not retired
-    takes its place. `change` is EXPIRED if their batches leave the log in this transaction, else FORGOTTEN.
+    One entry in the blocks represents all its equals. When that entry leaves, the earliest equal that is not retired is
+    raised into its place.
+
+    change  EXPIRED if the batches of the entries leave the log in this transaction, else FORGOTTEN
     """
     if not len(leaving.numbers):
         return
@@ -42,7 +44,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     for row in np.flatnonzero(~in_blocks).tolist():
         table = Table.REPEATS if near[row] else Table.EXACT
         was_there = transaction.delete(table, keys[row], numbers[row])
-        # A repeat that is gone was raised into the blocks.
+        # A NEAR entry filed aside but missing from `repeats` was raised into the blocks.
         in_blocks[row] = near[row] and not was_there
     if change is Change.FORGOTTEN:
         for number in numbers:

@@ -1,7 +1,7 @@
-"""The rule: from matches to verdicts. Pure; it touches no storage.
+"""The rule: from matches to verdicts. Pure; touches no storage.
 
-A NEAR document is a duplicate of the nearest entry within the distance, of the earliest among equally near ones; an
-EXACT document of the earliest equal one. The documents are decided in order, each seeing those before it.
+A NEAR document is a duplicate of the nearest entry within the distance, the earliest among equally near ones. An EXACT
+document is a duplicate of the earliest equal entry. Documents are decided in order; each sees the ones before it.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from index.matching.distance import Matches
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What the documents of a batch matched; n rows.
+    """Matches of n documents of a batch.
 
-    kinds           uint8 [n]
+    kinds           uint8 [n], values of `Kind`
     distances       int16 [n], distance to the nearest entry of the index, NO_DISTANCE where there is none
-    originals       uint64 [n], the original of that entry, NO_NUMBER where there is none
-    pairs           matches of the NEAR rows among each other, as `tree.Lookup.pairs` gives them
+    originals       uint64 [n], original of that entry, NO_NUMBER where there is none
+    pairs           matches among the NEAR rows, as `tree.Lookup.pairs` gives them
     firsts          int64 [n], for EXACT rows the first EXACT row with an equal fingerprint; not read elsewhere
     """
 
@@ -33,12 +33,12 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The verdicts on n rows.
+    """Verdicts on n rows.
 
-    verdicts   uint8 [n]
+    verdicts   uint8 [n], values of `Verdict`
     distances  int16 [n], distance to the match, NO_DISTANCE where there is none
-    entering   bool [n], these become entries
-    numbers    uint64 [n], the number of an entering row, else NO_NUMBER
+    entering   bool [n], whether the row becomes an entry
+    numbers    uint64 [n], number of an entering row, else NO_NUMBER
     originals  uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
     """
 
@@ -50,7 +50,7 @@ class Outcome:
 
 
 def decide(matched: Matched, insert: Insert, next_number: int) -> Outcome:
-    """Decide n rows in order; entering rows are numbered from `next_number` on, in order."""
+    """Decide n rows in order; entering rows get ascending numbers from `next_number`."""
     kinds, distances, originals = matched.kinds, matched.distances.copy(), matched.originals.copy()
     verdicts = np.where(originals != NO_NUMBER, Verdict.DUPLICATE, Verdict.UNIQUE).astype(np.uint8)
     verdicts[kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
@@ -82,9 +82,9 @@ def _decide_pairs(
     originals: npt.NDArray[np.uint64],
     original_rows: npt.NDArray[np.int64],
 ) -> None:
-    """Walk the rows that match an earlier row of the batch, in order, and change their columns in place.
+    """Decide the rows that match an earlier row of the batch, in order; changes the columns in place.
 
-    An entry of the index is earlier than any row, so a row must be strictly nearer to count.
+    Every entry of the index is earlier than any row, so a matching row counts only if it is strictly nearer.
     """
     pairs = matched.pairs
     of_entries = distances[pairs.rows]
@@ -107,7 +107,7 @@ def _decide_pairs(
         match = earlier[place]
         verdicts[row] = Verdict.DUPLICATE
         distances[row] = pairs.distances[place]
-        # A match that is itself a duplicate (insert = all) hands its original on.
-        handed_on = verdicts[match] == Verdict.DUPLICATE
-        original_rows[row] = original_rows[match] if handed_on else match
-        originals[row] = originals[match] if handed_on else NO_NUMBER
+        # A match that is itself a duplicate (insert = "all") passes its original on.
+        passed_on = verdicts[match] == Verdict.DUPLICATE
+        original_rows[row] = original_rows[match] if passed_on else match
+        originals[row] = originals[match] if passed_on else NO_NUMBER

@@ -1,1 +1,1 @@
-"""The log-structured merge tree: memtable, compaction, segments, and looking up in all of them."""
+"""The log-structured merge tree: memtable, compaction, segments, and look-ups across all of them."""

@@ -1,13 +1,13 @@
-"""Compaction: entries move from the memtable into segments, a slice at a time, each in the transaction of some batch.
+"""Compaction: entries move from the memtable into segments, slice by slice, within the transactions of batches.
 
-When the memtable holds enough it freezes, together with the entries that left since the last time. From then on every
-batch moves slices of the frozen memtable, table by table and in order, until all tables have all of it. Meanwhile look-ups
-read the frozen memtable as a whole. So it does not matter how far it has moved, nor who moves it on after a crash. Nothing
-here changes the memtables: they follow the state that the next transaction finds in the file.
+A full memtable freezes, together with the removals since the last freeze. From then on every batch moves slices of the
+frozen memtable, table by table and in order, until every table has all of its entries. Look-ups meanwhile read the whole
+frozen memtable. So neither its progress matters, nor which process continues after a crash. This module never changes a
+memtable: memtables follow the state that the next transaction finds in the file.
 
-A memtable adds entries and removes others. An entry that it both adds and removes, told by its number, has come and gone,
-and is neither. Every other removed entry is taken out of the segments: in SimHash by the fingerprint, which at most one
-entry there has, in MinHash by fingerprint and number.
+A memtable adds entries and removes others. An entry that is both added and removed, by its number, cancels out. Every
+other removed entry leaves the segments. SimHash removes by fingerprint, which at most one entry there has. MinHash removes
+by fingerprint and number.
 """
 
 from dataclasses import dataclass
@@ -34,31 +34,31 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 GROWTH = 32
-"""The memtable freezes at the latest of `memtable_entries` and this fraction of the compacted entries.
+"""The memtable freezes at `memtable_entries` or at 1 / GROWTH of the compacted entries, whichever is more.
 
-So many segments are written again for each that is new.
+Write amplification: compaction rewrites about GROWTH segments for each new one.
 """
 
 AHEAD = 1.25
-"""A compaction is done when the memtable is full again to 1 / AHEAD."""
+"""A compaction ends by the time the next memtable is 1 / AHEAD full."""
 
 SLICES_MAX = 32
-"""Slices that one batch moves, at most: bounds the time that a batch takes, whatever the bound on its rows."""
+"""Slices that one batch moves, at most: bounds the time of a batch, whatever the bound on its rows."""
 
 MEMTABLE_BYTES = 2**26
-"""Memory that a memtable may take, about, where `memtable_entries` is None. With the frozen one there are two."""
+"""Approximate memory of a memtable where `memtable_entries` is None. The frozen memtable takes as much again."""
 
 MEMTABLE_BYTES_MAX = 2**28
-"""Memory that a memtable may grow to, about, in an index so large that `GROWTH` asks for more entries."""
+"""Approximate upper bound of a memtable's memory, in an index so large that `GROWTH` allows more entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeSizes:
-    """When the memtable freezes, and how large segments grow. It may differ from one opening to the next.
+    """When the memtable freezes, and how large segments grow. Sizes may differ from one opening to the next.
 
-    memtable_entries  this many newest entries stay in memory before they move, or more in a large index; None: as many as
-                      take 64 MiB, which is a million of 64 bits
-    segment_bytes     the size up to which a segment grows
+    memtable_entries  newest entries that stay in memory before compaction, more in a large index; None: as many as take
+                      64 MiB, a million of 64 bits
+    segment_bytes     largest size of a segment
     """
 
     memtable_entries: int | None = None
@@ -70,7 +70,7 @@ class TreeSizes:
 
 
 class MemtablePair:
-    """A memtable of the entries that were filed by blocks, and one of those that left, since the pair before."""
+    """Two memtables: entries filed by blocks, and entries removed, since the pair before."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -78,17 +78,17 @@ class MemtablePair:
         self.removed = Memtable(shape)
 
     def counts(self) -> tuple[int, int]:
-        """How many entries were added and removed."""
+        """Number of entries added, and of entries removed."""
         return len(self.added), len(self.removed)
 
     def cut(self, added: int, removed: int) -> None:
-        """Take back all entries but the first so many."""
+        """Take back all but the first `added` and the first `removed` entries."""
         self.added.cut(added)
         self.removed.cut(removed)
 
     @cached_property
     def _cancelled(self) -> npt.NDArray[np.uint64]:
-        """The numbers that were both added and removed, ascending; asked for only when the pair changes no more."""
+        """Numbers both added and removed, ascending; valid only once the pair is frozen."""
         if not len(self.removed):
             return np.empty(0, np.uint64)
         return np.intersect1d(self.added.numbers, self.removed.numbers, assume_unique=True)
@@ -96,11 +96,11 @@ class MemtablePair:
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
     ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
-        """The entries to add and to remove from the bound `begin` to below the bound `end` (None: the end of the table).
+        """Entries of a table to add and to remove, from bound `begin` to below bound `end` (None: the end of the table).
 
-        The entries to add, uint16 [columns, n] ascending, their numbers, uint64 [n], the entries to remove, uint16
-        [columns, m] ascending, and the bound they all end at: an earlier one where more than `count_max` are to be
-        added; a bucket is not divided for that.
+        Returns the entries to add, uint16 [columns, n] ascending; their numbers, uint64 [n]; the entries to remove,
+        uint16 [columns, m] ascending; and the bound at which all of them end. That bound is earlier than `end` where
+        more than `count_max` entries are to be added. It never divides a bucket.
         """
         values_begin = int.from_bytes(begin[:2], "big")
         values_end = 1 << BLOCK_BITS if end is None else int.from_bytes(end[:2], "big") + 1
@@ -116,9 +116,9 @@ class MemtablePair:
     def _left(
         self, entries: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64], begin: bytes, end: bytes | None
     ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-        """Those of entries uint16 [n, columns] between two bounds that were not both added and removed, in order.
+        """Entries uint16 [n, columns] between two bounds, without the cancelled ones: uint16 [columns, m] ascending.
 
-        As uint16 [columns, n].
+        Also their numbers, uint64 [m].
         """
         words = words_of(entries)
         inside = ~are_below(words, begin)
@@ -132,12 +132,12 @@ class MemtablePair:
 
 
 def state(transaction: Transaction) -> CompactionState:
-    """How far the entries have moved."""
+    """Stored state of the compaction."""
     return unpack_compaction(transaction.get(Table.META, COMPACTION_KEY))
 
 
 def progress(now: CompactionState, tables: int) -> float:
-    """How much of the key space of all tables is behind the cursor, 0 to 1; 1 where nothing moves."""
+    """Part of the key space of all tables that the cursor has passed, 0 to 1; 1 where no compaction runs."""
     if not now.is_moving:
         return 1.0
     return (now.table + int.from_bytes(now.bound[:2], "big") / (1 << BLOCK_BITS)) / tables
@@ -151,9 +151,9 @@ def freeze_or_move(
     next_number: int,
     next_tombstone: int,
 ) -> None:
-    """Freeze the active memtable when it is full, or move some of the frozen one; at the end of a batch's transaction.
+    """Freeze the active memtable when it is full, or move slices of the frozen one; at the end of a batch's transaction.
 
-    next_number, next_tombstone  behind those of this batch
+    next_number, next_tombstone  first numbers after those of this batch
     """
     shape = active.shape
     compacted_entries = transaction.count(Table.SEGMENTS) * shape.segment_entries(sizes.segment_bytes)
@@ -165,7 +165,7 @@ def freeze_or_move(
 
 
 def freeze(transaction: Transaction, shape: Shape, next_number: int, next_tombstone: int) -> None:
-    """Freeze all entries and tombstones below these numbers; there must be no frozen memtable."""
+    """Freeze all entries and tombstones below these numbers; requires that no memtable is frozen."""
     begun = state(transaction)._replace(frozen_to=next_number, frozen_tombstones=next_tombstone, table=0)
     transaction.put(Table.META, COMPACTION_KEY, pack_compaction(begun._replace(bound=bytes(shape.bound_bytes))))
 
@@ -173,7 +173,7 @@ def freeze(transaction: Transaction, shape: Shape, next_number: int, next_tombst
 def move(
     transaction: Transaction, sizes: TreeSizes, frozen: MemtablePair, progress_min: float, slices_max: int
 ) -> CompactionState:
-    """Move slices of the frozen memtable until so much of it has moved, at most `slices_max`; the new state."""
+    """Move slices of the frozen memtable up to `progress_min`, at most `slices_max` of them; returns the new state."""
     now, shape = state(transaction), frozen.shape
     for _ in range(slices_max):
         if progress(now, shape.tables) >= progress_min:
@@ -188,15 +188,15 @@ def move(
 
 
 def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) -> int:
-    """At how many entries a memtable freezes; compacted_entries: in all tables, about."""
+    """Number of entries at which a memtable freezes; compacted_entries: approximate number, in all tables."""
     wished = sizes.memtable_entries or MEMTABLE_BYTES // shape.memtable_bytes
     return max(wished, min(compacted_entries // shape.tables // GROWTH, MEMTABLE_BYTES_MAX // shape.memtable_bytes))
 
 
 def _slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair, capacity: int) -> CompactionState:
-    """Move the frozen entries that belong into the segment at the cursor, or the first of them; the new state.
+    """Move the frozen entries of the segment at the cursor, or the first of them; returns the new state.
 
-    Where there is no segment at the cursor, no segment holds anything from there to the next.
+    Where no segment begins at the cursor, the space up to the next segment is empty.
     """
     shape = frozen.shape
     numbered = shape.numbered and now.table == 0
@@ -212,7 +212,7 @@ def _slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair,
         old, old_numbers = unpack_segment(value, shape.columns, numbered=numbered)
     kept = old.shape[1]
     if end is not None and end != segment_end:
-        # There is more for this segment than one slice moves: cut it, so that the cursor stands at a bound again.
+        # One slice does not move all entries of this segment. Cutting it puts the cursor at a bound again.
         kept = int(np.searchsorted(old[0], int.from_bytes(end[:2], "big")))
         if kept < old.shape[1]:
             rest = pack_segment(old[:, kept:], old_numbers[kept:])
@@ -237,7 +237,7 @@ def _slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair,
 
 
 def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> CompactionState:
-    """The state after a slice that ended at this bound."""
+    """State after a slice that ended at this bound."""
     now = now._replace(version=now.version + 1)
     if end is not None:
         return now._replace(bound=end)
@@ -247,21 +247,21 @@ def _moved_on(now: CompactionState, end: bytes | None, shape: Shape) -> Compacti
 
 
 def _ascending(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
-    """The order of entries, uint64 [n, words]; mostly the first word decides."""
+    """Sort order of entries, uint64 [n, words]; the first word mostly decides."""
     order = np.argsort(words[:, 0])
     first = words[order, 0]
     return np.lexsort(words.T[::-1]) if (first[1:] == first[:-1]).any() else order
 
 
 def words_of(entries: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
-    """Entries uint16 [n, columns], four columns to a word and filled up with zeros: uint64 [n, words], in equal order."""
+    """Pack entries, uint16 [n, columns], four columns to a zero-padded word: uint64 [n, words], which sort alike."""
     filled = np.zeros((len(entries), -(-entries.shape[1] // 4) * 4), ">u2")
     filled[:, : entries.shape[1]] = entries
     return filled.view(">u8").astype(np.uint64)
 
 
 def are_below(words: npt.NDArray[np.uint64], bound: bytes) -> npt.NDArray[np.bool_]:
-    """Which entries, uint64 [n, words] as `words_of` makes them, stand before a bound: bool [n]; further words are ignored."""
+    """Which entries, uint64 [n, words] of `words_of`, sort before a bound: bool [n]; words beyond the bound are ignored."""
     of_bound = words_of(np.frombuffer(bound, ">u2").astype(np.uint16)[None])[0]
     below = np.zeros(len(words), np.bool_)
     for word in range(len(of_bound) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Looking up equal fingerprints alone, one step each: entries that come in by the million are not decided."""
+"""Look-up of equal fingerprints alone, one step each: bulk-loaded entries come with their verdicts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 
 SIGNATURES_MAX = 2**17
-"""Signatures of entries read at once: 16 MiB of them at 128 bytes."""
+"""Stored signatures read at once: 16 MiB at 128 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactLookup:
-    """The look-up of n fingerprints at distance 0, a `tree.Lookup`.
+    """Look-up of n fingerprints at distance 0, a `tree.Lookup`.
 
     fingerprints  uint64 [n, words]
     """
@@ -34,7 +34,7 @@ class ExactLookup:
         return len(self.fingerprints)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:  # noqa: ARG002
-        """Every row that equals an earlier one, with the first of those; see `SimhashLookup.pairs`."""
+        """Every row that equals an earlier one, with the first row that equals it; see `SimhashLookup.pairs`."""
         firsts = first_of_equals(self.fingerprints)
         rows = np.flatnonzero(firsts != np.arange(len(self)))
         return Matches(rows, np.zeros(len(rows), np.int16), firsts[rows].astype(np.uint64)), self._compared(rows)
@@ -60,7 +60,7 @@ class ExactLookup:
             rows = np.flatnonzero(numbers != NO_NUMBER)
             yield self._portion(rows, numbers[rows])
             return
-        # Equal signatures share every band: the first one is enough to look in.
+        # Equal signatures share every band, so the first band is enough.
         one_band = replace(self.shape, banding=replace(self.shape.banding, bands=1))
         for rows, numbers in segments.candidates(transaction, one_band.page_keys(self.fingerprints)):
             distinct, members = np.unique(numbers, return_inverse=True)
@@ -83,5 +83,5 @@ class ExactLookup:
 
 
 def exact_lookup_of(fingerprints: npt.NDArray[np.uint64], parameters: Parameters) -> ExactLookup:
-    """The look-up of the entries equal to fingerprints uint64 [n, words], in an index of these parameters."""
+    """Look-up of the entries equal to fingerprints uint64 [n, words], in an index of these parameters."""
     return ExactLookup(fingerprints, Shape.of(parameters))

@@ -1,4 +1,4 @@
-"""The memtable: the newest entries in memory, in pages of entries with an equal key, until they stand in segments."""
+"""The memtable: the newest entries, in memory, in pages of equal keys, until compaction has moved them into segments."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -15,7 +15,7 @@ from index.matching.simhash import BLOCK_BITS
 Column = TypeVar("Column", bound=np.generic)
 
 HITS_MAX = 2**20
-"""Hits kept at once: bounds their memory, however alike the fingerprints are."""
+"""Hits held at once: bounds their memory, however alike the fingerprints are."""
 
 _CAPACITY_AT_FIRST = 1024
 
@@ -24,10 +24,10 @@ _FILED_AT_ONCE = 2**16
 
 
 class Memtable:
-    """Entries in the order in which they were added; the last ones can be taken back.
+    """Entries in order of arrival; `cut` takes back the last ones.
 
-    They are filed in pages by the first look-up, and hashed by the first look-up of equal ones: entries that come in by
-    the million and move on are never filed.
+    The first look-up files entries in pages; the first look-up of equals hashes them. So bulk-loaded entries, which
+    move into segments before any look-up, are never filed.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -49,16 +49,16 @@ class Memtable:
 
     @property
     def fingerprints(self) -> npt.NDArray[np.uint64]:
-        """Those of all entries, uint64 [n, words]."""
+        """Fingerprints of all entries, uint64 [n, words]."""
         return self._fingerprints[: self._count]
 
     @property
     def numbers(self) -> npt.NDArray[np.uint64]:
-        """Those of all entries, uint64 [n]."""
+        """Numbers of all entries, uint64 [n]."""
         return self._numbers[: self._count]
 
     def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
-        """Add entries, uint64 [n, words] and uint64 [n]."""
+        """Add entries: fingerprints uint64 [n, words], numbers uint64 [n]."""
         begin, end = self._count, self._count + len(numbers)
         self._fingerprints = _with_room(self._fingerprints, end)
         self._numbers = _with_room(self._numbers, end)
@@ -77,7 +77,7 @@ class Memtable:
         self._count = min(count, self._count)
 
     def file(self) -> None:
-        """File the entries added since the last time; a look-up does it, too, but then somebody waits."""
+        """File the entries added since the last call. A look-up files them, too, at the cost of its own latency."""
         while self._filed < self._count:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
             room = self._page_count + (end - begin) * self._shape.tables
@@ -88,7 +88,7 @@ class Memtable:
             self._filed = end
 
     def equals(self, fingerprints: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """All entries equal to fingerprints uint64 [n, words]: rows and places, int64 [m], ascending by row."""
+        """All entries equal to fingerprints uint64 [n, words]: rows and places, int64 [m] each, ascending by row."""
         if 2 * self._count > len(self._slots):
             self._slots = np.full(4 << (self._count - 1).bit_length(), -1, np.int32)
             self._hashed = 0
@@ -99,15 +99,15 @@ class Memtable:
     def of_table(
         self, table: int, begin: int, end: int, count_max: int
     ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], int]:
-        """The entries whose first column in this table is one of begin <= v < end, in no promised order.
+        """Entries of a table whose first column v has begin <= v < end, in any order.
 
-        Stops before a value once there are `count_max`. Gives uint16 [m, columns], their numbers uint64 [m], and the
-        first value that was not looked at.
+        Stops before the next value once `count_max` entries are gathered. Returns entries uint16 [m, columns], numbers
+        uint64 [m], and the first value not examined.
         """
         self.file()
         places, keys, stopped = memtable.gathered(self._pages, table, begin, end, count_max)
         numbers = self._numbers[places]
-        # The columns of MinHash are hash and number alone; to collect signatures takes longer than all else here.
+        # MinHash columns are hash and number alone. Gathering signatures would take longer than the rest of this function.
         fingerprints = self._fingerprints[places if self._shape.banding is None else places[:0]]
         return self._shape.entry_columns(table, keys, fingerprints, numbers), numbers, stopped
 
@@ -122,14 +122,14 @@ class Memtable:
         nearest_only: bool,
         ends: npt.NDArray[np.int64] | None = None,
     ) -> Iterator[Matches]:
-        """SimHash: all entries within the distance, about HITS_MAX at a time, a pair as often as it is found.
+        """SimHash: all entries within the distance, about HITS_MAX at a time. A pair found in several tables repeats.
 
-        keys      uint32 [n, probes], as `simhash.probe_keys` makes them
-        allowed   int8 [probes], as `simhash.next_bits` says for the same distance
-        best      int16 [n], matches lie at most so far; with `nearest_only` lowered to the distance of the nearest;
-                  hits found before that are farther may be left out
+        keys      uint32 [n, probes], of `simhash.probe_keys`
+        allowed   int8 [probes], of `simhash.next_bits` for the same distance
+        best      int16 [n], largest distance of a match; `nearest_only` lowers it to the nearest distance found, and
+                  then may leave out farther hits found before
         compared  int64 [n], raised by the comparisons made
-        ends      int64 [n], only the first so many entries are matches of the row; None: all are
+        ends      int64 [n], a row matches only the first `ends` entries; None: all entries
         """
         self.file()
         ends, row = np.full(len(fingerprints), self._count) if ends is None else ends, 0
@@ -142,9 +142,9 @@ class Memtable:
     def candidates(
         self, page_keys: npt.NDArray[np.uint32]
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """MinHash: entries that share a key with a row of page keys uint32 [n, tables], each once: rows and places, int64 [m].
+        """MinHash: entries that share a key with a row of page keys, uint32 [n, tables], each pair once.
 
-        About HITS_MAX at a time; all of a row at once.
+        Yields rows and places, int64 [m] each, about HITS_MAX at a time. A row is never divided.
         """
         self.file()
         met, row = np.full(self._count, -1, np.int64), 0
@@ -154,7 +154,7 @@ class Memtable:
 
 
 def _with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
-    """A column of at least so many places that begins with this one; itself where it is long enough."""
+    """A column of at least `count` places that begins with `column`; `column` itself where it is long enough."""
     if count <= len(column):
         return column
     larger = np.empty((max(count, 2 * len(column)), *column.shape[1:]), column.dtype)

@@ -1,7 +1,6 @@
-"""Looking up MinHash signatures: an entry that shares a band is a candidate, and every candidate is verified.
+"""Look-up of MinHash signatures: an entry that shares a band is a candidate, and every candidate is verified.
 
-Candidates are listed, compared and dropped some at a time. Segments know them by their numbers only; their signatures stand
-in the log.
+Candidates stream in portions. Segments hold only the numbers of their entries; the log holds the signatures.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +20,10 @@ from index.storage import log
 from index.storage.store import Transaction
 
 SIGNATURES_MAX = 2**17
-"""Signatures of entries read at once: 16 MiB of them at 128 bytes."""
+"""Stored signatures read at once: 16 MiB at 128 bytes each."""
 
 COMPARED_MAX = 2**16
-"""Signatures compared at once: 128 bytes each on both sides, and as much again for what is computed of them."""
+"""Pairs of signatures compared at once: 128 bytes for each side, and as much again for intermediate results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class MinhashLookup:
     """Precomputed part of looking up n signatures; touches no storage.
 
     signatures  uint64 [n, words]
-    hashes      uint32 [n, bands], of the bands
+    hashes      uint32 [n, bands], hashes of the bands
     """
 
     signatures: npt.NDArray[np.uint64]
@@ -44,7 +43,7 @@ class MinhashLookup:
         return len(self.signatures)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the signatures, as `SimhashLookup.pairs` gives them; those that share a band."""
+        """Matches among the signatures that share a band, as `SimhashLookup.pairs` gives them."""
         count = len(self)
         leading = first_of_equals(self.signatures) == np.arange(count)
         rows, earlier = minhash.sharing(self.hashes, leading)
@@ -54,7 +53,7 @@ class MinhashLookup:
     def nearest(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """As `SimhashLookup.nearest`, but only among those that share a band."""
+        """As `SimhashLookup.nearest`, but only among entries that share a band."""
         best, compared = no_matches(), np.zeros(len(self), np.int64)
         for found, comparisons in self._portions(transaction, memtables, segments, 1):
             best = nearest(joined([best, found]), 1)
@@ -64,13 +63,13 @@ class MinhashLookup:
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """As `SimhashLookup.matches`, but only those that share a band."""
+        """As `SimhashLookup.matches`, but only entries that share a band."""
         return self._portions(transaction, memtables, segments, None)
 
     def _portions(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """Per row the `limit` nearest of each portion, as `distance.nearest` gives them."""
+        """Per row the `limit` nearest entries of each portion, as `distance.nearest` gives them."""
         for memtable in memtables:
             for rows, places in memtable.candidates(self.hashes):
                 found = joined([no_matches(), *self._verified(memtable.fingerprints, rows, places)])
@@ -96,7 +95,7 @@ class MinhashLookup:
     def _verified(
         self, known: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
     ) -> Iterator[Matches]:
-        """Of the pairs of signatures rows[i] and known[others[i]] those within distance_max; `numbers` are others."""
+        """Pairs of signatures rows[i] and known[others[i]] within distance_max; `numbers` holds values of `others`."""
         for start in range(0, len(rows), COMPARED_MAX):
             of_rows, of_known = rows[start : start + COMPARED_MAX], others[start : start + COMPARED_MAX]
             distances = minhash.distances(
@@ -107,6 +106,6 @@ class MinhashLookup:
 
 
 def minhash_lookup_of(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> MinhashLookup:
-    """The look-up of signatures uint64 [n, words]."""
+    """Look-up of signatures uint64 [n, words]."""
     assert shape.banding is not None
     return MinhashLookup(signatures, shape.page_keys(signatures), distance_max, shape.banding)

@@ -1,11 +1,11 @@
-"""The segment directory: which segments there are, and where they stand in memory.
+"""The segment directory: keys and memory addresses of all segments.
 
-A batch looks into thousands of segments and writes a few, so both are asked of the file once and then kept. The state of
-the compaction tells which ones were written between two transactions: those that its cursor passed by.
+A batch reads thousands of segments and writes a few. So the directory reads keys and addresses from the file once and keeps
+them. The compaction state tells which segments were written between two transactions: those that the cursor passed.
 
-LMDB promises the place of a value only as long as the transaction that gave it. So addresses belong to a moment that is
-held (`Transaction.held`): its values stay where they are. A segment that was not written since is the same for every later
-transaction, which may read it there. The addresses of the others are asked of the transaction itself.
+LMDB guarantees the address of a value only for the life of its transaction. So addresses belong to a held snapshot
+(`Transaction.held`), whose values do not move. A segment not written since is the same for every later transaction, which
+may read it at that address. The current transaction gives the addresses of all other segments.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,19 +21,19 @@ from index.storage.store import Transaction
 Column = TypeVar("Column", bound=np.generic)
 
 WRITTEN_PART = 16
-"""A moment is let go when this part of the segments was written since: it keeps their old pages from being used again."""
+"""The held snapshot is released once 1 / WRITTEN_PART of the segments was written since: it pins their old pages."""
 
 _WORD_BYTES = 8
 
 
 class SegmentDirectory:
-    """The segments as of the last transaction followed; places in it are places in all its columns.
+    """Segments as of the last transaction followed, as columns of equal length.
 
-    edges   int64 [tables + 1], the first segment of each table
-    bounds  uint64 [segments], the first four columns of every segment's bound. Where two are equal, so may be those of what
-            is between them
-    firsts  int64 [segments], the first two columns of the bounds: no entry in a segment is below
-    widths  int64 [segments], all of its entries are less than this above, in the first two columns
+    edges   int64 [tables + 1], first segment of each table
+    bounds  uint64 [segments], first four columns of every segment's bound. Where two bounds are equal, entries between
+            them may have the same four columns
+    firsts  int64 [segments], first two columns of the bounds, a lower bound of the segment's entries
+    widths  int64 [segments], first two columns of every entry lie less than this above `firsts`
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -42,16 +42,16 @@ class SegmentDirectory:
         self._held: Transaction | None = None
         self.keys: list[bytes] = []
         self._addresses = np.empty(0, np.uint64)
-        """In the moment held; 0: not asked for yet."""
+        """Addresses in the held snapshot; 0: not read yet."""
         self._written = np.empty(0, np.bool_)
-        """Since the moment held."""
+        """Which segments were written since the held snapshot."""
         self._take(0, 0, [])
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def follow(self, transaction: Transaction, now: CompactionState) -> None:
-        """Take over the segments written since the last time. now: the compaction as it stands in this transaction."""
+        """Take over the segments written since the last call. now: compaction state of this transaction."""
         written = written_between(self._compaction, now)
         self._compaction = now
         if written is None:
@@ -62,11 +62,11 @@ class SegmentDirectory:
             transaction.let_go()
 
     def _places(self, first: bytes, last: bytes | None) -> tuple[int, int]:
-        """Where the segments from one key to another stand; None: to the end."""
+        """Range of the segments from one key to another, begin and end; None: to the end."""
         return bisect_left(self.keys, first), len(self) if last is None else bisect_right(self.keys, last)
 
     def _take(self, begin: int, end: int, keys: list[bytes]) -> None:
-        """Replace the segments from begin to below end by these."""
+        """Replace the segments begin <= place < end by these."""
         self.keys[begin:end] = keys
         count = len(keys)
         self._addresses = _replaced(self._addresses, begin, end, np.zeros(count, np.uint64))
@@ -81,9 +81,9 @@ class SegmentDirectory:
         self.widths = np.maximum(behind - self.firsts, 1)
 
     def addresses(self, transaction: Transaction, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-        """Where the wanted segments, bool [segments], stand in memory: uint64 [segments]; for the others any value.
+        """Memory addresses of the wanted segments, bool [segments]: uint64 [segments]; any value for the others.
 
-        They stand there until something is written in this transaction, or it ends.
+        Addresses hold until this transaction writes or ends.
         """
         held = transaction.held()
         if held is not self._held:
@@ -96,22 +96,22 @@ class SegmentDirectory:
             written = written_between(unpack_compaction(held.get(Table.META, COMPACTION_KEY)), self._compaction)
             if written is not None:
                 self._written[slice(*self._places(*written))] = True
-        self._asked(held, wanted & ~self._written & (self._addresses == 0), self._addresses)
-        return self._asked(transaction, wanted & self._written, self._addresses.copy())
+        self._filled_in(held, wanted & ~self._written & (self._addresses == 0), self._addresses)
+        return self._filled_in(transaction, wanted & self._written, self._addresses.copy())
 
-    def _asked(
+    def _filled_in(
         self, transaction: Transaction, wanted: npt.NDArray[np.bool_], addresses: npt.NDArray[np.uint64]
     ) -> npt.NDArray[np.uint64]:
-        """Fill in where wanted segments stand in this transaction."""
+        """Fill in the addresses of wanted segments in this transaction."""
         places = np.flatnonzero(wanted)
         addresses[places] = transaction.addresses(Table.SEGMENTS, [self.keys[place] for place in places.tolist()])
         return addresses
 
 
 def written_between(before: CompactionState | None, now: CompactionState) -> tuple[bytes, bytes | None] | None:
-    """Between which keys, both included, segments may have been written since `before`; None: none was.
+    """First and last key, both included, of segments that may have been written since `before`; None: none was.
 
-    A last key of None: to the end. Slices move in ascending order, and a segment that one of them cuts ends at the cursor.
+    A last key of None means the end. Slices move in ascending order, and a segment that a slice cuts ends at the cursor.
     """
     if before is not None and now.version == before.version:
         return None
@@ -121,7 +121,7 @@ def written_between(before: CompactionState | None, now: CompactionState) -> tup
 
 
 def _memtable(state: CompactionState) -> tuple[int, int]:
-    """The end of the frozen memtable, which tells it from all others: each ends further on than the one before."""
+    """End of the frozen memtable, which identifies it: every memtable ends beyond the one before."""
     return state.frozen_to, state.frozen_tombstones
 
 

@@ -1,7 +1,7 @@
-"""Segments: sorted tables of entries, cut into parts. Read here; written by `compaction`.
+"""Segments: sorted tables of entries, cut into parts. This module reads them; `compaction` writes them.
 
-The entries of a table that begin with the same value stand side by side, the bucket: in SimHash those with an equal
-block, in MinHash those with an equal half of the hash of a band.
+A bucket is the entries of a table with an equal first value, side by side: in SimHash an equal block, in MinHash an equal
+half of a band's hash.
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ NO_KEYS = np.empty(0, np.uint32)
 
 
 class Segments:
-    """All segments; their `directory` knows which there are, and where."""
+    """All segments, located by a `SegmentDirectory`."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._directory = SegmentDirectory(shape)
 
     def follow(self, transaction: Transaction, now: CompactionState) -> None:
-        """Take over the segments written since the last time. now: the compaction as it stands in this transaction."""
+        """Take over the segments written since the last call. now: compaction state of this transaction."""
         self._directory.follow(transaction, now)
 
     def __len__(self) -> int:
@@ -61,16 +61,16 @@ class Segments:
                 fingerprints, keys, allowed, spans, order, nearest_only, best, compared, turn, memtable.HITS_MAX
             )
             if nearest_only:
-                # A nearer entry may have been found since.
+                # A later step may have found a nearer entry.
                 still = distances == best[rows]
                 rows, distances, hits = rows[still], distances[still], hits[still]
             numbers = self.numbers(transaction, hits)
-            # An entry that is gone from table 0 is on its way out of the others.
+            # An entry that has left table 0 is leaving the other tables, too.
             there = numbers != NO_NUMBER
             yield Matches(rows[there], distances[there], numbers[there])
 
     def numbers(self, transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """SimHash: the numbers of fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER where there is none."""
+        """SimHash: document numbers of fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER where no entry has one."""
         numbers = np.full(len(fingerprints), NO_NUMBER)
         if not len(fingerprints) or not len(self):
             return numbers
@@ -91,13 +91,12 @@ class Segments:
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
         """MinHash: entries that share a key with a row of page keys uint32 [n, k]: rows int64 [m], numbers uint64 [m].
 
-        The keys are those of the first k tables. At most HITS_MAX at a time, in order of row and number, each pair once
-        among them.
+        The keys belong to the first k tables. A portion holds at most HITS_MAX, ordered by row and number, each pair once.
         """
         if not len(self) or not len(page_keys):
             return
         lowest = page_keys.astype(np.uint64) << np.uint64(32)
-        # Table by table, and in each in the order of its entries.
+        # Table by table, and within a table in the order of its entries.
         order = (np.argsort(page_keys, axis=0) * page_keys.shape[1] + np.arange(page_keys.shape[1])).T.reshape(-1)
         highest = lowest | np.uint64(2**32 - 1)
         spans, order = self._spans(transaction, np.arange(page_keys.shape[1]), lowest, highest, order)
@@ -120,12 +119,12 @@ class Segments:
         highest: npt.NDArray[np.uint64],
         order: npt.NDArray[np.int64],
     ) -> tuple[Spans, npt.NDArray[np.int64]]:
-        """Where entries of tables int64 [k] stand whose first two columns lie where those of two bounds do.
+        """Spans of entries in tables int64 [k] whose first two columns lie between those of two bounds, both included.
 
-        The bounds, both included, are four columns: uint64 [n, k] twice.
+        lowest, highest  uint64 [n, k], four columns of each bound
+        order            int64 [n * k], places of the bounds, ascending by table and lowest
 
-        order  int64 [n * k], the places of the bounds, ascending by table and lowest; returned are those between which
-               there is an entry
+        Also returns the part of `order` whose bounds enclose an entry.
         """
         directory, count = self._directory, len(self) + 1
         begins, ends, places = (np.zeros(lowest.shape, np.int64) for _ in range(3))

@@ -1,7 +1,7 @@
-"""What depends on how fingerprints are compared: SimHash by bits within a distance, MinHash by similarity over bands.
+"""Shape of the tables under each scheme: SimHash compares bits within a distance, MinHash similarity over bands.
 
-A scheme says under which keys entries are filed, and how they stand in the tables of the segments. `simhash_lookup` and
-`minhash_lookup` look them up.
+The shape gives the keys under which entries are filed, and their columns in the segments. `simhash_lookup` and
+`minhash_lookup` look entries up.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class Shape:
     """How entries are filed.
 
     words          64-bit words of a fingerprint
-    tables         in so many tables every entry stands once
+    tables         number of tables; every table holds every entry once
     columns        uint16 values of an entry in a segment
-    numbered       beside the entries of table 0 stand their numbers
+    numbered       whether table 0 holds document numbers beside its entries
     page_entries   entries in a page of the memtable: few where many tables share few entries
-    banding        of MinHash; None: SimHash
+    banding        bands of MinHash; None: SimHash
     """
 
     words: int
@@ -42,7 +42,7 @@ class Shape:
 
     @classmethod
     def of(cls, parameters: Parameters) -> Self:
-        """The shape of an index with these parameters."""
+        """Shape of an index with these parameters."""
         words, tables, banding = parameters.words, parameters.blocks, parameters.banding
         if banding is None:
             return cls(words, tables, tables, True, _BLOCKS_IN_PAGE, None)
@@ -50,22 +50,22 @@ class Shape:
 
     @property
     def bound_bytes(self) -> int:
-        """Bytes of a bound of the segments."""
+        """Bytes of a segment's bound."""
         return 2 * self.columns
 
     @property
     def memtable_bytes(self) -> int:
-        """About what an entry takes in memory: fingerprint, number, and its share of a page in every table."""
+        """Approximate bytes of an entry in memory: fingerprint, number, and its share of a page in every table."""
         return 8 * self.words + 8 + self.tables * (10 if self.banding is None else 16)
 
     def segment_entries(self, segment_bytes: int) -> int:
-        """How many entries a segment of this size holds, at least 1."""
+        """Number of entries in a segment of this size, at least 1."""
         return max(1, segment_bytes // segment_entry_bytes(self.columns, numbered=self.numbered))
 
     def page_keys(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
-        """Under what fingerprints are filed in the tables: uint64 [n, words] -> uint32 [n, tables].
+        """Keys under which the tables file fingerprints: uint64 [n, words] -> uint32 [n, tables].
 
-        The first two columns of their entries: two blocks, or the hash of a band.
+        A key is the first two columns of an entry: two blocks, or the hash of a band.
         """
         if self.banding is not None:
             banding = self.banding
@@ -81,7 +81,7 @@ class Shape:
         fingerprints: npt.NDArray[np.uint64],
         numbers: npt.NDArray[np.uint64],
     ) -> npt.NDArray[np.uint16]:
-        """Entries as they stand in the segments of a table, uint16 [n, columns].
+        """Entries in the form of a table's segments, uint16 [n, columns].
 
         page_keys uint32 [n] of that table, fingerprints uint64 [n, words], numbers uint64 [n]
         """
@@ -92,5 +92,5 @@ class Shape:
 
 
 def _blocks(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
-    """uint64 [n, words] -> uint16 [n, words * 4], block 0 the top 16 bits of the first word."""
+    """Blocks of fingerprints: uint64 [n, words] -> uint16 [n, words * 4], block 0 the top 16 bits of the first word."""
     return fingerprints.astype(">u8").view(">u2").astype(np.uint16)

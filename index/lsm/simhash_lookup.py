@@ -1,4 +1,4 @@
-"""Looking up SimHash fingerprints: among themselves, in memory, in segments. Bounded in memory."""
+"""Look-up of SimHash fingerprints: among themselves, in memory, in segments. Bounded in memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class SimhashLookup:
     fingerprints  uint64 [n, words]
     keys          uint32 [n, probes], `simhash.probe_keys`
     allowed       int8 [probes], `simhash.next_bits`
-    looks         uint8 [n, look bytes], of the second look that decides which matches count; None: all do
+    looks         uint8 [n, look bytes], for the second look, which decides which matches count; None: all count
     """
 
     fingerprints: npt.NDArray[np.uint64]
@@ -36,10 +36,10 @@ class SimhashLookup:
         return len(self.fingerprints)
 
     def pairs(self, *, nearest_only: bool) -> tuple[Matches, npt.NDArray[np.int64]]:
-        """Matches among the fingerprints: `numbers` are rows, each below the row it was found for.
+        """Matches among the fingerprints; `numbers` are rows, each below its matching row. And the comparisons, int64 [n].
 
-        Ordered by row, distance, number. Equal fingerprints with equal looks have equal matches, so only the first of them
-        is found. With `nearest_only` one match a row. Also int64 [n]: the comparisons made for each row.
+        Ordered by row, distance, number; with `nearest_only` one match a row. Equal fingerprints with equal looks have
+        equal matches, so only the first of them is returned.
         """
         rows = np.arange(len(self))
         alike = self.fingerprints if self.looks is None else _with_looks(self.fingerprints, self.looks)
@@ -58,7 +58,7 @@ class SimhashLookup:
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
         """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
 
-        Only where no entry is on its way out of the segments: its remains would hide others.
+        Requires that no entry is leaving the segments: its remains would hide others.
         """
         best, compared = self._nothing_yet()
         hits = self._hits(transaction, memtables, segments, best, compared, nearest_only=True)
@@ -67,7 +67,7 @@ class SimhashLookup:
     def matches(
         self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
-        """All entries within the distance, some at a time, each pair at most once in a portion, with the comparisons."""
+        """All entries within the distance in portions, each pair at most once in a portion, with the comparisons."""
         best, compared = self._nothing_yet()
         for found in self._hits(transaction, memtables, segments, best, compared, nearest_only=False):
             yield nearest(found, None), compared.copy()
@@ -95,19 +95,19 @@ class SimhashLookup:
 def simhash_lookup_of(
     fingerprints: npt.NDArray[np.uint64], distance_max: int, shape: Shape, looks: npt.NDArray[np.uint8] | None = None
 ) -> SimhashLookup:
-    """The look-up of fingerprints uint64 [n, words]; looks: theirs, uint8 [n, look bytes]."""
+    """Look-up of fingerprints uint64 [n, words] with looks uint8 [n, look bytes]."""
     allowed = next_bits(shape.tables, distance_max)
     return SimhashLookup(fingerprints, probe_keys(fingerprints, distance_max), allowed, distance_max, shape, looks)
 
 
 def _with_looks(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Both as words, uint64 [n, w]."""
+    """Fingerprints and looks side by side as words, uint64 [n, w]."""
     padded = np.zeros((len(looks), -(-looks.shape[1] // 8) * 8), np.uint8)
     padded[:, : looks.shape[1]] = looks
     return np.hstack([fingerprints, padded.view(np.uint64)])
 
 
 def first_of_equals(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """For every row the first row with an equal fingerprint: uint64 [n, words] -> int64 [n]."""
+    """First row with an equal fingerprint, for every row: uint64 [n, words] -> int64 [n]."""
     slots = np.full(4 << len(fingerprints).bit_length(), -1, np.int32)
     return sort.first_equals(fingerprints, slots)

@@ -1,4 +1,4 @@
-"""The tree: all NEAR entries that are filed by blocks, in the memtable, in the frozen memtable and in segments."""
+"""The tree: all NEAR entries filed by blocks, in the memtable, in the frozen memtable and in segments."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -22,12 +22,12 @@ Portion = tuple[Matches, npt.NDArray[np.int64]]
 
 
 class Lookup(Protocol):
-    """The look-up of n fingerprints. Its making computes all that touches no storage."""
+    """Look-up of n fingerprints. Its construction computes everything that touches no storage."""
 
     def __len__(self) -> int: ...
 
     def pairs(self, *, nearest_only: bool) -> Portion:
-        """Matches among the n fingerprints, as `SimhashLookup.pairs` gives them, and the comparisons, int64 [n]."""
+        """Matches among the n fingerprints and the comparisons, int64 [n], as `SimhashLookup.pairs` gives them."""
 
     def nearest(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Portion:
         """As `SimhashLookup.nearest`."""
@@ -42,9 +42,9 @@ def lookup_of(
     distance_max: int,
     looks: npt.NDArray[np.uint8] | None = None,
 ) -> Lookup:
-    """The look-up of the entries within `distance_max` of fingerprints uint64 [n, words], in an index of these parameters.
+    """Look-up of the entries within `distance_max` of fingerprints uint64 [n, words], in an index of these parameters.
 
-    looks  uint8 [n, look bytes], where a second look decides which of them count
+    looks  uint8 [n, look bytes], where a second look decides which entries count
     """
     shape = Shape.of(parameters)
     if shape.banding is None:
@@ -55,11 +55,11 @@ def lookup_of(
 class Standing(NamedTuple):
     """Where the entries stand.
 
-    memtable_entries  in the memtable
-    frozen_entries    in the frozen memtable, on their way into segments
-    removals          entries that left and may still stand in segments
-    progress          how far the frozen ones have come, 0 to 1; 1 where there are none
-    segments          how many there are, of all tables
+    memtable_entries  entries in the memtable
+    frozen_entries    entries in the frozen memtable, which compaction moves into segments
+    removals          removed entries that segments may still hold
+    progress          progress of the compaction, 0 to 1; 1 where none runs
+    segments          segments of all tables
     """
 
     memtable_entries: int
@@ -70,23 +70,23 @@ class Standing(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """Document numbers and tombstones below these."""
+    """End of a range of documents and tombstones: those below these numbers."""
 
     number: int
     tombstone: int
 
 
 class Tree:
-    """What a process keeps in memory of the entries. Every transaction begins with `follow`.
+    """View that one process has of all entries. Every transaction begins with `follow`.
 
-    Entries below `_frozen_to` stand in segments or in the frozen memtable, the others up to `_end` in the active one.
-    Entries that a transaction adds stay only after `committed`.
+    Entries below `_frozen_to` stand in segments or in the frozen memtable; entries from there to below `_end` stand in the
+    active memtable. Entries that a transaction adds stay only after `committed`.
     """
 
     def __init__(
         self, parameters: Parameters, sizes: TreeSizes, new_pair: Callable[[Shape], MemtablePair] = MemtablePair
     ) -> None:
-        """sizes may be set anew between two transactions; new_pair: makes what keeps the newest entries."""
+        """sizes: may be replaced between two transactions; new_pair: makes an empty pair of memtables."""
         self._shape = Shape.of(parameters)
         self._new_pair = new_pair
         self.sizes = sizes
@@ -101,14 +101,14 @@ class Tree:
         self._committed = self._active.counts()
 
     def follow(self, transaction: Transaction) -> None:
-        """Take over the entries that other processes have committed, and drop those that were not committed here."""
+        """Take over the entries that other processes committed; drop those that this process did not commit."""
         self._active.cut(*self._committed)
         self._end_uncommitted = self._end
         now = compaction.state(transaction)
         frozen_to = _Reach(now.frozen_to, now.frozen_tombstones)
         if frozen_to != self._frozen_to:
             if not self._is_next(transaction, now):
-                # Tombstones that have moved are gone from the file.
+                # The end of a compaction deletes its tombstones from the file.
                 self._begin_at(_Reach(now.merged_to, 0))
             self._load(transaction, frozen_to)
             self._frozen, self._active = self._active, self._new_pair(self._shape)
@@ -121,13 +121,13 @@ class Tree:
         self._compaction = now
 
     def file(self) -> None:
-        """Make all entries that `follow` took over ready to be looked up; else the first look-up does it."""
+        """File all entries that `follow` took over; else the first look-up pays for it."""
         for pair in (self._active, self._frozen):
             if pair is not None:
                 pair.added.file()
 
     def _is_next(self, transaction: Transaction, now: CompactionState) -> bool:
-        """Whether the memtable that moves now begins where the one frozen here ends, which has moved as a whole."""
+        """Whether the memtable frozen in the file begins where the one frozen here, now wholly compacted, ends."""
         mine = self._frozen_to
         if not now.is_moving or now.merged_to != mine.number:
             return False
@@ -136,7 +136,7 @@ class Tree:
         )
 
     def _load(self, transaction: Transaction, end: _Reach) -> None:
-        """Read the log and the tombstones on to there, into the active memtable."""
+        """Read the log and the tombstones up to `end` into the active memtable."""
         words = self._shape.words
         if self._end.number < end.number:
             for batch in log.since(transaction, self._end.number, words):
@@ -162,7 +162,7 @@ class Tree:
     def nearest(self, transaction: Transaction, lookup: Lookup) -> Portion:
         """Per row the nearest entry, the earliest among equally near ones, and the comparisons made, int64 [n].
 
-        Retired entries are found as long as they stand anywhere.
+        Retired entries match, too, as long as a memtable or a segment holds them.
         """
         if self._frozen is None or not len(self._frozen.removed):
             return lookup.nearest(transaction, *self._places())
@@ -173,9 +173,9 @@ class Tree:
         return best, compared
 
     def matches(self, transaction: Transaction, lookup: Lookup) -> Iterator[Portion]:
-        """All entries within the distance, some at a time, each pair at most once in a portion, with the comparisons.
+        """All entries within the distance in portions, each pair at most once in a portion, with the comparisons.
 
-        About `memtable.HITS_MAX` in a portion. Nothing may be written before the last portion is taken.
+        A portion holds about `memtable.HITS_MAX` matches. The caller must not write before the last portion is taken.
         """
         return lookup.matches(transaction, *self._places())
 
@@ -184,44 +184,44 @@ class Tree:
         return [pair.added for pair in (self._active, self._frozen) if pair is not None], self._segments
 
     def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
-        """Add entries of a batch under way, uint64 [n, words] and uint64 [n]; look-ups find them from now on."""
+        """Add entries of the current batch, uint64 [n, words] and uint64 [n]; look-ups find them from now on."""
         self._active.added.add(fingerprints, numbers)
 
     def bury(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
-        """Store a tombstone under its number, the next one; look-ups find the entries that it raises from now on."""
+        """Store a tombstone under `number`, the next one; look-ups find the entries that it raises from now on."""
         transaction.put(Table.TOMBSTONES, TOMBSTONE_KEY.pack(number), pack_tombstones(tombstone))
         self._take_over(tombstone)
 
     def end_batch(self, transaction: Transaction, next_number: int, next_tombstone: int) -> None:
-        """Let entries move on at the end of a batch, see `compaction`; both numbers are behind all of the batch."""
+        """Compact a little at the end of a batch, see `compaction`; both numbers come after all numbers of the batch."""
         compaction.freeze_or_move(transaction, self.sizes, self._frozen, self._active, next_number, next_tombstone)
         self._end_uncommitted = _Reach(next_number, next_tombstone)
 
     def freeze(self, transaction: Transaction, next_number: int, next_tombstone: int) -> None:
-        """Freeze the memtable: all entries below these numbers. No entries may be on their way into segments."""
+        """Freeze the memtable: all entries below these numbers. Requires that no compaction runs."""
         assert self._frozen is None
         if any(self._active.counts()):
             compaction.freeze(transaction, self._shape, next_number, next_tombstone)
 
     def move(self, transaction: Transaction) -> bool:
-        """Move one slice of the frozen memtable, however full the active one is; whether there is more.
+        """Move one slice of the frozen memtable, however full the active one is; returns whether more is left.
 
-        Nothing is looked up afterwards in this transaction.
+        This transaction must not look anything up afterwards.
         """
         frozen = self._frozen
         return frozen is not None and compaction.move(transaction, self.sizes, frozen, 1.0, 1).is_moving
 
     @property
     def is_moving(self) -> bool:
-        """Whether entries were on their way into segments at the last `follow`."""
+        """Whether a compaction was running at the last `follow`."""
         return self._frozen is not None
 
     def committed(self) -> None:
-        """The transaction was committed: the entries that it added stay."""
+        """Keep the entries that the committed transaction added."""
         self._committed, self._end = self._active.counts(), self._end_uncommitted
 
     def standing(self) -> Standing:
-        """Where the entries stood at the last `follow`, and those added since."""
+        """Where the entries stood at the last `follow`, with those added since."""
         assert self._compaction is not None, "a transaction must begin with `follow`"
         pairs = [pair for pair in (self._active, self._frozen) if pair is not None]
         return Standing(

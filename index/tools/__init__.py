@@ -1,6 +1,6 @@
-"""Looking after an index: verify, survey, back up, load in bulk, import and export.
+"""Maintenance of an index: verify, survey, backup, bulk load, import and export.
 
-Everything here takes an open `Index`, or the directory of one, and gives plain values.
+Every function takes an open `Index`, or the directory of one, and returns plain values.
 """
 
 from index.storage.scan import Age

@@ -1,6 +1,6 @@
-"""Backup: copies of the whole file, replacing it, and whether its pages are sound.
+"""Backup: copy the whole file, replace it, and check its pages.
 
-A copy appears under its name when it is complete and synced, or not at all.
+A copy appears under its name once it is complete and synced, or not at all.
 """
 
 import fcntl
@@ -25,15 +25,15 @@ _UNFINISHED = ".unfinished"
 
 
 def has_index(directory: Path) -> bool:
-    """Whether there is an index in a directory."""
+    """Whether a directory holds an index."""
     return (directory / DATA_FILE).is_file()
 
 
 def copy(index: Index, directory: Path, *, compact: bool) -> int:
-    """Copy an open index, as it is at this moment, into a new directory; returns the bytes written.
+    """Copy a snapshot of an open index into a new directory; returns the bytes written.
 
-    Writers go on meanwhile. `compact` leaves free pages out, and takes longer. The remains of a killed copy are written
-    over. Raises IndexExists where the directory holds anything, IndexFull, IndexDamaged, OSError.
+    Writers continue meanwhile. `compact` leaves free pages out, and takes longer. A new copy overwrites the remains of a
+    killed one. Raises IndexExists where the directory holds anything, IndexFull, IndexDamaged, OSError.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise IndexExists(f"{directory} exists and is not empty: name a new directory.")
@@ -55,8 +55,10 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
 def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, int]:
     """Replace the index in `directory` by a compacted copy of the one in `source`; returns the bytes before and after.
 
-    Both may be the same directory. Nobody may have the index in `directory` open; who opens it meanwhile waits.
-    keep_former  the file that is replaced stays beside the new one as FORMER_FILE
+    Both may be the same directory. No process may have the index in `directory` open; one that opens it meanwhile waits.
+
+    keep_former  the replaced file stays beside the new one as FORMER_FILE
+
     Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, OSError.
     """
     for each in (directory, source):
@@ -72,20 +74,20 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         if keep_former:
             (directory / FORMER_FILE).unlink(missing_ok=True)
             (directory / FORMER_FILE).hardlink_to(data)
-        # A process that waits to open this file must not believe what the lock file says of the former one.
-        # An empty one makes it fail and try again if this process dies here; else opening writes it anew.
+        # A process that waits to open this file must not trust the lock file of the former one. If this process dies
+        # here, an empty lock file makes the waiting process fail and try again; otherwise opening writes it anew.
         os.ftruncate(lock, 0)
         unfinished.replace(data)
         _sync(directory)
-        # This process holds the lock that LMDB asks for, so it opens as the first one does.
+        # This process holds LMDB's lock, so it opens the file as its first process would.
         lmdb.open(os.fspath(directory), readonly=True).close()
         return before, data.stat().st_size
 
 
 def remove_unused(directory: Path) -> bool:
-    """Remove the files of an index into which nothing ever entered; returns whether no index is left.
+    """Remove the files of an index that never held anything; returns whether no index is left.
 
-    An index that any process has open stays, as does one that cannot be read.
+    An index that any process has open stays; so does one that cannot be read.
     """
     if not (directory / DATA_FILE).is_file():
         return True
@@ -101,9 +103,9 @@ def remove_unused(directory: Path) -> bool:
 
 
 def structure_problems(directory: Path) -> list[str]:
-    """The problems of the file's pages, in words; none where it is sound.
+    """Problems of the file's pages, in words; none where the file is sound.
 
-    While others write, call it inside a read of the index: that keeps the pages of the moment from being used again.
+    While other processes write, call this inside a read of the index, which pins the pages of its snapshot.
     """
     try:
         problems = lmdb_verify.verify(os.fspath(directory / DATA_FILE), subdir=False)  # type: ignore[no-untyped-call]
@@ -113,7 +115,7 @@ def structure_problems(directory: Path) -> list[str]:
 
 
 def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None:
-    """`locked`: this process holds the source's lock already, and opening its lock file again would let go of it."""
+    """locked: this process holds the source's lock; opening the lock file again would release it."""
     try:
         with lmdb.open(os.fspath(source), readonly=True, lock=not locked) as environment:
             environment.copyfd(file_descriptor, compact=True)
@@ -122,7 +124,7 @@ def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None
 
 
 def _was_used(directory: Path) -> bool:
-    """Whether a document, or how far an input was decided, stands in an index that is ours alone."""
+    """Whether an index holds a document or an applied offset; requires that no other process has it open."""
     with (
         lmdb.open(os.fspath(directory), readonly=True, lock=False, max_dbs=len(Table)) as environment,
         environment.begin() as transaction,
@@ -133,15 +135,15 @@ def _was_used(directory: Path) -> bool:
         )
         offsets = (unpack_applied(value)[0] for _, value in transaction.cursor(applied))
         return transaction.stat(log)["entries"] > 0 or any(offsets)
-    # Its tables were never made.
+    # No table was ever created.
     return False
 
 
 @contextmanager
 def _held(directory: Path) -> Iterator[int]:
-    """Hold the lock that LMDB takes, shared, in every process that has the index open, for this process alone.
+    """Hold LMDB's lock exclusively; every process that has the index open holds the same lock shared.
 
-    Gives the lock file's descriptor. Raises IndexInUse, AlreadyOpen.
+    Yields the lock file's descriptor. Raises IndexInUse, AlreadyOpen.
     """
     identity = claim(directory)
     lock = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)

@@ -1,6 +1,6 @@
-"""Buckets: how full they are, from a sample, and where the entries stand.
+"""Bucket sizes, from a sample, and where the entries stand.
 
-Of the log only the entries are read that do not stand in segments.
+From the log come only the entries that do not stand in segments.
 """
 
 from collections import Counter
@@ -20,22 +20,22 @@ from index.storage.layout import Change, Filing, Table
 from index.storage.store import Transaction
 
 WINDOWS = 64
-"""The values of a table's first column in equal parts: of each the first so many values are sampled."""
+"""Equal parts of the values of a table's first column; the first few values of each part are sampled."""
 
 ENTRIES_MAX = 2**23
-"""Entries sampled, about."""
+"""Approximate number of entries sampled."""
 
 _VALUES = 1 << BLOCK_BITS
 
 
 class BucketSizes(NamedTuple):
-    """How many entries the buckets hold, those on their way in or out among them.
+    """Sizes of buckets in entries, including entries that compaction has yet to move or remove.
 
-    A bucket holds the entries of a table with an equal block; MinHash: with an equal hash of a band, where there are any.
+    A bucket is the entries of a table with an equal block; MinHash: with an equal hash of a band, empty buckets left out.
 
-    buckets  buckets in all tables; None for MinHash, where that is not known
-    sizes    int64 [n], of the buckets sampled: all, or an even part of every table
-    largest  the largest of these, and of the buckets that fill several segments
+    buckets  number of buckets in all tables; None for MinHash, where the number is not known
+    sizes    int64 [n], sizes of the sampled buckets: all, or an even part of every table
+    largest  largest size among the sampled buckets and those under the value at which most segments begin
     """
 
     buckets: int | None
@@ -44,7 +44,7 @@ class BucketSizes(NamedTuple):
 
 
 def bucket_sizes(session: ReadSession, entries: int) -> tuple[Standing, BucketSizes]:
-    """Where the entries stand, and how full the buckets are; `entries`: how many there are, about."""
+    """Where the entries stand, and the sizes of the buckets; entries: approximate number in the index."""
     transaction, parameters = session.transaction, session.parameters
     shape = Shape.of(parameters)
     standing, keys = _recent(transaction, shape)
@@ -65,7 +65,7 @@ def bucket_sizes(session: ReadSession, entries: int) -> tuple[Standing, BucketSi
 
 
 def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.NDArray[np.uint32]]]:
-    """Where the entries stand, and table by table the page keys, uint32 [n], of those that are not in its segments."""
+    """Where the entries stand, and by table the page keys, uint32 [n], of entries outside its segments."""
     now = compaction.state(transaction)
     nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
     frozen, active, removals = [nothing], [nothing], 0
@@ -105,7 +105,7 @@ def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.
 def _sizes(
     transaction: Transaction, shape: Shape, table: int, first: int, end: int, keys: npt.NDArray[np.uint32]
 ) -> npt.NDArray[np.int64]:
-    """The sizes of the buckets with a first column from `first` to below `end`; keys uint32 [n], of those not in segments."""
+    """Sizes of the buckets with first <= first column < end; keys: uint32 [n], of the entries outside the segments."""
     found = [keys[(keys >> BLOCK_BITS >= first) & (keys >> BLOCK_BITS < end)]]
     begin = bytes([table]) + first.to_bytes(2, "big").ljust(shape.bound_bytes, b"\0")
     below = transaction.floor(Table.SEGMENTS, begin)
@@ -124,7 +124,7 @@ def _sizes(
 
 
 def _hottest(transaction: Transaction) -> tuple[int, int] | None:
-    """Table and first column under which most segments begin, where that is more than one."""
+    """Table and first column under which most segments begin; None where no two segments share them."""
     begun = Counter((key[0], int.from_bytes(key[1:3], "big")) for key in transaction.keys(Table.SEGMENTS))
     most = begun.most_common(1)
     return most[0][0] if most and most[0][1] > 1 else None

@@ -1,10 +1,9 @@
 """Bulk load: many entries at once into an index, sorted and written as segments.
 
-Entries come in with their verdicts, and nothing is compared. They are logged in batches as all others are. So a load that
-is broken off can be begun again, and any process finds the entries that have not moved in the log. In memory they are only
-gathered and sorted. Whenever a portion is full, it moves into segments in one go. The fewer portions, the less often
-segments are written again, so portions grow with the index. Other processes may have the index open, and write. They hold in
-memory the entries that have not moved, so a portion costs them more than it does here.
+Entries come with their verdicts; nothing is compared. The log takes them in batches like all others. So an interrupted load
+can start again, and any process finds uncompacted entries in the log. Memory only gathers and sorts entries; a full portion
+moves into segments in one go. Fewer portions rewrite fewer segments, so portions grow with the index. Other processes may
+have the index open, and write. Each holds all uncompacted entries in its memtable, which takes more memory than here.
 """
 
 import time
@@ -29,29 +28,29 @@ from index.matching.simhash import BLOCK_BITS
 from index.session import Result, WriteSession
 
 MOVING_SECONDS = 0.1
-"""Time that entries move in one transaction: others may wait for it."""
+"""Time of compaction in one transaction; other writers may wait for it."""
 
 PORTION_BYTES = 2**28
-"""Memory that the entries of a portion may take, about, and half as much again when they move on."""
+"""Approximate memory of a portion's entries; compaction takes half as much again."""
 
 PORTION_BYTES_MAX = 2**30
-"""Memory that the entries of a portion may take in a large index."""
+"""Approximate upper bound of a portion's memory, in a large index."""
 
 GROWTH = 4
-"""A portion is full, at the latest of both, at this fraction of the entries that were there before."""
+"""A portion is full at PORTION_BYTES or at 1 / GROWTH of the entries there before, whichever is more."""
 
 STRIPE_ENTRIES = 2**20
-"""Entries sorted at once, about: it takes some 40 ms of a transaction."""
+"""Approximate number of entries sorted at once: takes some 40 ms of a transaction."""
 
 ROWS_AT_ONCE = 2**16
 """Entries whose keys and columns are computed at once: bounds their memory."""
 
 
 class BulkLoader:
-    """Enters many documents into an open index, in portions; `finish` comes behind the last one."""
+    """Bulk loader of an open index, portion by portion; call `finish` after the last document."""
 
     def __init__(self, index: Index, portion_entries: int | None = None) -> None:
-        """portion_entries: the entries of a portion; None: as many as take PORTION_BYTES, or more in a large index."""
+        """portion_entries: entries of a portion; None: as many as take PORTION_BYTES, more in a large index."""
         self._index = index
         self._portion_entries = portion_entries
         self.parameters = index.parameters
@@ -68,7 +67,7 @@ class BulkLoader:
         self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
-        """As `OpenIndex.write`; a full portion then moves into segments. Raises IndexFull, IndexDamaged."""
+        """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFull, IndexDamaged."""
         result = self._opened.write(operation)
         if self._tree.standing().memtable_entries >= self._memtable_entries:
             self.finish()
@@ -81,12 +80,12 @@ class BulkLoader:
         originals: Sequence[Position | None],
         ends: Mapping[Source, int] = NO_ENDS,
     ) -> Restored:
-        """Enter documents that are known to have been decided, as `Index.restore` says; best some 10,000 at a time."""
+        """Enter documents that were decided before, as `Index.restore`; best some 10,000 at a time."""
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         return self.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
     def finish(self) -> None:
-        """Let all entries move into segments. Entries that are not finished are held in memory by who opens the index."""
+        """Move all entries into segments. Every process that opens the index holds unfinished entries in memory."""
         self._move()
 
         def freeze(session: WriteSession) -> None:
@@ -99,7 +98,7 @@ class BulkLoader:
         self._begin_portion()
 
     def _move(self) -> None:
-        """Let all that is frozen move on, in transactions that others need not wait for long."""
+        """Finish the compaction of the frozen memtable, in transactions so short that other writers wait little."""
 
         def operation(session: WriteSession) -> bool:
             end = time.monotonic() + MOVING_SECONDS
@@ -113,12 +112,12 @@ class BulkLoader:
 
 
 class SortedPair(MemtablePair):
-    """A memtable pair that is sorted, a stripe of a table at a time, and has no pages of equal keys."""
+    """Memtable pair without pages of equal keys; sorts one stripe of a table at a time."""
 
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
     ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
-        """As `MemtablePair.of_table`; may end earlier, where a stripe does. Gives numbers where the table has them."""
+        """As `MemtablePair.of_table`; may end earlier, with a stripe. Numbers are empty where the table has none."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
         stripe = first_value >> (BLOCK_BITS - stripe_bits)
@@ -138,16 +137,17 @@ class SortedPair(MemtablePair):
 
 
 class _Stripe(NamedTuple):
-    """Entries of a table, ascending: their columns as `compaction.words_of` packs them, uint64 [n, w].
+    """Entries of a table, ascending.
 
-    And the numbers that stand beside them, uint64 [n]; empty where the table has none.
+    words    uint64 [n, w], columns as `compaction.words_of` packs them
+    numbers  uint64 [n]; empty where the table has none
     """
 
     words: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.uint64]
 
     def place(self, bound: bytes | None) -> int:
-        """The first entry that does not stand before a bound (None: the end of the table)."""
+        """Place of the first entry at or after a bound (None: the end of the table)."""
         if bound is None:
             return len(self.words)
         low, high = 0, len(self.words)
@@ -160,16 +160,16 @@ class _Stripe(NamedTuple):
         return low
 
     def columns(self, begin: int, end: int, shape: Shape) -> npt.NDArray[np.uint16]:
-        """The entries begin <= place < end, uint16 [columns, n]."""
+        """Entries begin <= place < end, uint16 [columns, n]."""
         columns = self.words[begin:end].astype(">u8").view(">u2")[:, : shape.columns]
         return np.ascontiguousarray(columns.T, np.uint16)
 
 
 class _Sorted:
-    """Entries as they stand in segments; holds one table at a time, and one stripe of it in order."""
+    """Entries in the form of segments; holds one table at a time, and one sorted stripe of it."""
 
     def __init__(self, shape: Shape, memtable: Memtable, without: npt.NDArray[np.uint64]) -> None:
-        """without: the numbers of those to leave out."""
+        """without: numbers of the entries to leave out."""
         self._shape = shape
         self._fingerprints, self._numbers = memtable.fingerprints, memtable.numbers
         if len(without):
@@ -181,7 +181,7 @@ class _Sorted:
         self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
 
     def stripe(self, table: int, stripe: int, stripe_bits: int) -> _Stripe:
-        """The entries whose first column has these top bits."""
+        """Entries whose first column has the top `stripe_bits` bits equal to `stripe`."""
         if self._asked != (table, stripe):
             self._turn_to(table, stripe_bits)
             begin, end = self._begins[stripe : stripe + 2].tolist()
@@ -192,7 +192,7 @@ class _Sorted:
         return self._stripe
 
     def _turn_to(self, table: int, stripe_bits: int) -> None:
-        """Hold the entries of this table in the order in which they were added, and the places of each stripe."""
+        """Hold the entries of this table in order of arrival, and the places of each stripe."""
         if self._table == table:
             return
         count = len(self._numbers)
@@ -207,11 +207,11 @@ class _Sorted:
 def _in_order(
     words: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """Those of words uint64 [n, w] that stand at these places, ascending, and the places in that order."""
+    """Words uint64 [n, w] at these places, ascending, and the places in that order."""
     keys, order = sort.sorted_by(words[places, 0], places)
     if words.shape[1] == 1:
         return keys[:, None], order
-    # Some times as fast as words[order].
+    # Several times as fast as words[order].
     ordered = words.take(order, axis=0)
     tied = np.flatnonzero(keys[1:] == keys[:-1])
     if (ordered[tied, 1:] > ordered[tied + 1, 1:]).any():
@@ -223,7 +223,7 @@ def _in_order(
 
 
 def _page_keys(fingerprints: npt.NDArray[np.uint64], shape: Shape) -> npt.NDArray[np.uint32]:
-    """uint32 [tables, n]; none where the columns of an entry do not need them."""
+    """Page keys, uint32 [tables, n]; none (n = 0) where the columns of an entry do not need them."""
     if shape.banding is None:
         return np.empty((shape.tables, 0), np.uint32)
     keys = np.empty((shape.tables, len(fingerprints)), np.uint32)
@@ -237,7 +237,7 @@ def _slices(count: int) -> Iterator[slice]:
 
 
 def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
-    """The earlier of a bound and of that at which this first column begins; None: the end of the table."""
+    """The earlier of a bound (None: the end of the table) and the first bound of this first column."""
     if value == 1 << BLOCK_BITS:
         return end
     bound = value.to_bytes(2, "big").ljust(size, b"\0")
@@ -245,6 +245,6 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 
 def _entry_bytes(shape: Shape) -> int:
-    """About what an entry takes in memory: fingerprint, number, slots for its hash, its place, its keys, its columns."""
+    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, page keys, columns."""
     keys = 0 if shape.banding is None else 4 * shape.tables
     return 8 * shape.words + 8 + 12 + 4 + keys + 8 * -(-shape.columns // 4)

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The result of a check."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ EXAMPLES_MAX = 5
 
 @dataclass(slots=True)
 class Finding:
-    """What one check came to: how many things it looked at, how many were wrong, and the first of those in words."""
+    """Result of one check: how many things it examined, how many were wrong, and the first wrong ones in words."""
 
     check: str
     examined: int = 0
@@ -16,7 +16,7 @@ class Finding:
     examples: list[str] = field(default_factory=list)
 
     def note(self, problems: Iterable[str]) -> None:
-        """Count problems; the first ones are kept."""
+        """Count problems, and keep the first EXAMPLES_MAX."""
         for problem in problems:
             self.wrong += 1
             if len(self.examples) < EXAMPLES_MAX:

@@ -1,8 +1,8 @@
-"""Import and export: everything an index knows as a sequence of records, and an index made of such a sequence.
+"""Import and export: an index as a sequence of records, and an index made from such a sequence.
 
-Records come in the order of the log, which is that of deciding. So the first part of a sequence is an older index, and an
-import that is broken off leaves one that fits together. No record tells of a batch that has left the log: numbers need not
-begin at 0, and may have gaps.
+Records come in the order of the log, the order of deciding. So any first part of a sequence is an older state of the index,
+and an interrupted import leaves a consistent one. Batches that have left the log have no records, so numbers need not begin
+at 0, and may have gaps.
 """
 
 from array import array
@@ -30,22 +30,22 @@ _NOTHING_LATER = 2**64 - 1
 
 
 class Original(NamedTuple):
-    """The original that a duplicate names, as it was when that was decided."""
+    """Original of a duplicate, as of the decision on that duplicate."""
 
     id: str
     position: Position
 
 
 class Record(NamedTuple):
-    """What is known of one position.
+    """All the index knows about one position.
 
-    original   number of the original, a unique document's own; None where the verdict has none, where its document is not
-               in the sequence any more, and where a duplicate is its own original for that reason
-    origin     for duplicates what their original was
-    distance   None where there is none
+    original   number of the original; a unique document's own number; None where the verdict has none, where the original's
+               document has left the sequence, and where a duplicate is its own original for that reason
+    origin     id and position of a duplicate's original; None for other verdicts
+    distance   distance to the match; None where there is none
     document   the document that entered; None for a position that entered nothing
-    forgotten  the document matches nothing any more: it was forgotten, or has expired
-    settled    every position of the source below this one came before it
+    forgotten  whether the document is retired, because it was forgotten or has expired: it matches nothing any more
+    settled    whether every lower position of the source came earlier in the sequence
     """
 
     source: Source
@@ -61,7 +61,7 @@ class Record(NamedTuple):
 
 
 class _Held:
-    """Which document numbers stand in the batches seen so far."""
+    """Set of the document numbers in the batches seen so far."""
 
     def __init__(self) -> None:
         self._firsts, self._ends = array("Q"), array("Q")
@@ -72,14 +72,14 @@ class _Held:
 
     def has(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         firsts, ends = np.frombuffer(self._firsts, np.uint64), np.frombuffer(self._ends, np.uint64)
-        # Of batches with one first number only the last can hold documents.
+        # Among batches with the same first number only the last one can hold documents.
         places = np.searchsorted(firsts, numbers, side="right") - 1
         has: npt.NDArray[np.bool_] = (places >= 0) & (numbers < ends[places])
         return has
 
 
 class _Later:
-    """The least offset of a source in all batches behind the current one."""
+    """Least offset of a source in all batches after the current one."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         least: dict[tuple[int, int], array[int]] = {}
@@ -91,11 +91,11 @@ class _Later:
         self._least = {
             source: np.minimum.accumulate(np.frombuffer(offsets, np.uint64)[::-1]) for source, offsets in least.items()
         }
-        """By source, the last batch first."""
+        """Least offsets by source, the last batch first."""
         self._left = {source: len(offsets) for source, offsets in self._least.items()}
 
     def behind(self, found: log.Batch) -> list[int]:
-        """For every source of the next batch the least offset in all batches behind it."""
+        """Least offset in all batches after the next one, for every source of that one."""
         offsets = []
         for source in found.sources.tolist():
             self._left[source] -= 1
@@ -105,7 +105,7 @@ class _Later:
 
 
 class Snapshot:
-    """Everything that an index knows at one moment; valid inside the operation handed to `snapshot`."""
+    """Contents of an index at one moment; valid inside the operation given to `snapshot`."""
 
     def __init__(self, session: ReadSession) -> None:
         """Use `snapshot`."""
@@ -113,7 +113,7 @@ class Snapshot:
         self.parameters = session.parameters
 
     def streams(self) -> dict[str, str]:
-        """The name of every known stream, oldest first; "" where it was never begun."""
+        """Name of every known stream, oldest first; "" where the stream was never begun."""
         return dict(sources.named_streams(self._session.transaction))
 
     def applied(self) -> dict[Source, Applied]:
@@ -121,18 +121,18 @@ class Snapshot:
         return sources.applied(self._session.transaction)
 
     def count(self) -> int:
-        """How many `records` there are."""
+        """Number of `records`."""
         return sum(len(found.rows) for found in log.walk(self._session.transaction, self._session.words))
 
     def records(self) -> Iterator[Record]:
-        """What is known of any position that has not left the log, in the order of the log."""
+        """A record for every position in the log, in the order of the log."""
         return _records(self._session)
 
 
 def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
-    """Run `operation` on one moment of an index. Raises IndexDamaged.
+    """Run `operation` on a snapshot of an index. Raises IndexDamaged.
 
-    While it runs, pages that writers free are not used again: the file grows by about 1 KB a document admitted.
+    Meanwhile pages that writers free are not reused: the file grows by about 1 KB for each document admitted.
     """
     return internals_of(index).read(lambda session: operation(Snapshot(session)))
 
@@ -183,7 +183,7 @@ def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
 
 
 def _order(found: log.Batch) -> npt.NDArray[np.int64]:
-    """The rows of a batch; at the end those whose original is a later row of it, as a restoration may leave them."""
+    """Rows of a batch; rows whose original is a later row, as restorations may leave them, come last."""
     rows = np.arange(len(found.rows))
     named = found.rows["number"]
     here = np.flatnonzero((named >= np.uint64(found.first_number)) & (named < np.uint64(found.end_number)))
@@ -194,7 +194,7 @@ def _order(found: log.Batch) -> npt.NDArray[np.int64]:
 
 
 def _settled(found: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """For the rows in this order whether no lower offset of their source comes later: bool [n]."""
+    """Whether no lower offset of a row's source comes later, for the rows in this order: bool [n]."""
     offsets, of_sources = found.rows["offset"][order], found.rows["source"][order]
     settled = np.zeros(len(order), np.bool_)
     for source, later in enumerate(behind):
@@ -205,7 +205,7 @@ def _settled(found: log.Batch, order: npt.NDArray[np.int64], behind: Sequence[in
 
 
 def portions(found: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
-    """Cut into lists of at most `rows_max` records, in each of which the offsets of a source increase."""
+    """Lists of at most `rows_max` consecutive records; within a list the offsets of a source increase."""
     portion: list[Record] = []
     last: dict[Source, int] = {}
     for record in found:
@@ -219,28 +219,28 @@ def portions(found: Iterator[Record], rows_max: int) -> Iterator[list[Record]]:
 
 
 _OWN_NUMBER = NO_NUMBER - np.uint64(1)
-"""Among the numbers that documents have here: an entry whose own number was not looked up."""
+"""In `Importer._here`: an entry whose own number was not looked up."""
 
 
 class Imported(NamedTuple):
-    """What became of records handed to `Importer.add`; both add up to all of them."""
+    """Counts of the records given to `Importer.add`; both add up to all of them."""
 
     entered: int
     already_known: int
 
 
 class Importer:
-    """Enters records into an index, which may hold some of them already, or others."""
+    """Importer of records into an index that may already hold some of them, or others."""
 
     def __init__(self, index: Index | BulkLoader) -> None:
-        """A `BulkLoader` where there are many records; its `finish` comes behind the last one."""
+        """index: a `BulkLoader` where there are many records; call its `finish` after the last record."""
         self._parameters = index.parameters
         self._writer = index if isinstance(index, BulkLoader) else internals_of(index)
         self._there, self._here = array("Q"), array("Q")
-        """The numbers that documents have in the records, ascending, and in this index; NO_NUMBER: not an entry here."""
+        """Document numbers in the records, ascending, and in this index; NO_NUMBER: not an entry of this index."""
 
     def begin(self, streams: Sequence[tuple[str, str]]) -> None:
-        """Make streams known, (stream, name), in this order."""
+        """Register streams, (stream, name), in this order."""
 
         def operation(session: WriteSession) -> None:
             for stream, name in streams:
@@ -250,57 +250,57 @@ class Importer:
 
         self._writer.write(operation)
 
-    def add(self, taken: Sequence[Record]) -> Imported:
-        """Enter records in one write transaction; a position that is known is left alone.
+    def add(self, records: Sequence[Record]) -> Imported:
+        """Enter records in one write transaction; known positions stay as they are.
 
-        Entries come in as they are: nothing is compared but whether they are equal. Offsets must ascend within a source,
-        as `portions` sees to. Raises IndexFull, IndexDamaged; ValueError where an original is missing before a record, or
-        a record misses a part.
+        Entries come with their verdicts; only equality is checked. Offsets must ascend within a source, as `portions`
+        ensures. Raises IndexFull, IndexDamaged; ValueError where no earlier record holds an original, or a record lacks a
+        part.
         """
-        _require_whole(taken, self._parameters.insert)
-        entries = _entries_of(taken, self._parameters.words, self._parameters.look_bytes)
+        _require_whole(records, self._parameters.insert)
+        entries = _entries_of(records, self._parameters.words, self._parameters.look_bytes)
         require_sound(entries, self._parameters)
-        done, here = self._writer.write(lambda session: self._added(session, taken, entries))
-        self._learn(taken, here)
+        done, here = self._writer.write(lambda session: self._added(session, records, entries))
+        self._learn(records, here)
         return done
 
     def _added(
-        self, session: WriteSession, taken: Sequence[Record], entries: Entries
+        self, session: WriteSession, records: Sequence[Record], entries: Entries
     ) -> tuple[Imported, npt.NDArray[np.uint64]]:
         transaction, batch = session.transaction, Batch(session, entries)
         known = batch.journaled.known
         streams = {
             record.origin.position.source.stream: 0
-            for record, is_known in zip(taken, known.tolist(), strict=True)
+            for record, is_known in zip(records, known.tolist(), strict=True)
             if record.origin is not None and not is_known
         }
         streams = {stream: sources.number_of(transaction, stream) for stream in streams}
         first = session.counters.next_number
-        entering = ~known & np.array([record.document is not None for record in taken], np.bool_)
-        here = np.full(len(taken), NO_NUMBER, np.uint64)
+        entering = ~known & np.array([record.document is not None for record in records], np.bool_)
+        here = np.full(len(records), NO_NUMBER, np.uint64)
         here[entering] = np.arange(first, first + np.count_nonzero(entering))
         here[known] = self._known(batch.journaled.rows[known])
-        verdicts = np.array([record.verdict for record in taken], np.uint8)
-        named = self._originals(transaction, taken, here, known)
+        verdicts = np.array([record.verdict for record in records], np.uint8)
+        named = self._originals(transaction, records, here, known)
         own = (verdicts == Verdict.UNIQUE) | ((named == NO_NUMBER) & entering)
-        distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in taken], np.int16)
+        distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
         new = np.flatnonzero(~known)
         outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], np.where(own, here, named)[new])
-        leaving = entering & np.array([record.forgotten for record in taken], np.bool_)
+        leaving = entering & np.array([record.forgotten for record in records], np.bool_)
         origins = [
             log.Origin(origin.id, streams[at.source.stream], at.source.partition, at.offset)
             for row in new.tolist()
-            if (origin := taken[row].origin) is not None and (at := origin.position)
+            if (origin := records[row].origin) is not None and (at := origin.position)
         ]
         enter_undecided(session, batch, entries.take(new), outcome, origins=origins, leaving=leaving[new])
         forget.remove(session, here[leaving])
         retention.note_undecided(session, batch, ~known)
-        ends = {record.source: record.offset + 1 for record in taken if record.settled}
+        ends = {record.source: record.offset + 1 for record in records if record.settled}
         sources.move_applied(transaction, ends, {})
-        return Imported(len(new), len(taken) - len(new)), here
+        return Imported(len(new), len(records) - len(new)), here
 
     def _known(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
-        """The numbers by which records name the documents of known positions, DECISION [n]."""
+        """Numbers here for the documents of known positions, DECISION [n] -> uint64 [n]; later records may name them."""
         if self._parameters.insert == "unique":
             return rows["number"]
         return np.where(rows["verdict"] == Verdict.DUPLICATE, _OWN_NUMBER, rows["number"])
@@ -308,48 +308,50 @@ class Importer:
     def _originals(
         self,
         transaction: Transaction,
-        taken: Sequence[Record],
+        records: Sequence[Record],
         here: npt.NDArray[np.uint64],
         known: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.uint64]:
-        """The original in this index of each record that is new and names another document: uint64 [n], else NO_NUMBER."""
-        naming = np.array([each.verdict == Verdict.DUPLICATE and each.original is not None for each in taken], np.bool_)
+        """Original in this index of each new record that names another document, uint64 [n]; NO_NUMBER elsewhere."""
+        naming = np.array(
+            [each.verdict == Verdict.DUPLICATE and each.original is not None for each in records], np.bool_
+        )
         rows = np.flatnonzero(naming & ~known)
-        asked = np.array([taken[row].original for row in rows.tolist()], np.uint64)
-        found = np.full(len(taken), NO_NUMBER, np.uint64)
+        asked = np.array([records[row].original for row in rows.tolist()], np.uint64)
+        found = np.full(len(records), NO_NUMBER, np.uint64)
         found[rows], there = _mapped(np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64), asked)
-        documents = np.array([row for row, each in enumerate(taken) if each.document is not None], np.int64)
-        numbers = np.array([each.document.number for each in taken if each.document is not None], np.uint64)
+        documents = np.array([row for row, each in enumerate(records) if each.document is not None], np.int64)
+        numbers = np.array([each.document.number for each in records if each.document is not None], np.uint64)
         order = np.argsort(numbers)
         of_portion, in_portion = _mapped(numbers[order], documents[order].astype(np.uint64), asked)
         in_portion &= of_portion.astype(np.int64) < rows
         found[rows[in_portion]] = here[of_portion[in_portion].astype(np.int64)]
         for row, number in zip(rows[~there & ~in_portion].tolist(), asked[~there & ~in_portion].tolist(), strict=True):
-            raise ValueError(f"offset {taken[row].offset}: original {number} does not stand before it")
+            raise ValueError(f"offset {records[row].offset}: original {number} does not stand before it")
         for row in np.flatnonzero(found == _OWN_NUMBER).tolist():
-            origin = taken[row].origin
+            origin = records[row].origin
             assert origin is not None, "a duplicate says what its original was"
             found[row] = _number_at(transaction, origin.position, self._parameters.words)
         return found
 
-    def _learn(self, taken: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
-        """Remember the numbers of the documents of a portion that was entered."""
+    def _learn(self, records: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
+        """Remember the document numbers of an entered portion."""
         learnt = sorted(
             (record.document.number, number)
-            for record, number in zip(taken, here.tolist(), strict=True)
+            for record, number in zip(records, here.tolist(), strict=True)
             if record.document is not None
         )
         ascending = not learnt or not self._there or learnt[0][0] > self._there[-1]
         self._there.extend(number for number, _ in learnt)
         self._here.extend(number for _, number in learnt)
         if not ascending:
-            # A restoration's duplicate, which came behind its original.
+            # A restoration may number a duplicate below its original; the sequence has the original first.
             there, own = np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64)
             order = np.argsort(there, kind="stable")
             self._there, self._here = array("Q", there[order].tobytes()), array("Q", own[order].tobytes())
 
     def finish(self, applied: Mapping[Source, Applied]) -> None:
-        """All records were added: move applied offsets to where they were, with their marks."""
+        """Move applied offsets, with their marks, to those of the exported index; call this after the last record."""
         ends = {source: at.offset for source, at in applied.items()}
         marks = {source: at.mark for source, at in applied.items()}
         self._writer.write(lambda session: sources.move_applied(session.transaction, ends, marks))
@@ -358,7 +360,7 @@ class Importer:
 def _mapped(
     keys: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64], asked: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """The value beside each key that is asked for, and whether it is there; the keys ascend."""
+    """Value of each key in `asked`, NO_NUMBER where missing, and whether it is there, bool [n]; `keys` ascend."""
     if not len(keys):
         return np.full(len(asked), NO_NUMBER), np.zeros(len(asked), np.bool_)
     places = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
@@ -367,7 +369,7 @@ def _mapped(
 
 
 def _number_at(transaction: Transaction, position: Position, words: int) -> int:
-    """The number of the document that entered at a position, which the journal knows."""
+    """Number of the document that entered at a position; the journal must know the position."""
     stream = sources.number_of(transaction, position.source.stream)
     below = transaction.floor(Table.JOURNAL, JOURNAL_KEY.pack(stream, position.source.partition, position.offset))
     assert below is not None, "a position that is known stands in a run"
@@ -377,10 +379,10 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
     return found.first_number + int(np.count_nonzero(found.rows["filing"][: int(np.flatnonzero(own)[0])]))
 
 
-def _require_whole(taken: Sequence[Record], insert: Insert) -> None:
-    """Raise ValueError unless exactly those records have a document, and an origin, whose verdicts say so."""
+def _require_whole(records: Sequence[Record], insert: Insert) -> None:
+    """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
     entering = {Verdict.UNIQUE, Verdict.DUPLICATE} if insert == "all" else {Verdict.UNIQUE}
-    for record in taken:
+    for record in records:
         for what, part, expected in (
             ("document", record.document, record.verdict in entering),
             ("origin", record.origin, record.verdict is Verdict.DUPLICATE),
@@ -391,28 +393,30 @@ def _require_whole(taken: Sequence[Record], insert: Insert) -> None:
 
 
 _KINDS = {Verdict.DUPLICATE: Kind.NEAR, Verdict.UNDECIDABLE: Kind.UNDECIDABLE, Verdict.DEAD_LETTER: Kind.DEAD_LETTER}
-"""The kinds of records that entered nothing; nobody asks whether such a duplicate was an exact one."""
+"""Kinds of records that entered nothing; whether such a duplicate was an exact one makes no difference."""
 
 
-def _entries_of(taken: Sequence[Record], words: int, look_bytes: int) -> Entries:
+def _entries_of(records: Sequence[Record], words: int, look_bytes: int) -> Entries:
     numbers: dict[Source, int] = {}
-    source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in taken]
-    found = [record.document for record in taken]
+    source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
+    found = [record.document for record in records]
     nothing = (0,) * words
-    kinds = [_KINDS[record.verdict] if record.document is None else record.document.kind for record in taken]
+    kinds = [_KINDS[record.verdict] if record.document is None else record.document.kind for record in records]
     fingerprints = np.array([nothing if each is None else each.fingerprint for each in found], np.uint64)
-    looks = np.zeros((len(taken), look_bytes), np.uint8)
+    looks = np.zeros((len(records), look_bytes), np.uint8)
     for row, document in enumerate(found):
         if document is not None:
             if len(document.look) != look_bytes:
-                raise ValueError(f"offset {taken[row].offset}: a look has {look_bytes} bytes, not {len(document.look)}")
+                raise ValueError(
+                    f"offset {records[row].offset}: a look has {look_bytes} bytes, not {len(document.look)}"
+                )
             looks[row] = np.frombuffer(document.look, np.uint8)
     return Entries(
         sources=tuple(numbers),
         source_numbers=np.array(source_numbers, np.uint32),
-        offsets=np.array([record.offset for record in taken], np.uint64),
+        offsets=np.array([record.offset for record in records], np.uint64),
         kinds=np.array(kinds, np.uint8),
-        reasons=np.array([record.reason for record in taken], np.uint8),
+        reasons=np.array([record.reason for record in records], np.uint8),
         fingerprints=fingerprints.reshape(-1, words),
         times_ms=np.array([0 if each is None else each.time_ms for each in found], np.int64),
         ids=["" if each is None else each.id for each in found],

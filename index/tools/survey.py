@@ -1,4 +1,4 @@
-"""Survey: where the entries of an index stand, how full its buckets are, how far its sources have come, who reads it."""
+"""Survey of an index: where its entries stand, how full its buckets are, the ages of its sources, and its readers."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,8 +17,8 @@ class Survey(NamedTuple):
     """An index at one moment.
 
     standing  where the entries stand
-    buckets   how many entries the buckets hold, from a sample
-    ages      of every source whose record time is kept
+    buckets   sizes of the buckets, from a sample
+    ages      age of every source whose record time is kept
     """
 
     standing: Standing
@@ -27,14 +27,14 @@ class Survey(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """A process that has the index open: its id, and the transaction that it reads, None between two reads."""
+    """A process that has the index open: its id, and its read transaction, None between two reads."""
 
     process: int
     transaction: int | None
 
 
 def survey(index: Index) -> Survey:
-    """The survey of an index; reads a sample of the segments, and the entries that do not stand in them."""
+    """Survey an index; reads a sample of the segments, and the entries outside of them."""
 
     def operation(session: ReadSession) -> Survey:
         standing, buckets = bucket_sizes(session, statistics_of(session.transaction, session.words).entries)
@@ -47,5 +47,5 @@ def survey(index: Index) -> Survey:
 
 
 def readers(index: Index) -> list[Reader]:
-    """Everybody who reads the index, this process among them."""
+    """All readers of the index, this process among them."""
     return [Reader(*reader) for reader in internals_of(index).store.readers()]

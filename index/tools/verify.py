@@ -1,20 +1,21 @@
-"""Verification: whether the pages of the file are sound, and whether everything in the tables fits together.
+"""Verification: soundness of the file's pages, and agreement between the tables.
 
-It only reads, and does not trust what it reads.
+Verification only reads, and does not trust what it reads.
 
-structure  the pages of the file; tables in a broken structure cannot be read safely, so nothing else is checked then
-counters   the counters are what the tables hold
-log        batches whole, without gaps but where some have expired, their rows in the journal; every original exists, is its
-           own original and is not later, or has left the log, or is a duplicate whose own original is retired
-blocks     every entry stands once in each table where the log, the compaction state and the tombstones say that it does,
-           and nothing else does: in the segments, in `exact`, in `repeats`; segments are in order
+structure  the pages of the file are sound; in a broken structure no table can be read safely, so nothing else is checked
+counters   the counters equal what the tables hold
+log        batches are whole, without gaps except where batches have expired, and their rows stand in the journal; every
+           original exists, is its own original and is not later, or has left the log, or is a duplicate whose own
+           original is retired
+blocks     every entry stands once in each table where the log, the compaction state and the tombstones place it, and no
+           other entry does: in the segments, in `exact`, in `repeats`; segments are in order
 journal    the runs of a source do not overlap, and name rows that exist
-applied    every source's applied offset lies behind its journal
+applied    every source's applied offset lies beyond its journal
 
-Entries are not looked up one by one. The tables are divided into parts (see `verify_tables`), each with a sum of hashes.
-Reading the log adds the entries that ought to stand in a part; reading the tables takes off those that do. A part that is
-wrong shows as a sum that is not 0, but for one in 2^64. Only such parts are then compared entry by entry. So the time grows
-with the size of the index, and the memory is a byte or two a document and 8 bytes a part.
+Verification looks up no single entry. Each table is divided into parts (see `verify_tables`), and every part has a sum of
+hashes. Reading the log adds the expected entries of a part; reading the tables subtracts the actual ones. A wrong part has
+a sum other than 0, except with probability 2^-64. Only wrong parts are then compared entry by entry. So the time grows with
+the size of the index; the memory is a byte or two a document and 8 bytes a part.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,19 +35,19 @@ from index.tools import verify_log
 from index.tools.backup import structure_problems
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
-from index.tools.verify_tables import PARTS, Documents, Filed, Lot, Note, standing_aside, standing_in_segments
+from index.tools.verify_tables import PARTS, Documents, Expected, Note, TableEntries, actual_aside, actual_in_segments
 
 PARTS_MAX = 64
-"""Parts of tables that are compared entry by entry."""
+"""Parts of tables compared entry by entry, at most."""
 
 ENTRIES_MAX = 2**22
-"""Entries that are held for it."""
+"""Entries held in memory for that comparison, at most."""
 
 
 def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Finding]:
-    """All checks of an index, at one moment; one Finding each.
+    """Run all checks of an index on one snapshot; returns one Finding each.
 
-    `progress` is told how much is done: every document counts once in the log, and once in the segments, where most stand.
+    `progress` receives the work done so far: every document counts once in the log and once in the segments.
     Raises IndexDamaged.
     """
     opened = internals_of(index)
@@ -60,29 +61,29 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
 
 
 def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignored) -> list[Finding]:
-    """Compare the tables with each other: all checks but that of the structure, as `verify` makes them."""
+    """Compare the tables with each other: all checks of `verify` except that of the structure."""
     of_log, blocks = Finding("log"), Finding("blocks")
     batches = Batches(session, of_log)
     documents = Documents(batches)
     check = LogCheck(session, documents, of_log)
-    filed = Filed(session, documents, blocks.note)
-    tally = _Tally(filed.shape.tables + 2)
-    for lot in standing_aside(session, Table.REPEATS, filed.repeats, blocks.note):
-        filed.note_repeats(lot)
-        tally.take_off(lot)
-        blocks.examined += len(lot.parts)
-    for lot in filed.lots(_told(check.checked(batches), progress)):
-        tally.add(lot)
-    blocks.note(f"document {number} was filed aside and is nowhere" for number in filed.nowhere)
-    for lot in _standing(session, filed, blocks.note):
-        tally.take_off(lot)
-        blocks.examined += len(lot.parts)
-        progress(documents.count + blocks.examined // filed.shape.tables)
-    _explain(session, filed, batches, tally.differing(), blocks)
+    expected = Expected(session, documents, blocks.note)
+    tally = _Tally(expected.shape.tables + 2)
+    for entries in actual_aside(session, Table.REPEATS, expected.repeats, blocks.note):
+        expected.note_repeats(entries)
+        tally.take_off(entries)
+        blocks.examined += len(entries.parts)
+    for entries in expected.entries(_reporting(check.checked(batches), progress)):
+        tally.add(entries)
+    blocks.note(f"document {number} was filed aside and is nowhere" for number in expected.nowhere)
+    for entries in _actual(session, expected, blocks.note):
+        tally.take_off(entries)
+        blocks.examined += len(entries.parts)
+        progress(documents.count + blocks.examined // expected.shape.tables)
+    _explain(session, expected, batches, tally.differing(), blocks)
     counters = counters_of(session.transaction)
     check.ended(counters.next_number, counters.journal_rows)
     return [
-        _counters(session, filed, counters, check.near_entries),
+        _counters(session, expected, counters, check.near_entries),
         of_log,
         blocks,
         verify_log.journal(session, batches),
@@ -90,16 +91,16 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     ]
 
 
-def _told(batches: Iterable[Batch], progress: Callable[[int], None]) -> Iterator[Batch]:
-    looked_at = 0
+def _reporting(batches: Iterable[Batch], progress: Callable[[int], None]) -> Iterator[Batch]:
+    examined = 0
     for batch in batches:
         yield batch
-        looked_at += len(batch.fingerprints)
-        progress(looked_at)
+        examined += len(batch.fingerprints)
+        progress(examined)
 
 
-def _counters(session: ReadSession, filed: Filed, counters: Counters, near_entries: int) -> Finding:
-    transaction, tombstones, now = session.transaction, filed.tombstones, filed.compaction
+def _counters(session: ReadSession, expected: Expected, counters: Counters, near_entries: int) -> Finding:
+    transaction, tombstones, now = session.transaction, expected.tombstones, expected.compaction
     held = {
         "NEAR entries": (counters.near_entries, near_entries),
         "streams by name": (transaction.count(Table.STREAM_NUMBERS), transaction.count(Table.STREAMS)),
@@ -110,7 +111,11 @@ def _counters(session: ReadSession, filed: Filed, counters: Counters, near_entri
         "tombstones": (len(tombstones), counters.next_tombstone - tombstones[0] if tombstones else 0),
     }
     finding = Finding("counters", len(held) + 1)
-    finding.note(f"{name}: counted {told}, there are {is_}" for name, (told, is_) in held.items() if told != is_)
+    finding.note(
+        f"{name}: counted {counted}, there are {actual}"
+        for name, (counted, actual) in held.items()
+        if counted != actual
+    )
     in_order = now.merged_to <= now.frozen_to <= counters.next_number
     stays = now.frozen_tombstones <= (tombstones[0] if tombstones and not now.is_moving else counters.next_tombstone)
     if not (in_order and stays and (now.is_moving or now.merged_to == now.frozen_to)):
@@ -119,105 +124,111 @@ def _counters(session: ReadSession, filed: Filed, counters: Counters, near_entri
 
 
 class _Tally:
-    """By table and part the sum of the hashes of what was added, without those of what was taken off."""
+    """Hashes added minus hashes taken off, summed by table and part."""
 
     def __init__(self, tables: int) -> None:
         self._sums = np.zeros((tables, PARTS), np.uint64)
 
-    def add(self, lot: Lot) -> None:
-        np.add.at(self._sums[lot.table], lot.parts, lot.hashes())
+    def add(self, entries: TableEntries) -> None:
+        np.add.at(self._sums[entries.table], entries.parts, entries.hashes())
 
-    def take_off(self, lot: Lot) -> None:
-        np.subtract.at(self._sums[lot.table], lot.parts, lot.hashes())
+    def take_off(self, entries: TableEntries) -> None:
+        np.subtract.at(self._sums[entries.table], entries.parts, entries.hashes())
 
     def differing(self) -> npt.NDArray[np.int64]:
         """Tables and parts, int64 [n, 2], whose sums are not 0."""
         return np.argwhere(self._sums)
 
 
-def _standing(session: ReadSession, filed: Filed, note: Note) -> Iterator[Lot]:
-    """The entries that stand in `exact` and in the segments, without those that may stand there or not."""
-    yield from standing_aside(session, Table.EXACT, filed.exact, note)
-    uncertain = filed.uncertain()
-    for lot in standing_in_segments(session, filed.shape, note):
-        yield lot.take(~np.isin(lot.hashes(), uncertain[lot.table])) if lot.table in uncertain else lot
+def _actual(session: ReadSession, expected: Expected, note: Note) -> Iterator[TableEntries]:
+    """Actual entries of `exact` and of the segments, without the uncertain ones."""
+    yield from actual_aside(session, Table.EXACT, expected.exact, note)
+    uncertain = expected.uncertain()
+    for entries in actual_in_segments(session, expected.shape, note):
+        yield (
+            entries.take(~np.isin(entries.hashes(), uncertain[entries.table]))
+            if entries.table in uncertain
+            else entries
+        )
 
 
 def _ignored(_: Iterable[str]) -> None:
-    """A `note` of problems that were noted before."""
+    """A `note` for problems that were noted before."""
 
 
 def _explain(
-    session: ReadSession, filed: Filed, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
+    session: ReadSession, expected: Expected, batches: Batches, differing: npt.NDArray[np.int64], finding: Finding
 ) -> None:
-    """Note which entries are missing, and which stand where none ought to, in parts int64 [n, 2] of the tables."""
+    """Note missing and misplaced entries in parts of the tables; differing int64 [n, 2], table and part."""
     if not len(differing):
         return
-    chosen = np.zeros((filed.shape.tables + 2, PARTS), np.bool_)
+    chosen = np.zeros((expected.shape.tables + 2, PARTS), np.bool_)
     chosen[tuple(differing[:PARTS_MAX].T)] = True
-    ought = _gathered(filed.lots(batches), chosen)
-    stand = _gathered(_all_standing(session, filed), chosen)
+    wanted = _gathered(expected.entries(batches), chosen)
+    actual = _gathered(_all_actual(session, expected), chosen)
     before = finding.wrong
-    for table in range(filed.shape.tables + 2):
-        finding.note(_differences(filed, ought.get(table, []), stand.get(table, []), table))
+    for table in range(expected.shape.tables + 2):
+        finding.note(_differences(expected, wanted.get(table, []), actual.get(table, []), table))
     if len(differing) > PARTS_MAX or finding.wrong == before:
         finding.note([f"{len(differing)} parts of tables are not what they ought to be"])
 
 
-def _all_standing(session: ReadSession, filed: Filed) -> Iterator[Lot]:
-    yield from standing_aside(session, Table.REPEATS, filed.repeats, _ignored)
-    yield from _standing(session, filed, _ignored)
+def _all_actual(session: ReadSession, expected: Expected) -> Iterator[TableEntries]:
+    yield from actual_aside(session, Table.REPEATS, expected.repeats, _ignored)
+    yield from _actual(session, expected, _ignored)
 
 
-def _gathered(lots: Iterable[Lot], chosen: npt.NDArray[np.bool_]) -> dict[int, list[Lot]]:
-    """The entries of the lots that stand in the chosen parts, by table."""
-    found: dict[int, list[Lot]] = {}
+def _gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) -> dict[int, list[TableEntries]]:
+    """Entries in the chosen parts, by table."""
+    found: dict[int, list[TableEntries]] = {}
     count = 0
-    for lot in lots:
-        inside = chosen[lot.table, lot.parts]
+    for entries in portions:
+        inside = chosen[entries.table, entries.parts]
         if inside.any() and count < ENTRIES_MAX:
-            found.setdefault(lot.table, []).append(lot.take(inside))
+            found.setdefault(entries.table, []).append(entries.take(inside))
             count += int(np.count_nonzero(inside))
     return found
 
 
-def _differences(filed: Filed, ought: list[Lot], stand: list[Lot], table: int) -> Iterator[str]:
-    wanted, numbers, _ = _columns(ought)
-    there, told, parts = _columns(stand)
-    for place in np.flatnonzero(~np.isin(wanted, there)).tolist():
-        if table == filed.exact:
+def _differences(
+    expected: Expected, wanted_entries: list[TableEntries], actual_entries: list[TableEntries], table: int
+) -> Iterator[str]:
+    wanted, numbers, _ = _columns(wanted_entries)
+    actual, actual_numbers, parts = _columns(actual_entries)
+    for place in np.flatnonzero(~np.isin(wanted, actual)).tolist():
+        if table == expected.exact:
             yield f"document {numbers[place]} is not among the exact ones"
-        elif table == filed.repeats:
+        elif table == expected.repeats:
             yield f"document {numbers[place]} is not among the repeated ones"
         else:
-            yield f"document {numbers[place]} is not found through its {_named(filed, table)}"
-    firsts = np.zeros(len(there), np.bool_)
-    firsts[np.unique(there, return_index=True)[1]] = True
-    for place in np.flatnonzero(~np.isin(there, wanted) | ~firsts).tolist():
-        document = f"document {told[place]}" if told[place] != NO_NUMBER else "an entry"
-        if table >= filed.exact:
-            kind = "exact" if table == filed.exact else "repeated"
+            yield f"document {numbers[place]} is not found through its {_named(expected, table)}"
+    firsts = np.zeros(len(actual), np.bool_)
+    firsts[np.unique(actual, return_index=True)[1]] = True
+    for place in np.flatnonzero(~np.isin(actual, wanted) | ~firsts).tolist():
+        document = f"document {actual_numbers[place]}" if actual_numbers[place] != NO_NUMBER else "an entry"
+        if table >= expected.exact:
+            kind = "exact" if table == expected.exact else "repeated"
             yield f"{document} stands among the {kind} ones wrongly"
         else:
-            yield f"the segments of {_named(filed, table)} hold {document} under {parts[place]:#06x}, which does not belong"
+            yield f"the segments of {_named(expected, table)} hold {document} under {parts[place]:#06x}, which does not belong"
 
 
 def _columns(
-    lots: list[Lot],
+    portions: list[TableEntries],
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Hashes, numbers and parts of the entries of some lots."""
-    hashes = [np.empty(0, np.uint64), *(lot.hashes() for lot in lots)]
-    numbers = [np.empty(0, np.uint64), *(lot.numbers for lot in lots)]
-    parts = [np.empty(0, np.int64), *(lot.parts for lot in lots)]
+    """Hashes, numbers and parts of all these entries."""
+    hashes = [np.empty(0, np.uint64), *(entries.hashes() for entries in portions)]
+    numbers = [np.empty(0, np.uint64), *(entries.numbers for entries in portions)]
+    parts = [np.empty(0, np.int64), *(entries.parts for entries in portions)]
     return np.concatenate(hashes), np.concatenate(numbers), np.concatenate(parts)
 
 
-def _named(filed: Filed, table: int) -> str:
-    return f"{'block' if filed.shape.banding is None else 'band'} {table}"
+def _named(expected: Expected, table: int) -> str:
+    return f"{'block' if expected.shape.banding is None else 'band'} {table}"
 
 
 def _applied(session: ReadSession) -> Finding:
-    """An unfinished restoration leaves rows behind the applied offset, too."""
+    """Check the applied offsets. An unfinished restoration, too, leaves rows beyond the applied offset."""
     transaction = session.transaction
     streams = scan.numbered_streams(transaction)
     applied = scan.applied_offsets(transaction)

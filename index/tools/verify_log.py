@@ -1,4 +1,4 @@
-"""Whether the batches of the log are sound in themselves, follow each other, and are what the journal says."""
+"""Checks of the log and the journal: every batch is sound, batches follow each other, and the journal agrees."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -18,15 +18,15 @@ _VERDICT_MAX, _FILING_MAX = max(Verdict), max(Filing)
 
 
 class Batches:
-    """The batches of the log without those that are broken in themselves; may be walked more than once."""
+    """Batches of the log without the broken ones; can be iterated more than once."""
 
     def __init__(self, session: ReadSession, finding: Finding) -> None:
-        """The first walk notes the broken ones in `finding`."""
+        """finding: notes the broken batches, in the first iteration."""
         self._transaction = session.transaction
         self._words = session.words
         self._finding = finding
         self.broken: set[bytes] | None = None
-        """Keys of the broken ones; None before the first walk."""
+        """Keys of the broken batches; None before the first iteration."""
 
     def __iter__(self) -> Iterator[log.Batch]:
         if self.broken is not None:
@@ -51,7 +51,7 @@ class Batches:
 
 
 def _misfit(batch: log.Batch) -> str:
-    """What does not fit together inside a batch, or nothing."""
+    """The contradiction inside a batch, in words; empty where there is none."""
     rows, lines = batch.rows, batch.lines
     ends, original_ends = rows["id_end"], lines.originals["id_end"]
     if np.count_nonzero(rows["filing"]) != len(lines.fingerprints):
@@ -69,7 +69,7 @@ def _misfit(batch: log.Batch) -> str:
 
 
 class LogCheck:
-    """Checks the batches one after the other; it remembers a byte a document."""
+    """Checks batches in order; keeps one byte a document."""
 
     def __init__(self, session: ReadSession, documents: Documents, finding: Finding) -> None:
         self._transaction = session.transaction
@@ -83,10 +83,10 @@ class LogCheck:
         self._streams = scan.numbered_streams(session.transaction)
         self._end = (0, 0)
         self.near_entries = 0
-        """NEAR documents that are not in `retired`."""
+        """Number of NEAR documents that are not in `retired`."""
 
     def checked(self, batches: Iterable[log.Batch]) -> Iterator[log.Batch]:
-        """The same batches, each checked before it is given."""
+        """The same batches, each checked before it is yielded."""
         for batch in batches:
             self._finding.examined += len(batch.rows)
             self._follows((batch.first_number, LOG_KEY.unpack(batch.key)[1]))
@@ -99,14 +99,14 @@ class LogCheck:
             yield batch
 
     def ended(self, next_number: int, journal_rows: int) -> None:
-        """Check what comes after the last batch; these are the counters."""
+        """Check the end of the log against the counters, and that every forgotten document exists."""
         self._follows((next_number, journal_rows))
         gone = scan.forgotten(self._transaction)
         gone = gone[~self._documents.places(gone)[1]]
         self._finding.note(f"the forgotten document {number} does not exist" for number in gone.tolist())
 
     def _follows(self, begin: tuple[int, int]) -> None:
-        """Check that a batch begins directly behind the last one, or that those between have expired."""
+        """Check that a batch begins where the last one ended, or that all batches between have expired."""
         if begin == self._end:
             return
         if begin[0] < self._end[0] or begin[1] < self._end[1]:
@@ -150,7 +150,7 @@ class LogCheck:
         self._finding.note(f"{_where(batch, row)} {problem}" for row in rows.tolist())
 
     def _roots(self, batch: log.Batch) -> None:
-        """Check that duplicates name a document that is its own original, has a retired original, or has left the log."""
+        """Check the document that each duplicate names: its own original, one with a retired original, or not in the log."""
         rows, entered = batch.rows, batch.entered()
         own_places, _ = self._documents.places(batch.numbers())
         self._is_root[own_places] = rows["number"][entered] == batch.numbers()
@@ -172,7 +172,7 @@ class LogCheck:
             self._finding.note([f"{_where(batch, row)} names document {number}, which is no original"])
 
     def _journaled(self, batch: log.Batch) -> None:
-        """Check that every row stands in a run of its source that names this batch."""
+        """Check that every row stands in a journal run of its source that names this batch."""
         for number, (stream, partition) in enumerate(batch.sources.tolist()):
             rows = np.flatnonzero(batch.rows["source"] == number)
             offsets = batch.rows["offset"][rows]
@@ -193,7 +193,7 @@ def _where(batch: log.Batch, row: int) -> str:
 def _runs(
     transaction: Transaction, stream: int, partition: int, first: int, last: int
 ) -> Iterator[tuple[int, JournalRun]]:
-    """The runs of a source that may hold offsets from `first` to `last`, with their own first offsets."""
+    """Journal runs of a source that may hold offsets from `first` to `last`, each with its own first offset."""
     begin = JOURNAL_KEY.pack(stream, partition, first)
     below = transaction.floor(Table.JOURNAL, begin)
     source = SOURCE_KEY.pack(stream, partition)
@@ -206,7 +206,7 @@ def _runs(
 
 
 def journal(session: ReadSession, batches: Batches) -> Finding:
-    """Whether the runs of a source ascend without overlap, and each begins and ends with a row of the batch that it names."""
+    """Check that the runs of a source ascend without overlap; each begins and ends with a row of the batch it names."""
     transaction, words = session.transaction, session.words
     finding = Finding("journal")
     last: dict[tuple[int, int], int] = {}

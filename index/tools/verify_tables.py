@@ -1,6 +1,6 @@
-"""The entries that ought to stand in the tables, and those that do, in one form that can be compared.
+"""Expected and actual entries of the tables, in one form that can be compared.
 
-The log, `retired`, `repeats` and the compaction state tell which ought to, as `layout` says. Both are streamed in lots.
+The log, `retired`, `repeats` and the compaction state give the expected entries, as `layout` says. Streamed in batches.
 """
 
 import struct
@@ -20,9 +20,9 @@ from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
 from index.storage.layout import TOMBSTONE_KEY, Change, CompactionState, Filing, Table
 
 PARTS = 2**16
-"""Parts of a table: by the first column of an entry in a segment, by the low bits of the number elsewhere."""
+"""Parts of a table: by an entry's first column in the segments, by the low bits of its number elsewhere."""
 
-_LOT_DOCUMENTS = 2**15
+_DOCUMENTS_AT_ONCE = 2**15
 
 Numbers = npt.NDArray[np.uint64]
 Note = Callable[[Iterable[str]], None]
@@ -30,10 +30,10 @@ Note = Callable[[Iterable[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
+class TableEntries:
     """Some entries of one table.
 
-    table       of the segments; behind them all, one for `exact` and one for `repeats`
+    table       table of the segments; the next two stand for `exact` and for `repeats`
     parts       int64 [n], 0 to PARTS - 1
     identities  uint64 [n, w], different for any two entries of the table
     numbers     uint64 [n], NO_NUMBER where the table does not hold them
@@ -45,16 +45,16 @@ class Lot:
     numbers: Numbers
 
     def hashes(self) -> Numbers:
-        """A hash of every identity, uint64 [n]."""
+        """Hash of every identity, uint64 [n]."""
         return hashes_of(self.identities)
 
-    def take(self, places: npt.NDArray[np.bool_]) -> "Lot":
-        """Only these entries, a mask."""
-        return Lot(self.table, self.parts[places], self.identities[places], self.numbers[places])
+    def take(self, places: npt.NDArray[np.bool_]) -> "TableEntries":
+        """Only the entries of a mask, bool [n]."""
+        return TableEntries(self.table, self.parts[places], self.identities[places], self.numbers[places])
 
 
 def hashes_of(identities: Numbers) -> Numbers:
-    """Uint64 [n, w] -> uint64 [n]: word by word the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    """Hashes, uint64 [n, w] -> uint64 [n]: SplitMix64's finalizer, word by word (Steele, Lea, Flood, OOPSLA 2014)."""
     hashes = np.zeros(len(identities), np.uint64)
     for word in identities.T:
         hashes = (hashes ^ word) + np.uint64(0x9E3779B97F4A7C15)
@@ -65,7 +65,7 @@ def hashes_of(identities: Numbers) -> Numbers:
 
 
 class Documents:
-    """The documents of the log at places 0, 1, .. in the order of their numbers, gaps left out."""
+    """Documents of the log at places 0, 1, .. in order of their numbers, without gaps."""
 
     def __init__(self, batches: Iterable[log.Batch]) -> None:
         columns = [(batch.first_number, len(batch.fingerprints)) for batch in batches if len(batch.fingerprints)]
@@ -76,7 +76,7 @@ class Documents:
         self.count = int(counts.sum())
 
     def places(self, numbers: Numbers) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """The place of each number, uint64 [n] -> int64 [n], 0 where it is not in the log; and whether it is."""
+        """Place of each number, uint64 [n] -> int64 [n], and whether the log holds it, bool [n]; place 0 where not."""
         if not self.count:
             return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.bool_)
         of_batch = np.searchsorted(self._firsts, numbers, side="right") - 1
@@ -89,10 +89,10 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The tombstones that have not moved into the segments: before those frozen, or from them on.
+    """Tombstones that wait for compaction: those of the frozen memtable, or those of the active one.
 
     raised   numbers uint64 [r], ascending
-    removed  those that left, with the changes that say why
+    removed  removed entries, with the changes that say why
     """
 
     raised: Numbers
@@ -106,11 +106,11 @@ class _Pending:
         return cls(np.sort(columns[0][~gone]), Tombstones(*(column[gone] for column in columns)))
 
 
-class Filed:
-    """The entries that ought to stand in the tables at one moment."""
+class Expected:
+    """Expected entries of the tables at one moment."""
 
     def __init__(self, session: ReadSession, documents: Documents, note: Note) -> None:
-        """`note` takes tombstones that cannot be read."""
+        """note: takes tombstones that cannot be read."""
         self.shape = Shape.of(session.parameters)
         self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
         self.compaction: CompactionState = compaction.state(session.transaction)
@@ -120,7 +120,7 @@ class Filed:
         frozen: list[Tombstones] = []
         active: list[Tombstones] = []
         self.tombstones: list[int] = []
-        """The numbers of the tombstones."""
+        """Numbers of the tombstones, ascending."""
         for key, value in session.transaction.walk(Table.TOMBSTONES):
             try:
                 number, tombstone = TOMBSTONE_KEY.unpack(key)[0], unpack_tombstones(value, session.words)
@@ -131,15 +131,15 @@ class Filed:
             (frozen if number < self.compaction.frozen_tombstones else active).append(tombstone)
         self._frozen, self._active = (_Pending.of(some, session.words) for some in (frozen, active))
         self.nowhere: list[int] = []
-        """Numbers of NEAR documents that were filed aside and are neither there nor raised."""
+        """Numbers of NEAR documents that were filed aside, and are neither in `repeats` nor raised."""
 
-    def note_repeats(self, lot: Lot) -> None:
-        """Note the entries that stand in `repeats`; comes before all else."""
-        places, there = self._documents.places(lot.numbers)
+    def note_repeats(self, entries: TableEntries) -> None:
+        """Take over the actual entries of `repeats`; required before anything else."""
+        places, there = self._documents.places(entries.numbers)
         self._is_repeat[places[there]] = True
 
-    def lots(self, batches: Iterable[log.Batch]) -> Iterator[Lot]:
-        """All entries that ought to stand anywhere."""
+    def entries(self, batches: Iterable[log.Batch]) -> Iterator[TableEntries]:
+        """All expected entries, of all tables."""
         self.nowhere.clear()
         yield from self._removed(in_log=True)
         parts: list[tuple[Numbers, Numbers, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]] = []
@@ -148,7 +148,7 @@ class Filed:
             rows = batch.rows[batch.entered()]
             parts.append((batch.numbers(), batch.fingerprints.astype(np.uint64), rows["kind"], rows["filing"]))
             count += len(rows)
-            if count >= _LOT_DOCUMENTS:
+            if count >= _DOCUMENTS_AT_ONCE:
                 yield from self._entered(*map(np.concatenate, zip(*parts, strict=True)))
                 parts, count = [], 0
         if parts:
@@ -156,13 +156,13 @@ class Filed:
 
     def _entered(
         self, numbers: Numbers, fingerprints: Numbers, kinds: npt.NDArray[np.uint8], filings: npt.NDArray[np.uint8]
-    ) -> Iterator[Lot]:
+    ) -> Iterator[TableEntries]:
         stays = ~self._visibility.are_retired(numbers)
         exact = stays & (kinds == Kind.EXACT)
-        yield aside_lot(self.exact, fingerprints[exact], numbers[exact])
+        yield entries_aside(self.exact, fingerprints[exact], numbers[exact])
         aside = stays & (kinds == Kind.NEAR) & (filings == Filing.ASIDE)
         repeat = aside & self._is_repeat[self._documents.places(numbers)[0]]
-        yield aside_lot(self.repeats, fingerprints[repeat], numbers[repeat])
+        yield entries_aside(self.repeats, fingerprints[repeat], numbers[repeat])
         raised = aside & ~repeat
         of_log = stays & (kinds == Kind.NEAR) & (filings == Filing.BLOCKS)
         raised_frozen = raised & np.isin(numbers, self._frozen.raised)
@@ -175,18 +175,18 @@ class Filed:
         yield from self._in_tables(fingerprints[filed], numbers[filed], moved=frozen[filed])
 
     def uncertain(self) -> dict[int, Numbers]:
-        """By table hashes of the entries that may stand there or not, ascending.
+        """Hashes of the entries that may or may not stand in a table, ascending, by table.
 
-        The batch of an entry may leave the log while the entry is on its way. Another process that goes on with the
-        compaction does not find it then, so it stands in some tables only. It is retired, and a later memtable removes it.
+        A batch may leave the log while compaction moves its entries. Another process that continues the compaction does
+        not find them, so they stand in some tables only. Such entries are retired, and a later memtable removes them.
         """
         found: dict[int, list[Numbers]] = {}
-        for lot in self._removed(in_log=False):
-            found.setdefault(lot.table, []).append(lot.hashes())
+        for entries in self._removed(in_log=False):
+            found.setdefault(entries.table, []).append(entries.hashes())
         return {table: np.sort(np.concatenate(hashes)) for table, hashes in found.items()}
 
-    def _removed(self, *, in_log: bool) -> Iterator[Lot]:
-        """Entries that left and stand in the segments until their tombstone has moved; those in the log, or the others."""
+    def _removed(self, *, in_log: bool) -> Iterator[TableEntries]:
+        """Removed entries that segments hold until compaction reaches their tombstones; in the log, or no longer."""
         for pending in (self._frozen, self._active):
             numbers, fingerprints, _ = pending.removed
             by_number = (numbers >= np.uint64(self.compaction.merged_to)) & (
@@ -208,53 +208,57 @@ class Filed:
         *,
         moved: npt.NDArray[np.bool_] | None = None,
         left: bool = False,
-    ) -> Iterator[Lot]:
-        """Entries in all tables of the segments; those that `moved` only before the cursor, with `left` all behind it."""
+    ) -> Iterator[TableEntries]:
+        """Entries in all tables of the segments.
+
+        moved  bool [n], entries expected only before the cursor; None: no such entry
+        left   all entries are expected only from the cursor on
+        """
         if not len(numbers):
             return
         keys = self.shape.page_keys(fingerprints)
         for table in range(self.shape.tables):
             columns = self.shape.entry_columns(table, keys[:, table], fingerprints, numbers)
-            lot = segment_lot(self.shape, table, columns, numbers)
-            before = self._before_cursor(lot)
+            entries = entries_in_segments(self.shape, table, columns, numbers)
+            before = self._before_cursor(entries)
             if left:
-                yield lot.take(~before)
+                yield entries.take(~before)
             else:
-                yield lot if moved is None else lot.take(before | ~moved)
+                yield entries if moved is None else entries.take(before | ~moved)
 
-    def _before_cursor(self, lot: Lot) -> npt.NDArray[np.bool_]:
-        """Which entries stand in the part of their table that the frozen memtable has come to."""
-        if lot.table != self.compaction.table or not self.compaction.is_moving:
-            return np.full(len(lot.parts), self.compaction.is_moving and lot.table < self.compaction.table)
-        return are_below(lot.identities, self.compaction.bound)
+    def _before_cursor(self, entries: TableEntries) -> npt.NDArray[np.bool_]:
+        """Which entries stand in the part of their table that the compaction has passed."""
+        if entries.table != self.compaction.table or not self.compaction.is_moving:
+            return np.full(len(entries.parts), self.compaction.is_moving and entries.table < self.compaction.table)
+        return are_below(entries.identities, self.compaction.bound)
 
 
-def segment_lot(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> Lot:
-    """Entries uint16 [n, columns] of a table of the segments, with numbers where they are known."""
+def entries_in_segments(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> TableEntries:
+    """Entries uint16 [n, columns] of a table of the segments; numbers uint64 [n], NO_NUMBER where not known."""
     identities = words_of(columns)
     if shape.numbered and table == 0:
         identities = np.column_stack([identities, numbers])
-    return Lot(table, columns[:, 0].astype(np.int64), identities, numbers)
+    return TableEntries(table, columns[:, 0].astype(np.int64), identities, numbers)
 
 
-def aside_lot(table: int, fingerprints: Numbers, numbers: Numbers) -> Lot:
-    """Entries that are filed by their whole fingerprint."""
+def entries_aside(table: int, fingerprints: Numbers, numbers: Numbers) -> TableEntries:
+    """Entries filed by their whole fingerprint."""
     parts = (numbers & np.uint64(PARTS - 1)).astype(np.int64)
-    return Lot(table, parts, np.column_stack([fingerprints, numbers]), numbers)
+    return TableEntries(table, parts, np.column_stack([fingerprints, numbers]), numbers)
 
 
-def standing_aside(session: ReadSession, table: Table, place: int, note: Note) -> Iterator[Lot]:
-    """The entries of `exact` or `repeats`, the table `place` of the lots; `note` takes malformed keys."""
+def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> Iterator[TableEntries]:
+    """Actual entries of `exact` or `repeats`, which is table number `place`; `note` takes malformed keys."""
     count = 0
     for fingerprints, numbers in scan.aside(session.transaction, table, session.words):
         count += len(numbers)
-        yield aside_lot(place, fingerprints, numbers)
+        yield entries_aside(place, fingerprints, numbers)
     others = session.transaction.count(table) - count
     note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
 
 
-def standing_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterator[Lot]:
-    """The entries of the segments; `note` takes malformed segments."""
+def actual_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterator[TableEntries]:
+    """Actual entries of the segments; `note` takes malformed segments."""
     last = b""
     for key, value in session.transaction.walk(Table.SEGMENTS):
         table, bound = key[0], key[1:]
@@ -273,18 +277,18 @@ def standing_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iter
             continue
         if not numbered:
             numbers = np.full(columns.shape[1], NO_NUMBER, np.uint64)
-        lot = segment_lot(shape, table, np.ascontiguousarray(columns.T), numbers)
-        words = lot.identities[:, : -(-shape.columns // 4)]
+        entries = entries_in_segments(shape, table, np.ascontiguousarray(columns.T), numbers)
+        words = entries.identities[:, : -(-shape.columns // 4)]
         if not _ascend(words):
             note([f"{where} is not in order"])
         if are_below(words[:1], bound)[0] or (last and last[0] == table and last[1:] >= bound):
             note([f"{where} begins before its bound, or in the one before it"])
         last = key[:1] + columns[:, -1].astype(">u2").tobytes()
-        yield lot
+        yield entries
 
 
 def _ascend(words: Numbers) -> bool:
-    """Whether every entry, uint64 [n, words], stands before the next."""
+    """Whether entries, uint64 [n, words], ascend strictly."""
     below = np.zeros(len(words) - 1, np.bool_)
     for word in words.T[::-1]:
         below = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & below)

@@ -1,6 +1,6 @@
-"""Warming the JIT cache: machine code of all kernels of the index, before it is needed.
+"""Warming the JIT cache: compiles all kernels of the index before the first batch needs them.
 
-The code is kept beside the package, or, where that is not writable, in the cache of the user who runs this.
+The machine code stays beside the package, or, where that is not writable, in the user's own cache.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))
 
 
 def compile_kernels() -> None:
-    """Run every kernel once, in files that are thrown away; compiles those that no process of this user has compiled."""
+    """Run every kernel once, on temporary files; compiles only the kernels that the cache does not hold."""
     for parameters, new_pair in product(SCHEMES, (MemtablePair, SortedPair)):
         with tempfile.TemporaryDirectory() as directory:
             store = Store(
@@ -34,14 +34,14 @@ def compile_kernels() -> None:
             for number in range(4):
                 enter = partial(_enter, tree=tree, parameters=parameters, number=number)
                 store.write(enter, tree.committed)
-            # Entries that were not committed are taken back.
+            # The next `follow` takes back entries that were not committed.
             store.write(partial(_enter, tree=tree, parameters=parameters, number=4))
             store.write(tree.follow)
             store.close()
 
 
 def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number: int) -> None:
-    """Add an entry and look one up. The first ones stand in segments when the last ones are looked up."""
+    """Add an entry and look one up. By the last call the first entries stand in segments."""
     tree.follow(transaction)
     fingerprints = np.full((1, parameters.words), number + 1, np.uint64)
     tree.add(fingerprints, np.array([number], np.uint64))
