@@ -48,6 +48,12 @@ class DeliveryDoubtful(StreamerError):
     exit_code = os.EX_TEMPFAIL
 
 
+class OutputFull(DeliveryDoubtful):
+    """A batch was not delivered, for the disk of the outputs is full."""
+
+    exit_code = os.EX_IOERR
+
+
 class BrokerUnavailable(StreamerError):
     """The broker does not answer in time."""
 

@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from index.decide.retention import Retention
-from index.errors import FormatUnknown, IndexExists, IndexFull, IndexInUse, IndexMissing, IndexProblem, ParametersDiffer
+from index.errors import (
+    FormatUnknown,
+    IndexDamaged,
+    IndexExists,
+    IndexFull,
+    IndexInUse,
+    IndexMissing,
+    IndexProblem,
+    ParametersDiffer,
+)
 from index.index import Index
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
@@ -90,6 +99,7 @@ _EXIT_CODES: dict[type[IndexProblem], int] = {
     IndexMissing: os.EX_NOINPUT,
     IndexExists: os.EX_CANTCREAT,
     IndexInUse: os.EX_TEMPFAIL,
+    IndexDamaged: os.EX_DATAERR,
     ParametersDiffer: os.EX_CONFIG,
     FormatUnknown: os.EX_CONFIG,
 }

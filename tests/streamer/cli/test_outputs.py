@@ -36,6 +36,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "damaged.jsonl.gz").write_bytes(gzip.compress(good)[:15])
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "pairs").write_text('{"a": "one", "b": "two", "label": false}')
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "data.mdb").write_bytes(b"\x00\xff rubbish\n")
     (tmp_path / "rubbish").write_bytes(b"\x00\xff rubbish\n")
     return tmp_path
 
@@ -102,6 +104,7 @@ def test_a_failed_command_leaves_no_folder_behind(arguments: str, code: int, her
         ("index --directory index backup out", os.EX_CANTCREAT),
         ("index --directory index backup good.jsonl/deeper", os.EX_CANTCREAT),
         ("index --directory index switch folder.jsonl", os.EX_NOINPUT),
+        ("index --directory index switch damaged", os.EX_DATAERR),
     ],
 )
 def test_what_existed_before_is_not_touched(arguments: str, code: int, index: Path, here: Path) -> None:
