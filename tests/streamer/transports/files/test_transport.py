@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from index.entry import Source
 from streamer.errors import (
-    DeliveryDoubtful,
     InputChanged,
     InputUnreadable,
     OutputFull,
