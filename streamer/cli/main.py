@@ -75,7 +75,7 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     from streamer.service.file_job import filter_files
     from streamer.service.summary import table
 
-    settings = chosen.load(*([f"index.directory={directory}"] if directory else []))
+    settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=True)
     configure_logging("warning", settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
     with NoLeftovers(index=settings.index.directory, output=out):

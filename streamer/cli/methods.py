@@ -40,7 +40,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_ty
 
 
 def _settings_by_distance(chosen: Chosen, more: Sequence[str] = ()) -> Settings:
-    settings = chosen.load(*more)
+    settings = chosen.load(*more, over_files=True)
     if settings.fingerprint.second_look != "none":
         raise SettingsError(
             f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances and similarities "
@@ -79,7 +79,7 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
     require_absent(out, force=force)
-    settings = chosen.load("fingerprint.idf=")
+    settings = chosen.load("fingerprint.idf=", over_files=True)
     frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
     for batch in read_documents(files, settings.decode):
         frequencies.add([document.text for document in batch])
@@ -226,7 +226,7 @@ def calibrate(
         for scheme in dict.fromkeys(schemes)
         for more in (_SIMHASH_WAYS if scheme == "simhash" else [[]])
     ]
-    tried = list(trials([chosen.load(*more) for more in overrides], sample))
+    tried = list(trials([chosen.load(*more, over_files=True) for more in overrides], sample))
     advised = best(tried, false_per_million)
     Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))
     for line in recommendation(tried, advised, len(sample.documents), pairs_file, false_per_million):

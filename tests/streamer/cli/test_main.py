@@ -178,6 +178,17 @@ def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path)
     assert "similarity_min: stored 0.7, asked 0.8" in other.stderr
 
 
+def test_the_sizes_of_kafka_bound_no_document_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_bytes(document("1", "Some words."))
+    (tmp_path / "large.toml").write_text("[batch]\nbytes_max = 80_000_000\n[decode]\nvalue_bytes_max = 80_000_000\n")
+    large = ("--config", tmp_path / "large.toml")
+    done = run("filter", tmp_path / "one.jsonl", "--out", tmp_path / "out", "--index", tmp_path / "index", *large)
+    assert done.code == 0, done.err
+    checked = run("config", "check", *large)
+    assert checked.code == os.EX_CONFIG
+    assert "kafka.request_bytes_max" in checked.err
+
+
 def test_a_mistaken_setting_is_one_line_with_what_would_be_right(tmp_path: Path) -> None:
     done = streamer("--set", "index.distance_maxx=3", "config", "check", cwd=tmp_path)
     assert done.returncode == os.EX_CONFIG
