@@ -30,6 +30,12 @@ class InputChanged(StreamerError):
     exit_code = os.EX_DATAERR
 
 
+class NoDocuments(StreamerError):
+    """The input could be read, and nothing in it is what the command works on."""
+
+    exit_code = os.EX_DATAERR
+
+
 class InputUnreadable(StreamerError):
     """A file cannot be opened or is damaged."""
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from streamer.cli.options import Chosen, force_option, json_option, pass_chosen, settings_options
 from streamer.cli.outputs import require_absent, writing
-from streamer.errors import InputUnreadable, SettingsError
+from streamer.errors import InputUnreadable, NoDocuments, SettingsError
 from streamer.settings.recipes import RECIPES
 from streamer.settings.settings import Settings
 
@@ -83,8 +83,14 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
     for batch in read_documents(files, settings.decode):
         frequencies.add([document.text for document in batch])
+    table = list(frequencies.lines(documents_min))
+    if len(table) == 1:
+        raise NoDocuments(
+            f"No word stands in {documents_min} or more of {frequencies.documents:,} documents, so the table would be empty; "
+            "give more FILES, lower --documents-min, or do decode.text and the other pointers not fit?"
+        )
     with writing(out):
-        count = write_table(out, frequencies.lines(documents_min))
+        count = write_table(out, table)
     click.echo(f"{count}\twords\t{frequencies.documents}\tdocuments\t{out}")
 
 
@@ -122,6 +128,10 @@ def evaluate(
     found = []
     for folder in folders:
         each = read_set(folder)
+        if not (each.truth.duplicate.any() or each.truth.different.any()):
+            raise NoDocuments(
+                f"{folder}: nothing in it is known to be a duplicate or known to be none, so nothing counts."
+            )
         for name, settings in variants:
             scheme = scheme_for(settings)
             # The truth of a stream covers all earlier documents, so all must be entries.
