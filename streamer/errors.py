@@ -30,6 +30,12 @@ class InputChanged(StreamerError):
     exit_code = os.EX_DATAERR
 
 
+class NoDocuments(StreamerError):
+    """The input could be read, and nothing in it is what the command works on."""
+
+    exit_code = os.EX_DATAERR
+
+
 class InputUnreadable(StreamerError):
     """A file cannot be opened or is damaged."""
 
@@ -46,6 +52,12 @@ class DeliveryDoubtful(StreamerError):
     """A batch was not delivered, or nobody can tell. The worker ends, and a fresh worker replays the batch."""
 
     exit_code = os.EX_TEMPFAIL
+
+
+class OutputFull(DeliveryDoubtful):
+    """A batch was not delivered, for the disk of the outputs is full."""
+
+    exit_code = os.EX_IOERR
 
 
 class BrokerUnavailable(StreamerError):

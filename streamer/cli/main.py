@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -14,8 +15,11 @@ from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, evaluate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
 from streamer.cli.outputs import NoLeftovers
-from streamer.errors import EXIT_INTERRUPTED, SettingsError, StreamerError
+from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
 from streamer.settings.settings import Settings, without_use
+
+if TYPE_CHECKING:
+    from streamer.service.summary import Totals
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -75,7 +79,7 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     from streamer.service.file_job import filter_files
     from streamer.service.summary import table
 
-    settings = chosen.load(*([f"index.directory={directory}"] if directory else []))
+    settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=True)
     configure_logging("warning", settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
     with NoLeftovers(index=settings.index.directory, output=out):
@@ -87,6 +91,28 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     if not finished:
         click.echo("stopped; run the same command again to go on", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    _complain_of_dead_letters(totals)
+
+
+def _complain_of_dead_letters(totals: "Totals") -> None:
+    """Warn where more than half of the lines are dead letters. Raises NoDocuments where all are."""
+    from index.entry import Verdict
+
+    dead = totals.verdict(Verdict.DEAD_LETTER)
+    if 2 * dead <= totals.records:
+        return
+    reasons = ", ".join(
+        f"{reason} {count:,}"
+        for (verdict, reason), count in totals.outcomes.most_common()
+        if verdict == Verdict.DEAD_LETTER.label
+    )
+    complaint = (
+        f"{dead:,} of {totals.records:,} lines are dead letters ({reasons}); do decode.format, decode.text and the other "
+        "pointers fit?"
+    )
+    if dead == totals.records:
+        raise NoDocuments(complaint)
+    click.echo(f"streamer: {complaint}", err=True)
 
 
 @cli.command()

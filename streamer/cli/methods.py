@@ -14,7 +14,7 @@ from rich.console import Console
 
 from streamer.cli.options import Chosen, force_option, json_option, pass_chosen, settings_options
 from streamer.cli.outputs import require_absent, writing
-from streamer.errors import InputUnreadable, SettingsError
+from streamer.errors import InputUnreadable, NoDocuments, SettingsError
 from streamer.settings.recipes import RECIPES
 from streamer.settings.settings import Settings
 
@@ -40,7 +40,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_ty
 
 
 def _settings_by_distance(chosen: Chosen, more: Sequence[str] = ()) -> Settings:
-    settings = chosen.load(*more)
+    settings = chosen.load(*more, over_files=True)
     if settings.fingerprint.second_look != "none":
         raise SettingsError(
             f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances and similarities "
@@ -79,12 +79,18 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     from streamer.fingerprint.simhash.idf import DocumentFrequencies, write_table
 
     require_absent(out, force=force)
-    settings = chosen.load("fingerprint.idf=")
+    settings = chosen.load("fingerprint.idf=", over_files=True)
     frequencies = DocumentFrequencies(Fingerprinter(settings.fingerprint))
     for batch in read_documents(files, settings.decode):
         frequencies.add([document.text for document in batch])
+    table = list(frequencies.lines(documents_min))
+    if len(table) == 1:
+        raise NoDocuments(
+            f"No word stands in {documents_min} or more of {frequencies.documents:,} documents, so the table would be empty; "
+            "give more FILES, lower --documents-min, or do decode.text and the other pointers not fit?"
+        )
     with writing(out):
-        count = write_table(out, frequencies.lines(documents_min))
+        count = write_table(out, table)
     click.echo(f"{count}\twords\t{frequencies.documents}\tdocuments\t{out}")
 
 
@@ -122,6 +128,10 @@ def evaluate(
     found = []
     for folder in folders:
         each = read_set(folder)
+        if not (each.truth.duplicate.any() or each.truth.different.any()):
+            raise NoDocuments(
+                f"{folder}: nothing in it is known to be a duplicate or known to be none, so nothing counts."
+            )
         for name, settings in variants:
             scheme = scheme_for(settings)
             # The truth of a stream covers all earlier documents, so all must be entries.
@@ -226,7 +236,7 @@ def calibrate(
         for scheme in dict.fromkeys(schemes)
         for more in (_SIMHASH_WAYS if scheme == "simhash" else [[]])
     ]
-    tried = list(trials([chosen.load(*more) for more in overrides], sample))
+    tried = list(trials([chosen.load(*more, over_files=True) for more in overrides], sample))
     advised = best(tried, false_per_million)
     Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))
     for line in recommendation(tried, advised, len(sample.documents), pairs_file, false_per_million):

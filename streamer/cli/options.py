@@ -37,9 +37,9 @@ class Chosen:
     file: Path | None = None
     overrides: list[str] = field(default_factory=list)
 
-    def load(self, *more: str) -> Settings:
-        """The settings in force; `more` wins over everything else. Raises SettingsError."""
-        return load(self.file, [*self.overrides, *more])
+    def load(self, *more: str, over_files: bool = False) -> Settings:
+        """The settings in force; `more` wins over everything else. `over_files`: see `load`. Raises SettingsError."""
+        return load(self.file, [*self.overrides, *more], over_files=over_files)
 
 
 def _choose_file(context: click.Context, _parameter: click.Parameter, files: tuple[Path, ...]) -> None:

@@ -143,9 +143,10 @@ def parse_original_position(headers: Headers) -> Position | None:
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
-    `original` is the original's id. id, original and distance are null where there is none. Where the index measures
-    similarity, distance is null, and a duplicate's line has one more key, `similarity`. Bytes of a file's name that are
-    no UTF-8 are shown as \xNN.
+    `original` is the original's id. id, original and distance are null where there is none. A duplicate's line also has
+    `original_source` and `original_line`, where the original stood. Where the index measures similarity, distance is
+    null, and a duplicate's line has `similarity`. A dead letter's line has `detail`, the decoder's words, if there are
+    any. Bytes of a file's name that are no UTF-8 are shown as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     line = {
@@ -154,11 +155,16 @@ def verdict_line(outgoing: Outgoing) -> bytes:
         "id": decision.id,
         "verdict": decision.verdict.label,
         "original": decision.original_id,
-        "distance": decision.distance,
-        "reason": decision.reason,
     }
+    if decision.original_position is not None:
+        line["original_source"], _, offset = decision.original_position.rsplit("/", 2)
+        line["original_line"] = int(offset) + 1
+    line["distance"] = decision.distance
+    line["reason"] = decision.reason
     if decision.similarity is not None:
         line["similarity"] = decision.similarity
+    if decision.detail is not None:
+        line["detail"] = decision.detail
     try:
         return orjson.dumps(line)
     except TypeError:

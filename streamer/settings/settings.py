@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from streamer.errors import SettingsError
 from streamer.settings.kafka import Kafka, security_relations
@@ -155,19 +155,21 @@ class Settings(Section):
         return with_distance(given)
 
     @model_validator(mode="after")
-    def _relations_hold(self) -> Self:
-        broken = [relation for relation in relations(self) if not relation.holds]
+    def _relations_hold(self, info: ValidationInfo) -> Self:
+        over_files = bool(info.context and info.context.get("over_files"))
+        broken = [relation for relation in relations(self, over_files=over_files) if not relation.holds]
         if broken:
             raise RelationsBroken(broken)
         return self
 
 
-def relations(settings: Settings) -> list[Relation]:
-    """All rules between settings, held or broken."""
+def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]:
+    """All rules between settings, held or broken; `over_files` without those on the size of what Kafka is sent."""
     look = settings.second_look.look(settings.fingerprint.second_look)
     return [
         *_timeout_relations(settings),
         *security_relations(settings.kafka),
+        *([] if over_files else _request_relations(settings)),
         *_size_relations(settings),
         *look_relations(look, settings.fingerprint.scheme, settings.decode.metadata, settings.index.distance_max),
     ]
@@ -205,6 +207,16 @@ def _timeout_relations(settings: Settings) -> list[Relation]:
     ]
 
 
+def _request_relations(settings: Settings) -> list[Relation]:
+    return [
+        Relation(
+            settings.kafka.request_bytes_max >= settings.decode.value_bytes_max + HEADERS_BYTES_MAX,
+            ("kafka.request_bytes_max", "decode.value_bytes_max"),
+            f"must leave room for {HEADERS_BYTES_MAX} bytes of key and headers beyond",
+        )
+    ]
+
+
 def _size_relations(settings: Settings) -> list[Relation]:
     decode, topics = settings.decode, settings.topics
     names = list(Topics.model_fields)
@@ -221,11 +233,6 @@ def _size_relations(settings: Settings) -> list[Relation]:
             decode.value_bytes_max <= settings.batch.bytes_max,
             ("decode.value_bytes_max", "batch.bytes_max"),
             "must not exceed",
-        ),
-        Relation(
-            settings.kafka.request_bytes_max >= decode.value_bytes_max + HEADERS_BYTES_MAX,
-            ("kafka.request_bytes_max", "decode.value_bytes_max"),
-            f"must leave room for {HEADERS_BYTES_MAX} bytes of key and headers beyond",
         ),
         *(
             Relation(
@@ -273,13 +280,18 @@ def _changed(section: str, given: Section, shipped: Section) -> list[str]:
 
 
 def load(
-    file: Path | None = None, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    file: Path | None = None,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    *,
+    over_files: bool = False,
 ) -> Settings:
     """Load the settings of this run.
 
     file         a TOML file; None: the one that STREAMER_CONFIG names, if any
     overrides    `section.key=value`, as given with --set
     environment  None: the process's own
+    over_files   the run sends nothing to Kafka, so that Kafka's sizes bound nothing
 
     The type of a setting says how a variable or override is parsed. A list is a JSON array or separated by commas; an
     empty text unsets a setting that may be unset. Raises SettingsError with one line per problem.
@@ -289,7 +301,7 @@ def load(
         file = Path(variables["STREAMER_CONFIG"])
     values, problems = gather(Settings, file, overrides, variables)
     try:
-        settings = Settings.model_validate(nested(values))
+        settings = Settings.model_validate(nested(values), context={"over_files": over_files})
     except ValidationError as error:
         problems += problem_lines(Settings, error, values)
     if problems:

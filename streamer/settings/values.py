@@ -192,7 +192,8 @@ _Found = Iterator[tuple[str, Given | None, str | None]]
 def _from_file(model: type[BaseModel], file: Path) -> _Found:
     origin = f"file {file}"
     try:
-        content = file.read_bytes().decode()
+        # Editors on Windows begin a file with a byte order mark.
+        content = file.read_bytes().decode("utf-8-sig")
         document = tomllib.loads(content)
     except OSError as error:
         yield "", None, f"{file}: cannot be read: {error.strerror}"

@@ -28,7 +28,7 @@ from typing import Annotated
 import orjson
 from pydantic import Field, TypeAdapter, ValidationError
 
-from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
+from streamer.errors import DeliveryDoubtful, OutputFull, RecoveryRefused, SettingsError
 from streamer.records.record import Destination
 
 FORMAT = 1
@@ -39,6 +39,7 @@ CHECKPOINT = "checkpoint.json"
 LOCK = "lock"
 OUTPUTS = (*(f"{destination}.jsonl" for destination in Destination), VERDICTS)
 _UNFINISHED = "checkpoint.new"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _COUNTED_BYTES = 2**20
 _FILES = (*OUTPUTS, CHECKPOINT, _UNFINISHED, LOCK)
 
@@ -235,8 +236,9 @@ class OutputFolder:
         _sync_folder(self.folder)
 
     def _doubt(self, error: OSError) -> DeliveryDoubtful:
-        cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror)
-        return DeliveryDoubtful(
+        full = error.errno in _FULL
+        cause = "the disk is full" if full else str(error.strerror)
+        return (OutputFull if full else DeliveryDoubtful)(
             f"--out {self.folder}: a batch could not be written: {cause}. Remove the cause and start again with the same "
             "--out: nothing is lost, and nothing will be doubled."
         )

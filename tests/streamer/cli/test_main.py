@@ -178,6 +178,48 @@ def test_an_index_of_other_settings_is_refused_with_what_differs(tmp_path: Path)
     assert "similarity_min: stored 0.7, asked 0.8" in other.stderr
 
 
+def test_a_file_of_dead_letters_alone_is_an_error_and_one_of_many_a_warning(tmp_path: Path) -> None:
+    def filtered(name: str, *lines: bytes) -> tuple[int, str]:
+        (tmp_path / name).write_bytes(b"\n".join(lines))
+        done = run("filter", tmp_path / name, "--out", tmp_path / f"{name} out", "--index", tmp_path / f"{name} index")
+        return done.code, done.err
+
+    good, bad = document("1", "Some words."), b'{"body": "Some words."}'
+    code, told = filtered("none", bad, bad, b"broken")
+    assert code == os.EX_DATAERR
+    assert "streamer: 3 of 3 lines are dead letters (no-text 2, not-json 1); do decode.format, decode.text" in told
+    assert (tmp_path / "none out" / "dead-letter.jsonl").read_bytes() == b"\n".join([bad, bad, b"broken", b""])
+    code, told = filtered("few", good, bad, bad)
+    assert code == 0
+    assert "streamer: 2 of 3 lines are dead letters (no-text 2)" in told
+    code, told = filtered("half", good, bad)
+    assert code == 0
+    assert "dead letters" not in told
+
+
+def test_a_table_of_no_words_and_an_evaluation_of_nothing_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_bytes(document("1", "Some words."))
+    (tmp_path / "grey.jsonl").write_text('{"a": "one", "b": "two", "label": "unsure"}')
+    table = run("idf", "build", tmp_path / "one.jsonl", "--out", tmp_path / "own.idf")
+    assert table.code == os.EX_DATAERR
+    assert "No word stands in 2 or more of 1 documents" in table.err
+    assert not (tmp_path / "own.idf").exists()
+    evaluated = run("evaluate", tmp_path / "grey.jsonl")
+    assert evaluated.code == os.EX_DATAERR
+    assert "grey.jsonl: nothing in it is known to be a duplicate" in evaluated.err
+
+
+def test_the_sizes_of_kafka_bound_no_document_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_bytes(document("1", "Some words."))
+    (tmp_path / "large.toml").write_text("[batch]\nbytes_max = 80_000_000\n[decode]\nvalue_bytes_max = 80_000_000\n")
+    large = ("--config", tmp_path / "large.toml")
+    done = run("filter", tmp_path / "one.jsonl", "--out", tmp_path / "out", "--index", tmp_path / "index", *large)
+    assert done.code == 0, done.err
+    checked = run("config", "check", *large)
+    assert checked.code == os.EX_CONFIG
+    assert "kafka.request_bytes_max" in checked.err
+
+
 def test_a_mistaken_setting_is_one_line_with_what_would_be_right(tmp_path: Path) -> None:
     done = streamer("--set", "index.distance_maxx=3", "config", "check", cwd=tmp_path)
     assert done.returncode == os.EX_CONFIG

@@ -154,6 +154,15 @@ def test_a_file_is_written_over_by_force_alone(arguments: str, index: Path, here
     assert (here / written).read_bytes() != before["good.jsonl"]
 
 
+def test_rubbish_is_not_switched_to(index: Path, here: Path) -> None:
+    (here / "rubbish").rename(here / "folder.jsonl" / "data.mdb")
+    before = (index / "data.mdb").read_bytes()
+    done = run("index", "--directory", "index", "switch", "folder.jsonl")
+    assert done.code == os.EX_DATAERR
+    assert "The index in folder.jsonl cannot be copied" in done.err
+    assert (index / "data.mdb").read_bytes() == before
+
+
 def test_folders_that_stood_empty_stay_and_stay_empty(here: Path) -> None:
     for name in ("x", "y"):
         (here / name).mkdir()

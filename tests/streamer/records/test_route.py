@@ -328,6 +328,8 @@ def test_a_verdict_line_holds_exactly_these_keys() -> None:
         "id": "d2",
         "verdict": "duplicate",
         "original": "d1",
+        "original_source": "documents",
+        "original_line": 98_766,
         "distance": 2,
         "reason": "similar",
     }
@@ -338,6 +340,20 @@ def test_a_verdict_line_of_what_has_no_original_says_null() -> None:
 
     assert line["id"] is line["original"] is line["distance"] is None
     assert line["verdict"] == "dead-letter"
+    assert set(line) == {"source", "line", "id", "verdict", "original", "distance", "reason"}
+
+
+def test_a_verdict_line_of_a_dead_letter_says_what_the_decoder_says() -> None:
+    dead = explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)
+    assert orjson.loads(verdict_line(sent(dead)))["detail"] == NOT_JSON.detail
+
+
+def test_a_verdict_line_names_an_original_in_a_file_whose_name_has_slashes() -> None:
+    decision = Decision(
+        Verdict.DUPLICATE, "similar", "d2", original_id="d1", original_position="in/caf\udce9.jsonl/0/6"
+    )
+    line = orjson.loads(verdict_line(sent(decision)))
+    assert (line["original_source"], line["original_line"]) == ("in/caf\\xe9.jsonl", 7)
 
 
 def test_a_files_name_that_is_no_utf_8_can_be_written_and_shown() -> None:

@@ -44,6 +44,13 @@ def test_a_later_source_wins_over_an_earlier_one_key_by_key(tmp_path: Path) -> N
     assert settings.batch.wait_ms == 30
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_bytes(b"\xef\xbb\xbf[workers]\r\ncount = 2\r\n")
+
+    assert load(file, (), {}).workers.count == 2
+
+
 def test_a_variable_names_the_file_unless_an_option_does(tmp_path: Path) -> None:
     named, given = tmp_path / "named.toml", tmp_path / "given.toml"
     named.write_text("[workers]\ncount = 2\n")

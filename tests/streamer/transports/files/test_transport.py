@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from index.entry import Source
 from streamer.errors import (
-    DeliveryDoubtful,
     InputChanged,
     InputUnreadable,
+    OutputFull,
     RecoveryRefused,
     SettingsError,
     StreamerError,
@@ -467,8 +467,9 @@ def test_a_full_disk_is_a_doubtful_delivery_and_doubles_nothing(
 
     with monkeypatch.context() as patch:
         hooks = DeliveryHooks(before_outputs=lambda: patch.setattr(os, "pwrite", no_space))
-        with pytest.raises(DeliveryDoubtful, match=r"the disk is full.*nothing will be doubled"):
+        with pytest.raises(OutputFull, match=r"the disk is full.*nothing will be doubled") as full:
             filter_files(paths, tmp_path / "again", Decider(), hooks=hooks)
+    assert full.value.exit_code == os.EX_IOERR
 
 
 def test_the_changelog_gives_back_the_records_as_they_were_read(tmp_path: Path) -> None:
