@@ -349,7 +349,7 @@ def rebuild(
 
 
 def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[str, int]:
-    from index.storage.store import DATA_FILE
+    from index.storage.data_file import DATA_FILE
     from streamer.index_admin import rebuild, tables, tools
 
     has_running = not files or (settings.index.directory / DATA_FILE).is_file()

@@ -42,7 +42,7 @@ class NoLeftovers:
         self._scratch = list(scratch)
 
     def __enter__(self) -> Self:
-        from index.storage.store import DATA_FILE
+        from index.storage.data_file import DATA_FILE
         from streamer.transports.files.output_folder import files_of
 
         folders = [each for each in (self._index, self._output) if each is not None]
