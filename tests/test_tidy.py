@@ -25,7 +25,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.transactions",
         "streamer.transports.kafka.transport",
     },
-    "lmdb": {"index.storage.store", "index.tools.backup"},
+    "lmdb": {"index.storage.data_file", "index.storage.store", "index.tools.backup"},
     "jieba": {"streamer.text.segmentation"},
     "prometheus_client": {"streamer.observe.metrics"},
     "opencc": {"streamer.text.normalisation"},
@@ -207,7 +207,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/test_index.py": (
         "index.decide.batch",
         "index.storage.documents",
-        "index.storage.open_directories",
         "index.storage.sources",
         "index.storage.stamp",
     ),

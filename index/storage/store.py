@@ -22,8 +22,9 @@ import lmdb
 
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.kernels.scan import address_of
+from index.storage import data_file
+from index.storage.data_file import DATA_FILE, WAY_OUT, claim, release
 from index.storage.layout import Table
-from index.storage.open_directories import claim, release
 
 MAP_BYTES_MIN = 2**20
 
@@ -32,8 +33,6 @@ HELD_WRITES = 32
 
 HELD_SECONDS = 1.0
 """Age at which the next operation ends a held transaction: other processes may write much where this one rests."""
-
-DATA_FILE = "data.mdb"
 
 # A disk that fills up stops a write half-way, which LMDB reports as EIO.
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -243,6 +242,9 @@ class Store:
         self._identity = claim(directory)
         self._is_open = False
         try:
+            if not read_only:
+                data_file.create(directory)
+            data_file.require_whole(directory / DATA_FILE)
             self._environment = self._opened(map_bytes_initial)
             # The path as it is now: the process may change its current folder.
             self._file = (directory / DATA_FILE).absolute()
@@ -264,9 +266,8 @@ class Store:
                 readonly=self._read_only,
             )
         except (lmdb.VersionMismatchError, lmdb.InvalidError) as problem:
-            raise FormatUnknown(
-                f"{self._directory / DATA_FILE} is not a file this program can read: {problem}"
-            ) from problem
+            # The file was LMDB's when it was looked at just now.
+            raise IndexDamaged(f"The index in {self._directory} is damaged: {problem}. {WAY_OUT}") from problem
         except lmdb.InvalidParameterError as problem:
             # LMDB's word for an empty lock file: `backup.replace` leaves one where it is killed.
             raise IndexInUse(
@@ -400,7 +401,7 @@ class Store:
         if isinstance(problem, lmdb.PanicError):
             return IndexDamaged(f"Writing the index in {self._directory} failed half-way; open it again: {problem}.")
         if isinstance(problem, _DAMAGED):
-            return IndexDamaged(f"The index in {self._directory} is damaged: {problem}. Restore it, or build it anew.")
+            return IndexDamaged(f"The index in {self._directory} is damaged: {problem}. {WAY_OUT}")
         return problem
 
     def close(self) -> None:

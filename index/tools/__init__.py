@@ -3,8 +3,8 @@
 Every function takes an open `Index`, or the directory of one, and returns plain values.
 """
 
+from index.storage.data_file import DATA_FILE
 from index.storage.scan import Age
-from index.storage.store import DATA_FILE
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
 from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader

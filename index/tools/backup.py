@@ -13,11 +13,10 @@ from pathlib import Path
 import lmdb
 from lmdb import verify as lmdb_verify
 
-from index.errors import AlreadyOpen, IndexDamaged, IndexExists, IndexInUse, IndexMissing
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexInUse, IndexMissing
 from index.index import Index, internals_of
+from index.storage.data_file import DATA_FILE, claim, release, require_whole
 from index.storage.layout import Table, unpack_applied
-from index.storage.open_directories import claim, release
-from index.storage.store import DATA_FILE
 
 LOCK_FILE = "lock.mdb"
 FORMER_FILE = "data.mdb.former"
@@ -45,6 +44,7 @@ def copy(index: Index, directory: Path, *, compact: bool) -> int:
         with (unfinished / DATA_FILE).open("wb") as file:
             internals_of(index).store.copy_to(file.fileno(), compact=compact)
             os.fsync(file.fileno())
+        require_whole(unfinished / DATA_FILE)
         _sync(unfinished)
         size = (unfinished / DATA_FILE).stat().st_size
         unfinished.replace(directory)
@@ -59,11 +59,12 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
 
     keep_former  the replaced file stays beside the new one as FORMER_FILE
 
-    Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, OSError.
+    Raises IndexMissing, IndexInUse, AlreadyOpen, IndexDamaged, FormatUnknown, OSError.
     """
     for each in (directory, source):
         if not has_index(each):
             raise IndexMissing(f"There is no index in {each}.")
+    require_whole(source / DATA_FILE)
     data, unfinished = directory / DATA_FILE, directory / (DATA_FILE + _UNFINISHED)
     with _held(directory) as lock, ExitStack() as leftovers:
         leftovers.callback(unfinished.unlink, missing_ok=True)
@@ -71,6 +72,7 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         with unfinished.open("wb") as file:
             _copy_compacted(source, file.fileno(), locked=source.samefile(directory))
             os.fsync(file.fileno())
+        require_whole(unfinished)
         if keep_former:
             (directory / FORMER_FILE).unlink(missing_ok=True)
             (directory / FORMER_FILE).hardlink_to(data)
@@ -93,11 +95,12 @@ def remove_unused(directory: Path) -> bool:
         return True
     try:
         with _held(directory):
+            require_whole(directory / DATA_FILE)
             if _was_used(directory):
                 return False
             (directory / DATA_FILE).unlink()
             (directory / LOCK_FILE).unlink()
-    except (AlreadyOpen, IndexInUse, lmdb.Error, OSError):
+    except (AlreadyOpen, FormatUnknown, IndexDamaged, IndexInUse, lmdb.Error, OSError):
         return False
     return True
 

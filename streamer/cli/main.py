@@ -96,7 +96,7 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
 
 def _complain_of_dead_letters(totals: "Totals") -> None:
     """Warn where more than half of the lines are dead letters. Raises NoDocuments where all are."""
-    from index.entry import Verdict
+    from index import Verdict
 
     dead = totals.verdict(Verdict.DEAD_LETTER)
     if 2 * dead <= totals.records:

@@ -9,7 +9,7 @@ import pytest
 from index.entry import Verdict
 from index.errors import AlreadyOpen, IndexExists, IndexInUse, IndexMissing
 from index.index import Index
-from index.storage.store import DATA_FILE
+from index.storage.data_file import DATA_FILE
 from index.tools import FORMER_FILE, Reader, copy, readers, replace
 from index.tools.backup import structure_problems
 from tests.support.answers import answers_of

@@ -21,6 +21,7 @@ from index.session import Retention
 from index.storage import log, scan
 from index.storage.codec import Lines, pack_segment, unpack_batch, unpack_segment
 from index.storage.counters import counters_of
+from index.storage.data_file import DATA_FILE
 from index.storage.layout import (
     COMPACTION_KEY,
     COUNTERS_KEY,
@@ -37,7 +38,7 @@ from index.storage.layout import (
     pack_numbers,
 )
 from index.storage.parameters import Parameters
-from index.storage.store import DATA_FILE, Transaction
+from index.storage.store import Transaction
 from index.tools import verify, verify_tables
 from index.tools.backup import structure_problems
 from tests.support.entries import ends_of, entries_of

@@ -1,0 +1,187 @@
+"""LMDB's file before it is mapped: made whole, checked, and claimed by one opening of this process.
+
+A page that is missing would kill the process (SIGBUS) when it is read, so the meta pages are read first.
+
+Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):
+
+    page header  number u64, padding u16, flags u16, two bounds u16 each
+    meta         magic u32, version u32, address u64, map size u64,
+                 free tree and main tree, 48 bytes each: page size or padding u32, flags u16, depth u16, branch pages,
+                 leaf pages, overflow pages, entries, root u64 each; then last page u64, transaction u64
+
+A process finds the pages of the newer transaction, and writes the older one's place.
+"""
+
+import os
+import struct
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import lmdb
+from lmdb import verify
+
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged
+
+DATA_FILE = "data.mdb"
+
+WAY_OUT = "Move the file away, then restore a backup (streamer index restore) or build the index anew (streamer index rebuild)."
+
+_META = struct.Struct("<QHHHH II QQ IHHQQQQQ IHHQQQQQ QQ")
+_HEADER = struct.Struct("<QHHHH")
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_BRANCH, _LEAF, _META_PAGE = 0x01, 0x02, 0x08
+_INTEGER_KEYS, _NO_SUBFOLDER = 0x08, 0x4000
+_NO_ROOT = 2**64 - 1
+_DEPTH_MAX = 32
+_MAP_BYTES_LIMIT = 2**46
+_PAGE_BYTES = {2**power for power in range(8, 17)}
+
+_TRIES, _PAUSE_SECONDS = 5, 0.02
+"""A writer may replace both pages while they are read."""
+
+_open_directories: set[tuple[int, int]] = set()
+_open_directories_turn = Lock()
+"""Which directories this process has open: LMDB's locks belong to the process, and a second opening would break them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    flags: int
+    depth: int
+    root: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Meta:
+    page_bytes: int
+    trees: tuple[_Tree, _Tree]
+    last_page: int
+    transaction: int
+
+
+def create(directory: Path) -> None:
+    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage."""
+    if os.path.lexists(directory / DATA_FILE):
+        return
+    with tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart:
+        lmdb.open(apart, map_size=2**20).close()
+        try:
+            (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
+        except FileExistsError:
+            return
+
+
+def require_whole(file: Path) -> None:
+    """Raise IndexDamaged where pages that LMDB will read are missing, or its meta pages are no such; reads no map.
+
+    Raises FormatUnknown where the file is not LMDB's, or of another version. What stands in the other pages is not
+    looked at.
+    """
+    for left in reversed(range(_TRIES)):
+        found = _problem(file)
+        if not found:
+            return
+        if left:
+            time.sleep(_PAUSE_SECONDS)
+    raise IndexDamaged(f"{file} is damaged: {found}. {WAY_OUT}")
+
+
+def _problem(file: Path) -> str:
+    with file.open("rb") as opened:
+        # Most pages are of 4 KiB. The first page tells where the second begins.
+        descriptor = opened.fileno()
+        begin = os.pread(descriptor, 2 * max(_PAGE_BYTES), 0)
+        if not begin:
+            return "it is empty"
+        if len(begin) < _META.size:
+            return f"it has {len(begin)} bytes, which is less than a page"
+        first = _META.unpack_from(begin)
+        page_bytes = first[9]
+        at = page_bytes if page_bytes in _PAGE_BYTES else os.sysconf("SC_PAGESIZE")
+        if len(begin) < at + _META.size:
+            return f"it has {len(begin)} bytes, and its first two pages take {2 * at}"
+        fields = (first, _META.unpack_from(begin, at))
+        if all(page[5:7] != (_MAGIC, _VERSION) for page in fields):
+            raise FormatUnknown(
+                f"{file} is not a file this program can read: its first pages are not of LMDB's format 1."
+            )
+        if not all(_is_sound(page, number, at) for number, page in enumerate(fields)):
+            return "its first two pages hold what LMDB never writes"
+        one, other = (_meta_of(page) for page in fields)
+        if min(one.transaction, other.transaction) and abs(one.transaction - other.transaction) != 1:
+            return "its first two pages are not of two transactions in a row"
+        newer = max(one, other, key=lambda meta: meta.transaction)
+        # Asked behind the pages: a file that other processes write only grows.
+        size, wanted = os.fstat(descriptor).st_size, (newer.last_page + 1) * at
+        if size < wanted and _lacks_used_pages(file):
+            return f"it has {size} bytes, and its last page ends at {wanted}"
+        if not all(_has_root(descriptor, tree, at) for tree in newer.trees):
+            return "the root of a tree is not where its first two pages say"
+    return ""
+
+
+def _is_sound(fields: tuple[int, ...], number: int, page_bytes: int) -> bool:
+    """Whether the fields of a meta page are such as LMDB writes."""
+    page, _, flags, _, _, magic, version, address, map_bytes = fields[:9]
+    meta = _meta_of(fields)
+    free, main = meta.trees
+    return (
+        (page, flags, magic, version, address) == (number, _META_PAGE, _MAGIC, _VERSION, 0)
+        and meta.page_bytes == page_bytes
+        and free.flags & ~_NO_SUBFOLDER == _INTEGER_KEYS
+        and main.flags == 0
+        and meta.last_page < 2**48
+        and map_bytes % page_bytes == 0
+        and map_bytes < _MAP_BYTES_LIMIT
+        and (meta.transaction == 0 or meta.transaction % 2 == number)
+        and all(
+            (tree.root == _NO_ROOT and tree.depth == 0)
+            or (2 <= tree.root <= meta.last_page and 0 < tree.depth <= _DEPTH_MAX)
+            for tree in meta.trees
+        )
+    )
+
+
+def _meta_of(fields: tuple[int, ...]) -> _Meta:
+    free, main = (_Tree(fields[at + 1], fields[at + 2], fields[at + 7]) for at in (9, 17))
+    return _Meta(fields[9], (free, main), fields[25], fields[26])
+
+
+def _has_root(descriptor: int, tree: _Tree, page_bytes: int) -> bool:
+    if tree.root == _NO_ROOT:
+        return True
+    header = os.pread(descriptor, _HEADER.size, tree.root * page_bytes)
+    if len(header) < _HEADER.size:
+        return False
+    page, _, flags, lower, upper = _HEADER.unpack(header)
+    kind = _LEAF if tree.depth == 1 else _BRANCH
+    return bool(page == tree.root and flags & (_LEAF | _BRANCH) == kind and lower <= upper <= page_bytes)
+
+
+def _lacks_used_pages(file: Path) -> bool:
+    """Whether a used page is missing at the end: LMDB need not write a page that was freed before its commit."""
+    try:
+        problems = verify.verify(os.fspath(file), subdir=False)  # type: ignore[no-untyped-call]
+    except verify.VerifyError:
+        return True
+    return any("beyond EOF" in str(problem) for problem in problems)
+
+
+def claim(directory: Path) -> tuple[int, int]:
+    """Register a directory as open; gives its identity for `release`. Raises AlreadyOpen."""
+    status = directory.stat()
+    identity = (status.st_dev, status.st_ino)
+    with _open_directories_turn:
+        if identity in _open_directories:
+            raise AlreadyOpen(f"The index in {directory} is already open in this process; share that one.")
+        _open_directories.add(identity)
+    return identity
+
+
+def release(identity: tuple[int, int]) -> None:
+    """Undo `claim`."""
+    with _open_directories_turn:
+        _open_directories.discard(identity)
