@@ -21,6 +21,7 @@ ONLY_IMPORTERS = {
     "kafka": {
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
+        "streamer.transports.kafka.ownership",
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
         "streamer.transports.kafka.transport",

@@ -123,6 +123,11 @@ LAG_RECORDS = Definition(
     "Unread offsets of a partition, as last seen by the worker that owns the partition.",
     ("topic", "partition"),
 )
+PARTITIONS_UNOWNED = Definition(
+    "neardup_partitions_unowned",
+    "gauge",
+    "Partitions of the input that no worker of the group reads, as last seen by any worker. Always 0 in health.",
+)
 INDEX_ENTRIES = Definition("neardup_index_entries", "gauge", "Documents that the index compares with.")
 INDEX_BYTES = Definition("neardup_index_bytes", "gauge", "Bytes that the index uses.")
 INDEX_BYTES_MAX = Definition("neardup_index_bytes_max", "gauge", "Bytes that the index never exceeds.")
@@ -165,6 +170,7 @@ DEFINITIONS = (
     DISTANCE,
     SIMILARITY,
     LAG_RECORDS,
+    PARTITIONS_UNOWNED,
     INDEX_ENTRIES,
     INDEX_BYTES,
     INDEX_BYTES_MAX,
@@ -287,6 +293,7 @@ class Metrics:
         self._distance = self._histogram(DISTANCE)
         self._similarity = self._histogram(SIMILARITY)
         self._lag_records = self._gauge(LAG_RECORDS)
+        self._partitions_unowned = self._gauge(PARTITIONS_UNOWNED)
         self._index_entries = self._gauge(INDEX_ENTRIES)
         self._index_bytes = self._gauge(INDEX_BYTES)
         self._index_bytes_max = self._gauge(INDEX_BYTES_MAX)
@@ -346,6 +353,10 @@ class Metrics:
             # Shown at zero from the start: to Prometheus, a series that begins at five has not increased.
             self._offsets_skipped.labels(topic, partition)
         self._lags_shown = set(lags)
+
+    def observe_unowned(self, count: int) -> None:
+        """Show how many partitions of the input nobody reads."""
+        self._partitions_unowned.set(count)
 
     def observe_index(self, entries: int, bytes_used: int) -> None:
         """Show the size of the index: documents that it compares with, and bytes in use."""

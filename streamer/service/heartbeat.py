@@ -1,13 +1,17 @@
-"""Heartbeats of the workers: the state and the last progress of each, in memory shared with the supervisor."""
+"""Heartbeats of the workers: state, last progress and findings of each, in memory shared with the supervisor."""
 
 import multiprocessing
 import time
+from collections.abc import Sequence
 from multiprocessing.context import SpawnContext
 
 from streamer.service.loop import State
 
 _STATES = tuple(State)
 _NEVER = -1.0
+
+UNOWNED_NAMED_MAX = 32
+"""Most partitions without an owner that a worker can name."""
 
 
 class Heartbeats:
@@ -18,16 +22,24 @@ class Heartbeats:
         self._states = chosen.Array("b", [_STATES.index(State.STOPPED)] * count, lock=False)
         self._progress = chosen.Array("d", [0.0] * count, lock=False)
         self._first_report = chosen.Array("d", [_NEVER] * count, lock=False)
+        # One more than each partition's number; 0 is an empty place.
+        self._unowned = [chosen.Array("l", [0] * UNOWNED_NAMED_MAX, lock=False) for _ in range(count)]
 
     def launch(self, worker: int) -> None:
         """Note that a process of worker number `worker` is started now, which has reported nothing yet."""
         self._states[worker] = _STATES.index(State.STARTING)
         self._first_report[worker] = _NEVER
         self._progress[worker] = time.monotonic()
+        self.note_unowned(worker, [])
 
     def enter(self, worker: int, state: State) -> None:
-        """Note that worker number `worker` is in `state` now; an entry counts as progress."""
+        """Note that worker number `worker` is in `state` now; an entry counts as progress.
+
+        What the worker found is over where it does not run.
+        """
         self._states[worker] = _STATES.index(state)
+        if state is not State.RUNNING:
+            self.note_unowned(worker, [])
         self.beat(worker)
 
     def beat(self, worker: int) -> None:
@@ -36,6 +48,15 @@ class Heartbeats:
         self._progress[worker] = now_seconds
         if self._first_report[worker] == _NEVER:
             self._first_report[worker] = now_seconds
+
+    def note_unowned(self, worker: int, partitions: Sequence[int]) -> None:
+        """Note that worker number `worker` finds these partitions of the input without an owner; the first few are kept."""
+        named = [partition + 1 for partition in partitions[:UNOWNED_NAMED_MAX]]
+        self._unowned[worker][:] = named + [0] * (UNOWNED_NAMED_MAX - len(named))
+
+    def unowned(self) -> list[int]:
+        """Partitions that some worker finds without an owner, ascending."""
+        return sorted({number - 1 for each in self._unowned for number in each[:] if number})
 
     def state(self, worker: int) -> State:
         """State that the worker entered last."""

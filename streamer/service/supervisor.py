@@ -77,12 +77,15 @@ class Supervisor:
         return (False, "stopping") if self._stop.is_set() else (True, "ok")
 
     def ready(self) -> tuple[bool, str]:
-        """Whether every worker is RUNNING in a live process, and a few words on the first one that is not."""
+        """Whether every worker is RUNNING in a live process and every partition has an owner, and a few words on what is not."""
         for slot in self._slots:
             state = self._heartbeats.state(slot.number)
             if slot.process is None or not slot.process.is_alive() or state is not State.RUNNING:
                 words = f"worker {slot.number} is {state.value if slot.process else 'waiting to be restarted'}"
                 return False, words + (self._hangs() if slot.exit_code == os.EX_PROTOCOL else "")
+        if unowned := self._heartbeats.unowned():
+            named = ", ".join(map(str, unowned))
+            return False, f"nobody reads partitions {named} of {self._settings.topics.input!r}; the workers join anew"
         return True, "ok"
 
     def _hangs(self) -> str:

@@ -67,6 +67,9 @@ class MetricsListener:
         self._measures.observe_lags(
             {(names.get(source.stream, source.stream), source.partition): lag for source, lag in lags.items()}
         )
+        unowned = [source.partition for source in self.transport.unowned()]
+        self._measures.observe_unowned(len(unowned))
+        self._heartbeats.note_unowned(self._number, unowned)
         statistics = self.index.statistics()
         self._measures.observe_index(statistics.entries, statistics.used_bytes)
 

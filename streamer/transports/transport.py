@@ -95,5 +95,8 @@ class Transport(Protocol):
     def lags(self) -> dict[Source, int]:
         """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""
 
+    def unowned(self) -> tuple[Source, ...]:
+        """Sources of the input that no worker reads, as found last; none where that cannot happen."""
+
     def close(self) -> None:
         """Release every resource; never raises, never commits."""

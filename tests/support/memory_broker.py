@@ -285,6 +285,10 @@ class MemoryTransport:
             for partition, position in self._positions.items()
         }
 
+    def unowned(self) -> tuple[Source, ...]:
+        """None: one process reads all."""
+        return ()
+
     def close(self) -> None:
         """See Transport. A static member stays in its group until it is expelled."""
         self._usable = False

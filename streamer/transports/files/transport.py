@@ -227,6 +227,10 @@ class FileTransport:
         """Nothing: the number of a file's lines is known only when the file is read."""
         return {}
 
+    def unowned(self) -> tuple[Source, ...]:
+        """None: one process reads all."""
+        return ()
+
     def close(self) -> None:
         """Release inputs, outputs and the lock."""
         self._let_go()

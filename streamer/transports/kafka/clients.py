@@ -135,6 +135,11 @@ def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
     )
 
 
+def ask_for_rejoin(consumer: KafkaConsumer) -> None:
+    """Let a consumer join its group anew with its next poll; meanwhile it keeps what it owns."""
+    consumer._coordinator.request_rejoin()
+
+
 def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> KafkaConsumer:
     """Consumer without a group, to read outputs from any offset."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}

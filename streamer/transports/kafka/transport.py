@@ -17,6 +17,8 @@ The client loses records or fencing unless it is used by these rules (tests/cont
  8  The rebalance listener runs on the client's thread: it only takes notes.
  9  Transactions are named by group and instance, so that a newcomer fences its predecessor; dropped producers are kept.
 10  Offsets have gaps where the input is written in transactions. Lag is the end known from fetching minus the position.
+11  A stable group may leave partitions without an owner for ever: `kafka.ownership` looks for them, and joins anew
+    (tests/contract/test_unowned_partitions.py).
 
 The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions` handles it, and
 tests/contract/test_forgotten_transactions.py holds that.
@@ -59,6 +61,7 @@ from streamer.transports.kafka.clients import (
     topic_ids,
     within_timeout,
 )
+from streamer.transports.kafka.ownership import OwnershipWatch
 from streamer.transports.kafka.topics import require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.transport import Assigned
@@ -95,6 +98,7 @@ class KafkaTransport:
         self._instance = instance
         self._notes = _RebalanceNotes()
         self._stream = ""
+        self._ownership = OwnershipWatch(settings)
         self._kept: deque[ConsumerRecord] = deque()
         self._unsought: set[TopicPartition] = set()
         self._topics = {destination: topic_of(settings, destination) for destination in Destination}
@@ -122,6 +126,8 @@ class KafkaTransport:
 
     def read(self) -> Batch | Assigned:
         """See Transport. Raises DeliveryDoubtful besides, where this worker no longer knows which sources it owns."""
+        # 0. Every few seconds, see that somebody owns each partition; if not, the poll joins anew.
+        self._ownership.look(self._admin, self._consumer)
         # 1. Poll, and take the membership at once.
         polled = self._poll()
         snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
@@ -233,6 +239,10 @@ class KafkaTransport:
                 if end is not None and position is not None:
                     lags[Source(self._stream, partition.partition)] = max(0, end - position)
         return lags
+
+    def unowned(self) -> tuple[Source, ...]:
+        """See Transport."""
+        return self._sources(self._ownership.unowned)
 
     def close(self) -> None:
         """See Transport."""

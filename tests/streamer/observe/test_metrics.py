@@ -57,6 +57,7 @@ def see_one_batch(measures: metrics.Metrics) -> None:
 def see_everything(measures: metrics.Metrics) -> None:
     see_one_batch(measures)
     measures.observe_lags({("documents", 0): 12, ("documents", 1): 0})
+    measures.observe_unowned(1)
     measures.observe_index(3, 4_096)
     measures.index_limit(2**40)
     measures.skipped("documents", 0, 5)
@@ -165,6 +166,13 @@ def test_skipped_offsets_of_a_partition_are_zero_before_any_is_skipped() -> None
     assert value(measures.exposition(), "neardup_offsets_skipped_total", topic="documents", partition="0") == 0
     measures.skipped("documents", 0, 5)
     assert value(measures.exposition(), "neardup_offsets_skipped_total", topic="documents", partition="0") == 5
+
+
+def test_partitions_that_nobody_reads_are_shown_as_the_worker_that_looked_last_found_them() -> None:
+    measures = metrics.Metrics()
+    for count in (2, 0):
+        measures.observe_unowned(count)
+        assert value(measures.exposition(), "neardup_partitions_unowned") == count
 
 
 def test_a_state_without_workers_is_zero() -> None:

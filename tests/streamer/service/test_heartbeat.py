@@ -45,3 +45,21 @@ def test_another_process_writes_on_the_same_board() -> None:
     worker.join(60)
     assert worker.exitcode == 0
     assert [board.state(number) for number in range(2)] == [State.STOPPED, State.RUNNING]
+
+
+def test_partitions_without_an_owner_are_told_by_any_worker_until_it_finds_none_or_ends() -> None:
+    board = Heartbeats(2)
+    assert board.unowned() == []
+    board.note_unowned(0, [3, 0])
+    board.note_unowned(1, [0, 7])
+    assert board.unowned() == [0, 3, 7]
+    board.note_unowned(0, [])
+    assert board.unowned() == [0, 7]
+    board.enter(1, State.STOPPED)
+    assert board.unowned() == []
+
+
+def test_of_many_partitions_without_an_owner_the_first_are_named() -> None:
+    board = Heartbeats(1)
+    board.note_unowned(0, range(1_000))
+    assert board.unowned() == list(range(heartbeat.UNOWNED_NAMED_MAX))

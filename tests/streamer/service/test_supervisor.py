@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -269,6 +270,16 @@ def test_ready_is_who_runs_and_says_who_does_not(play: Callable[..., Play]) -> N
     assert told[5] == (True, "ok")
     assert 'neardup_workers{state="running"} 1.0' in shown[0]
     assert 'neardup_workers{state="stopped"} 1.0' in shown[0]
+
+
+def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play: Callable[..., Play]) -> None:
+    told: list[tuple[bool, str]] = []
+    one = play([Life(ends=20.0, exit_code=1)])
+    for seconds, partitions in ((2.0, [2, 3]), (3.0, [])):
+        one.at(seconds, partial(one.supervisor._heartbeats.note_unowned, 0, partitions))
+        one.at(seconds + 0.5, lambda: told.append(one.supervisor.ready()))
+    one.run(stop_at=5.0)
+    assert told == [(False, "nobody reads partitions 2, 3 of 'documents'; the workers join anew"), (True, "ok")]
 
 
 def test_a_worker_that_is_gone_is_not_ready_even_before_that_is_noticed(play: Callable[..., Play]) -> None:

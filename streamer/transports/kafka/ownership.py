@@ -1,0 +1,90 @@
+"""Partitions that no member of the group owns: found, and claimed.
+
+A cooperative rebalance takes two rounds: in the first, partitions that move lose their owner; in the second they get
+their new one. Members that die between the two and come back within the session timeout end it half way: the broker hands
+static members the assignment of the first round, finds the group stable, and nobody asks for the second.
+
+    describe the group, stable  ->  partitions without an owner  ->  the same once more, an interval later
+                                                                           -> ask to rejoin
+
+Every member asks, because only the rejoin of the group's leader starts a rebalance (seen of Kafka 4.3.1): the broker
+answers any other whose subscription is unchanged with the assignment that it has.
+"""
+
+import time
+
+import structlog
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.errors import KafkaError
+
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import ask_for_rejoin
+
+log = structlog.get_logger(__name__)
+
+CHECK_SECONDS = 5.0
+"""Time between two looks: long against a rebalance's second round, and two small requests are cheap at this pace."""
+
+
+class OwnershipWatch:
+    """Holds the assignments of a group's members against the partitions of the input, at intervals."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._group = settings.kafka.group
+        self._topic = settings.topics.input
+        self._due_seconds = time.monotonic() + CHECK_SECONDS
+        self._suspects: frozenset[int] = frozenset()
+        self._answered = True
+        self.unowned: tuple[int, ...] = ()
+        """Partitions found without an owner for longer than an interval, ascending."""
+
+    def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> None:
+        """Look, if a look is due; where partitions stay without an owner, let the consumer join anew with its next poll.
+
+        Where the broker does not answer, nothing is known, and what was found before stands. Raises nothing for it:
+        whether the broker answers is for the reading to find out.
+        """
+        if time.monotonic() < self._due_seconds:
+            return
+        free = self._answer(admin, consumer)
+        self._due_seconds = time.monotonic() + CHECK_SECONDS
+        if free is None:
+            self._suspects = frozenset()
+            return
+        unowned = tuple(sorted(free & self._suspects))
+        self._suspects = free
+        if unowned:
+            log.warning("nobody reads these partitions: joining the group anew", topic=self._topic, partitions=unowned)
+            ask_for_rejoin(consumer)
+        elif self.unowned:
+            log.info("every partition has an owner again", topic=self._topic)
+        self.unowned = unowned
+
+    def _answer(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> frozenset[int] | None:
+        try:
+            free = self._free(admin, consumer)
+        except KafkaError as error:
+            # Once: the client complains often enough while a broker is away.
+            if self._answered:
+                log.warning("cannot look for partitions without an owner", reason=str(error))
+            self._answered = False
+            return None
+        self._answered = True
+        return free
+
+    def _free(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> frozenset[int] | None:
+        """Partitions without an owner; None where a rebalance is under way or the broker does not say. Raises KafkaError."""
+        group = admin.describe_groups([self._group])[self._group]
+        if group["error"] is not None:
+            raise KafkaError(group["error"])
+        if group["group_state"] != "Stable":
+            return None
+        owned = {
+            partition
+            for member in group["members"]
+            # A member that was assigned nothing may have no assignment at all.
+            for topic in (member["member_assignment"] or {"assigned_partitions": []})["assigned_partitions"]
+            if topic["topic"] == self._topic
+            for partition in topic["partitions"]
+        }
+        return frozenset(consumer.partitions_for_topic(self._topic) or ()) - owned

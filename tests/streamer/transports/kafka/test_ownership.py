@@ -1,0 +1,124 @@
+"""Partitions without an owner: told and claimed once they stay so while the group is stable, and not before."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.errors import KafkaConnectionError
+from structlog.testing import capture_logs
+
+from streamer.transports.kafka import ownership
+from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch
+from tests.support.transport_worlds import make_settings
+
+Found = Sequence[Sequence[int]] | str | Exception
+"""What one look finds: the partitions of each member of a stable group, another state of the group, or an error."""
+
+WHOLE = ((0, 1), (2, 3))
+HALF = ((0, 1), ())
+
+
+class Group:
+    """A group of a topic with four partitions, as the watch sees it; `rejoins` counts what the watch asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings = make_settings()
+        self.seconds = 0.0
+        self.looks = 0
+        self.rejoins = 0
+        self._found: Found = WHOLE
+        monkeypatch.setattr(ownership, "time", SimpleNamespace(monotonic=lambda: self.seconds))
+        monkeypatch.setattr(ownership, "ask_for_rejoin", self._rejoin)
+        self.watch = OwnershipWatch(self.settings)
+
+    def at_next_look(self, found: Found) -> tuple[int, ...]:
+        self._found = found
+        self.seconds += CHECK_SECONDS
+        self.look()
+        return self.watch.unowned
+
+    def look(self) -> None:
+        self.watch.look(cast(KafkaAdminClient, self), cast(KafkaConsumer, self))
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        assert topic == self.settings.topics.input
+        return {0, 1, 2, 3}
+
+    def describe_groups(self, groups: list[str]) -> dict[str, Any]:
+        (group,) = groups
+        self.looks += 1
+        if isinstance(self._found, Exception):
+            raise self._found
+        stable = not isinstance(self._found, str)
+        members = self._found if stable else ((),)
+        return {
+            group: {
+                "error": None if self._found != "error" else "GroupAuthorizationFailedError",
+                "group_state": "Stable" if stable else self._found,
+                "members": [
+                    {
+                        "member_assignment": {
+                            "assigned_partitions": [
+                                {"topic": "another", "partitions": [0, 1, 2, 3]},
+                                {"topic": self.settings.topics.input, "partitions": list(partitions)},
+                            ]
+                        }
+                        if partitions
+                        else b""
+                    }
+                    for partitions in members
+                ],
+            }
+        }
+
+    def _rejoin(self, consumer: object) -> None:
+        assert consumer is self
+        self.rejoins += 1
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Group:
+    return Group(monkeypatch)
+
+
+def test_what_stays_without_an_owner_for_an_interval_is_told_and_claimed_until_it_has_one(group: Group) -> None:
+    assert [group.at_next_look(HALF) for _ in range(3)] == [(), (2, 3), (2, 3)]
+    assert group.rejoins == 2
+    assert group.at_next_look(WHOLE) == ()
+    assert group.rejoins == 2
+
+
+def test_a_group_whose_partitions_all_have_owners_is_left_alone(group: Group) -> None:
+    assert {group.at_next_look(WHOLE) for _ in range(5)} == {()}
+    assert (group.looks, group.rejoins) == (5, 0)
+
+
+def test_partitions_in_the_middle_of_a_move_are_not_claimed(group: Group) -> None:
+    for found in (HALF, WHOLE, ((2, 3), ()), HALF, WHOLE):
+        assert group.at_next_look(found) == ()
+    assert group.rejoins == 0
+
+
+@pytest.mark.parametrize("unknown", ["PreparingRebalance", "error", KafkaConnectionError("away")])
+def test_where_nothing_is_known_nothing_is_asked_for_and_what_was_found_stands(group: Group, unknown: Found) -> None:
+    assert [group.at_next_look(each) for each in (HALF, unknown, HALF)] == [(), (), ()]
+    assert group.at_next_look(HALF) == (2, 3)
+    assert group.at_next_look(unknown) == (2, 3)
+    assert group.rejoins == 1
+
+
+def test_a_broker_that_gives_no_answer_is_told_of_once_until_it_does(group: Group) -> None:
+    away = KafkaConnectionError("away")
+    with capture_logs() as logged:
+        for found in (away, away, "error", WHOLE, away):
+            group.at_next_look(found)
+    assert ["away" in each["reason"] for each in logged] == [True, True]
+
+
+def test_the_broker_is_asked_once_an_interval_however_often_the_input_is_read(group: Group) -> None:
+    for _ in range(100):
+        group.look()
+        group.seconds += CHECK_SECONDS / 10
+    assert 8 <= group.looks <= 10
