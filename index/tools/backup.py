@@ -5,6 +5,7 @@ A copy appears under its name once it is complete and synced, or not at all.
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +21,8 @@ from index.storage.layout import Table, unpack_applied
 
 LOCK_FILE = "lock.mdb"
 FORMER_FILE = "data.mdb.former"
+_LEFT_OVER = re.compile(r"mp_pages \d+ != OVPAGES|overflow pages, record says|first: page")
+_SPARE_ROOM = re.compile(r"overflow page \d+ header mp_pages (?P<pages>\d+) != OVPAGES\(\d+\)=(?P<needed>\d+)$")
 _UNFINISHED = ".unfinished"
 
 
@@ -114,7 +117,11 @@ def structure_problems(directory: Path) -> list[str]:
         problems = lmdb_verify.verify(os.fspath(directory / DATA_FILE), subdir=False)  # type: ignore[no-untyped-call]
     except lmdb_verify.VerifyError as problem:
         problems = [problem]
-    return [str(problem) for problem in problems]
+    texts = [str(problem) for problem in problems]
+    # LMDB writes a shorter value into the pages of a longer one that the same transaction wrote (`mdb_cursor_put`). The
+    # check counts the pages that are left over as missing.
+    spare = sum(int(found["pages"]) - int(found["needed"]) for found in map(_SPARE_ROOM.search, texts) if found)
+    return [text for text in texts if spare <= 0 or not _LEFT_OVER.search(text)]
 
 
 def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None:

@@ -4,7 +4,9 @@ import sys
 import time
 from pathlib import Path
 
+import lmdb
 import pytest
+from lmdb import verify as lmdb_verify
 
 from index.entry import Verdict
 from index.errors import AlreadyOpen, IndexExists, IndexInUse, IndexMissing
@@ -188,3 +190,11 @@ def test_who_reads_an_index_is_told(tmp_path: Path) -> None:
         assert [state for state in states[0] if state.transaction is not None] != []
         row = Row(0, 1, source_of(3))
         assert index.admit(entries_of([row]), ends_of([row])).verdicts.tolist() == [Verdict.UNIQUE]
+
+
+def test_a_large_value_made_shorter_in_its_transaction_is_sound(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path)) as environment, environment.begin(write=True) as transaction:
+        transaction.put(b"key", bytes(20_000))
+        transaction.put(b"key", bytes(4_080))
+    assert lmdb_verify.verify(str(tmp_path / DATA_FILE), subdir=False) != []
+    assert structure_problems(tmp_path) == []
