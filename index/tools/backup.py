@@ -7,7 +7,8 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -21,8 +22,11 @@ from index.storage.layout import Table, unpack_applied
 
 LOCK_FILE = "lock.mdb"
 FORMER_FILE = "data.mdb.former"
-_LEFT_OVER = re.compile(r"mp_pages \d+ != OVPAGES|overflow pages, record says|first: page")
-_SPARE_ROOM = re.compile(r"overflow page \d+ header mp_pages (?P<pages>\d+) != OVPAGES\(\d+\)=(?P<needed>\d+)$")
+_SPARE = re.compile(
+    r"^(?P<table>.+) DB: overflow page \d+ header mp_pages (?P<pages>\d+) != OVPAGES\(\d+\)=(?P<needed>\d+)$"
+)
+_COUNTED = re.compile(r"^(?P<table>.+) DB: walked (?P<walked>\d+) overflow pages, record says (?P<recorded>\d+)$")
+_UNREACHED = re.compile(r"^(?P<pages>\d+) page\(s\) are neither reachable nor in the freeDB ")
 _UNFINISHED = ".unfinished"
 
 
@@ -117,11 +121,31 @@ def structure_problems(directory: Path) -> list[str]:
         problems = lmdb_verify.verify(os.fspath(directory / DATA_FILE), subdir=False)  # type: ignore[no-untyped-call]
     except lmdb_verify.VerifyError as problem:
         problems = [problem]
-    texts = [str(problem) for problem in problems]
-    # LMDB writes a shorter value into the pages of a longer one that the same transaction wrote (`mdb_cursor_put`). The
-    # check counts the pages that are left over as missing.
-    spare = sum(int(found["pages"]) - int(found["needed"]) for found in map(_SPARE_ROOM.search, texts) if found)
-    return [text for text in texts if spare <= 0 or not _LEFT_OVER.search(text)]
+    return _without_spare_pages([str(problem) for problem in problems])
+
+
+def _without_spare_pages(problems: Sequence[str]) -> list[str]:
+    """Problems but those that pages to spare account for, to the page.
+
+    LMDB writes a shorter value into the pages of a longer one that the same transaction wrote (`mdb_cursor_put`), which
+    is sound. The check reports such a value, and counts the pages that are left over as missing.
+    """
+    spare: Counter[str] = Counter()
+    left: list[str] = []
+    for problem in problems:
+        found = _SPARE.match(problem)
+        if found and int(found["pages"]) > int(found["needed"]):
+            spare[found["table"]] += int(found["pages"]) - int(found["needed"])
+        else:
+            left.append(problem)
+    return [problem for problem in left if not _is_accounted_for(problem, spare)]
+
+
+def _is_accounted_for(problem: str, spare: Counter[str]) -> bool:
+    if counted := _COUNTED.match(problem):
+        return int(counted["recorded"]) - int(counted["walked"]) == spare[counted["table"]]
+    unreached = _UNREACHED.match(problem)
+    return unreached is not None and int(unreached["pages"]) == spare.total()
 
 
 def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None:

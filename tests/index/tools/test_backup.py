@@ -198,3 +198,23 @@ def test_a_large_value_made_shorter_in_its_transaction_is_sound(tmp_path: Path) 
         transaction.put(b"key", bytes(4_080))
     assert lmdb_verify.verify(str(tmp_path / DATA_FILE), subdir=False) != []
     assert structure_problems(tmp_path) == []
+
+
+SPARE = "main/chunks DB: overflow page 9 header mp_pages 3 != OVPAGES(4080)=1"
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "main/chunks DB: overflow page 9 header mp_pages 1 != OVPAGES(9000)=3",
+        "main/chunks DB: walked 4 overflow pages, record says 7",
+        "main/log DB: walked 4 overflow pages, record says 6",
+        "3 page(s) are neither reachable nor in the freeDB -- a leak (first: page 10)",
+        "2 page(s) are both reachable and in the freeDB (first: page 10)",
+    ],
+)
+def test_what_pages_to_spare_do_not_account_for_stays_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    monkeypatch.setattr(lmdb_verify, "verify", lambda *_, **__: [SPARE, problem])
+    assert structure_problems(tmp_path) == [problem]
