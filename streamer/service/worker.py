@@ -43,6 +43,7 @@ class MetricsListener:
         """Callables for the service's loop."""
         return Listener(
             state=self._enter,
+            step=self._step,
             progress=self._progress,
             batch=self._batch,
             skipped=self._measures.skipped,
@@ -53,11 +54,19 @@ class MetricsListener:
         self._heartbeats.enter(self._number, state)
         log.info("state", state=state.value)
 
+    def _step(self, step: str) -> None:
+        self._heartbeats.enter_step(self._number, step)
+
     def _progress(self) -> None:
-        self._heartbeats.beat(self._number)
+        self._beat()
         if time.monotonic() >= self._statistics_due:
             self._statistics_due = time.monotonic() + STATISTICS_PERIOD_SECONDS
             self._publish_statistics()
+
+    def _beat(self) -> None:
+        self._heartbeats.beat(self._number)
+        if self.transport is not None:
+            self._heartbeats.note_contact(self._number, self.transport.last_contact_seconds())
 
     def _publish_statistics(self) -> None:
         if self.transport is None or self.index is None:
@@ -86,7 +95,7 @@ class MetricsListener:
         )
 
     def _restored(self, count: int) -> None:
-        self._heartbeats.beat(self._number)
+        self._beat()
         self._measures.restored(count)
 
 

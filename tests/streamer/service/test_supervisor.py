@@ -100,7 +100,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Play]:
     def make(*lives: list[Life]) -> Play:
         stage = Stage()
         stage.lives.update(dict(enumerate(lives)))
-        clock = SimpleNamespace(monotonic=stage.monotonic)
+        clock = SimpleNamespace(monotonic=stage.monotonic, time=stage.monotonic)
         fake = SimpleNamespace(get_context=lambda kind: stage, connection=SimpleNamespace(wait=stage.wait))
         monkeypatch.setattr(supervisor, "multiprocessing", fake)
         monkeypatch.setattr(supervisor, "time", clock)
@@ -284,11 +284,11 @@ def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play
 
 def test_a_worker_that_is_gone_is_not_ready_even_before_that_is_noticed(play: Callable[..., Play]) -> None:
     one = play([Life(ends=4.0, exit_code=1)])
-    told: list[bool] = []
+    told: list[tuple[bool, str]] = []
     for seconds in (3.875, 4.0):
-        one.at(seconds, lambda: told.append(one.supervisor.ready()[0]))
+        one.at(seconds, lambda: told.append(one.supervisor.ready()))
     one.run(stop_at=5.0)
-    assert told == [True, False]
+    assert told == [(True, "ok"), (False, "worker 0 has just ended and will be restarted")]
 
 
 def test_a_worker_that_has_not_said_that_it_runs_is_starting(play: Callable[..., Play]) -> None:
