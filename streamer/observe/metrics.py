@@ -37,6 +37,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from streamer.errors import NoRoomForMetrics
 from streamer.records import reason
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
@@ -48,6 +49,9 @@ WORKER_STATES = ("starting", "running", "draining", "stopped")
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
 """Values of label `cause`, in this order: delivery in doubt or broker away; a transaction that a person has to end;
 silence; a signal; an error."""
+
+FILE_BYTES = 2**18
+"""Room for the series of one process and one type: for some 1,000 partitions. Its file grows when there are more."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """Content type of `Metrics.exposition`."""
@@ -208,14 +212,24 @@ def prepare(directory: Path, worker: int | None) -> None:
     """Let this process count in files of `directory`. Call once, before the process makes its first `Metrics()`.
 
     The supervisor (`worker` None) calls first, and removes the files of an earlier service. Two processes that live at
-    the same time must not have the same worker number.
+    the same time must not have the same worker number. Raises NoRoomForMetrics: the files are mapped, and a page for
+    which the disk has no room would kill the process (SIGBUS).
     """
     global _directory
     name = _name_of(worker)
-    if worker is None:
-        directory.mkdir(parents=True, exist_ok=True)
-        for file in directory.glob("*.db"):
-            file.unlink()
+    try:
+        if worker is None:
+            directory.mkdir(parents=True, exist_ok=True)
+            for file in directory.glob("*.db"):
+                file.unlink()
+        for prefix in sorted({_prefix_of(definition) for definition in DEFINITIONS}):
+            with (directory / f"{prefix}_{name}.db").open("ab") as opened:
+                os.posix_fallocate(opened.fileno(), 0, FILE_BYTES)
+    except OSError as error:
+        raise NoRoomForMetrics(
+            f"the processes count their metrics in {directory.parent}, which cannot be used: {error.strerror}: make room "
+            "there, or name another folder in TMPDIR"
+        ) from error
     _directory = directory
     # The library looks at both whenever it makes a value, so it does not matter when it was imported.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
@@ -226,6 +240,11 @@ def forget_gauges(worker: int) -> None:
     """Show no longer what a worker that has ended saw last: nobody knows whether it is still so. Its counts stay."""
     if _directory is not None:
         mark_process_dead(_name_of(worker), str(_directory))  # type: ignore[no-untyped-call]
+
+
+def _prefix_of(definition: Definition) -> str:
+    """First part of the name that the library gives to the file of a metric."""
+    return f"gauge_{definition.merge}" if definition.kind == "gauge" else definition.kind
 
 
 def _name_of(worker: int | None) -> str:

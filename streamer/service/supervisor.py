@@ -42,6 +42,12 @@ A busy machine has taken 14 s to import alone. `workers.progress_timeout_ms` cou
 """
 
 
+_BUS_ERROR = (
+    "SIGBUS: a mapped file was cut, or its disk is full or fails; look at index.directory and at the folder for temporary "
+    "files"
+)
+
+
 @dataclass(slots=True)
 class Slot:
     """Place of one worker.
@@ -171,7 +177,8 @@ class Supervisor:
         )
         slot.start_due_seconds = time.monotonic() + slot.backoff_ms / 1000
         measures.worker_restarted(cause)
-        log.warning("worker ended", worker=slot.number, exit_code=exit_code, restart_in_ms=slot.backoff_ms)
+        details = {"reason": _BUS_ERROR} if exit_code == -signal.SIGBUS else {}
+        log.warning("worker ended", worker=slot.number, exit_code=exit_code, restart_in_ms=slot.backoff_ms, **details)
 
     def _show(self, measures: metrics.Metrics) -> None:
         seen = [self._seen(slot) for slot in self._slots]

@@ -114,13 +114,13 @@ def end_with_parent() -> None:
 
 def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path) -> None:
     """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code."""
-    metrics.prepare(metrics_directory, worker=number)
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number)
     end_with_parent()
     # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     instance = f"{settings.kafka.instance}-{number}"
     try:
+        metrics.prepare(metrics_directory, worker=number)
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
         fingerprinter = scheme_for(settings)
         with open_index(settings, fingerprinter) as index:

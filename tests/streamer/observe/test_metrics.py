@@ -1,5 +1,6 @@
 """Every metric is there, counts right, and shows the same whether one process counts or several."""
 
+import errno
 import multiprocessing
 import os
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamer.errors import NoRoomForMetrics
 from streamer.observe import metrics
 from streamer.records import reason
 from tests.support.paths import DOCS
@@ -270,6 +272,29 @@ def test_a_service_starts_without_the_files_of_an_earlier_one(directory: Path) -
     metrics.release()
     metrics.prepare(directory, worker=None)
     assert value(metrics.Metrics().exposition(), "neardup_batches_total") == 0
+
+
+@pytest.mark.parametrize("worker", [None, 0])
+def test_a_folder_without_room_for_the_metrics_is_named_before_anything_is_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: int | None
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    directory = tmp_path / "metrics"
+    directory.mkdir()
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(NoRoomForMetrics, match=f"{tmp_path}.*No space left on device.*TMPDIR"):
+        metrics.prepare(directory, worker)
+
+
+def test_every_file_that_a_process_maps_has_its_room_before(directory: Path) -> None:
+    see_everything(metrics.Metrics())
+    sizes = {file.name: file.stat() for file in directory.glob("*.db")}
+    assert len(sizes) == 4
+    for status in sizes.values():
+        assert status.st_size == metrics.FILE_BYTES
+        assert status.st_blocks * 512 >= status.st_size
 
 
 def test_a_file_just_made_and_still_empty_does_not_break_a_scrape(directory: Path) -> None:

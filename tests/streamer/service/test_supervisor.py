@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from streamer.observe import metrics
 from streamer.service import heartbeat, supervisor
@@ -230,6 +231,18 @@ def test_every_restart_is_counted_by_its_cause(play: Callable[..., Play], exit_c
     failing.run(stop_at=10)
     for other in metrics.RESTART_CAUSES:
         assert f'neardup_worker_restarts_total{{cause="{other}"}} {2.0 if other == cause else 0.0}' in counted[0]
+
+
+def test_a_worker_that_dies_of_a_full_disk_under_a_mapped_file_is_told_with_where_to_look(
+    play: Callable[..., Play],
+) -> None:
+    failing = play([Life(ends=1.0, exit_code=-signal.SIGBUS)], [Life(ends=1.0, exit_code=-signal.SIGKILL)])
+    with capture_logs() as logged:
+        failing.run(stop_at=2)
+    reasons = {each["worker"]: each.get("reason", "") for each in logged if each["event"] == "worker ended"}
+    assert reasons[0].startswith("SIGBUS")
+    assert "index.directory" in reasons[0]
+    assert reasons[1] == ""
 
 
 def test_at_a_stop_workers_have_the_delivery_timeout_together_and_are_killed_after_it(
