@@ -19,6 +19,7 @@ from streamer.verification.ledger import (
     digest_of_text,
     digests_of,
 )
+from streamer.verification.texts import TextCheck
 
 
 @dataclass
@@ -32,6 +33,7 @@ class DeliveredCheck:
     extent: Extent
     findings: Findings
     streams: frozenset[str]
+    texts: TextCheck
     has_headers: bool = True
     _least: dict[tuple[str, Source], int] = field(default_factory=dict)
     """Least offset of a source seen in a trimmed log."""
@@ -108,6 +110,7 @@ class DeliveredCheck:
         if len(rows):
             self._note_differences(source, found, rows)
             self._write(found, rows)
+            self.texts.add(found, rows)
 
     def _note_strange(self, source: Source, output: Output) -> None:
         position = output.told.position
