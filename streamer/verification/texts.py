@@ -62,7 +62,7 @@ class Sample:
 
     def has(self, position: Position) -> bool:
         """Whether the document at a position belongs to the sample."""
-        text = f"{position.source.stream}/{position.source.partition}/{position.offset}"
+        text = f"{position.source.partition}/{position.offset}"
         return xxhash.xxh3_64_intdigest(text.encode()) < self._limit
 
 

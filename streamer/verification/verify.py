@@ -81,8 +81,9 @@ class _Verification:
         ledger = self._ledger(extent)
         prints = Prints.blank(self._folder, len(ledger), self._index.parameters)
         share = self._share(len(ledger))
-        self._read_outputs(ledger, extent, prints, share)
+        delivered = self._read_outputs(ledger, extent, prints, share)
         self._read_index(ledger, extent, prints)
+        delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
         check_originals(ledger, self._findings, self._index.parameters.insert)
         comparison = Comparison(prints, self._index.parameters)
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
@@ -108,7 +109,7 @@ class _Verification:
         self._findings.counts["input"] = read
         return writer.finish(extent.names)
 
-    def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> None:
+    def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> DeliveredCheck:
         has_headers = self._evidence.has_headers
         decoder = Decoder(self._settings.decode)
         texts = TextCheck(ledger, self._findings, prints, decoder, self._scheme, Sample(share), by_headers=has_headers)
@@ -121,7 +122,7 @@ class _Verification:
                 read += len(outputs)
                 done(read)
         self._findings.counts["outputs"] = read
-        check.finish(strict_start=self._settings.recovery.first_start == "earliest")
+        return check
 
     def _read_index(self, ledger: Ledger, extent: Extent, prints: Prints) -> None:
         statistics, retention = self._index.statistics(), self._settings.index
