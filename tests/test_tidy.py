@@ -51,7 +51,7 @@ LAYERS = (
     ("index.tools",),
     ("index.index",),
     ("index.decide",),
-    ("index.session",),
+    ("index.session", "index.turn"),
     ("index.lsm",),
     ("index.storage",),
     ("index.matching",),

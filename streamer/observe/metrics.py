@@ -43,7 +43,7 @@ from streamer.records import reason
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
 """Values of label `step`: the six verbs, in order."""
 
-WORKER_STATES = ("starting", "running", "draining", "stopped")
+WORKER_STATES = ("starting", "restoring", "running", "draining", "stopped")
 """Values of label `state`."""
 
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")

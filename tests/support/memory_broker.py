@@ -213,9 +213,9 @@ class MemoryTransport:
         if self._instance not in self._group.members:
             self._owned, self._positions = set(), {}
             self._join()
-        gained = self._follow_assignment()
-        if gained:
-            sources = tuple(Source(self._stream, partition) for partition in sorted(gained))
+        self._follow_assignment()
+        if unsought := self._owned - self._positions.keys():
+            sources = tuple(Source(self._stream, partition) for partition in sorted(unsought))
             every = (Source(self._stream, partition) for partition in range(len(self._input.partitions)))
             others = tuple(source for source in every if source not in sources)
             return Assigned(sources, {self._stream: self._settings.topics.input}, others)
@@ -326,11 +326,8 @@ class MemoryTransport:
             self._usable = False
             raise DeliveryDoubtful("the group gave the batch's sources to another worker")
 
-    def _follow_assignment(self) -> set[int]:
-        """Give up partitions that another should own, and take free ones that this member should own.
-
-        Returns the new ones.
-        """
+    def _follow_assignment(self) -> None:
+        """Give up partitions that another should own, and take free ones that this member should own."""
         group, member = self._group, self._member
         wanted = group.wanted(len(self._input.partitions))
         for partition, owner in list(group.owners.items()):
@@ -347,7 +344,6 @@ class MemoryTransport:
             for partition, position in self._positions.items()
             if partition in owned and partition not in gained
         }
-        return gained
 
     def _next_batch(self) -> Batch:
         bounds = self._settings.batch

@@ -137,13 +137,13 @@ class KafkaTransport:
             self._note_answer()
         snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
         # 2. Follow the assignment; no record of a new partition may be handed out yet.
-        assigned = self._follow_assignment()
+        self._follow_assignment()
         for partition, records in polled.items():
             if partition not in self._unsought:
                 self._kept.extend(records)
-        if assigned:
+        if self._unsought:
             name = self._settings.topics.input
-            ours = sorted(partition.partition for partition in assigned)
+            ours = sorted(partition.partition for partition in self._unsought)
             with broker_errors(self._settings, f"asking for the partitions of {name!r}"):
                 others = sorted(set(self._consumer.partitions_for_topic(name) or ()) - set(ours))
             return Assigned(self._sources(ours), {self._stream: name}, self._sources(others))
@@ -341,8 +341,8 @@ class KafkaTransport:
         if found != self._stream:
             raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
 
-    def _follow_assignment(self) -> set[TopicPartition]:
-        """Carry the noted changes out. Returns the new partitions that this worker owns now."""
+    def _follow_assignment(self) -> None:
+        """Carry the noted changes out. New partitions that this worker owns now stay unsought."""
         assigned: set[TopicPartition] = set()
         while self._notes.changes:
             gained, partitions = self._notes.changes.popleft()
@@ -353,7 +353,6 @@ class KafkaTransport:
             self._consumer.pause(partition)
             self._consumer.seek(partition, 0)
         self._unsought |= assigned
-        return assigned
 
     def _forget(self, partitions: frozenset[TopicPartition]) -> None:
         self._unsought -= partitions
