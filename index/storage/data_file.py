@@ -1,6 +1,7 @@
-"""LMDB's file before it is mapped: made whole, checked, and claimed by one opening of this process.
+"""LMDB's files before they are mapped: made whole, checked, and claimed by one opening of this process.
 
-A page that is missing would kill the process (SIGBUS) when it is read, so the meta pages are read first.
+A page that is missing would kill the process (SIGBUS) when it is read, so the meta pages are read first. So would a page
+of the lock file for which the disk has no room when it is written, so that file gets its room first.
 
 Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):
 
@@ -12,10 +13,13 @@ Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_p
 A process finds the pages of the newer transaction, and writes the older one's place.
 """
 
+import errno
 import os
 import struct
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -23,9 +27,16 @@ from threading import Lock
 import lmdb
 from lmdb import verify
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull
 
 DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
+
+LOCK_BYTES = 8_192
+"""Size of the lock file of an environment with LMDB's default of 126 readers."""
+
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Errors of a full disk. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
 
 WAY_OUT = "Move the file away, then restore a backup (streamer index restore) or build the index anew (streamer index rebuild)."
 
@@ -63,15 +74,46 @@ class _Meta:
 
 
 def create(directory: Path) -> None:
-    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage."""
+    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage.
+
+    Raises IndexFull, OSError.
+    """
     if os.path.lexists(directory / DATA_FILE):
         return
-    with tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart:
-        lmdb.open(apart, map_size=2**20).close()
+    with (
+        room_in(directory),
+        suppress(FileExistsError),
+        tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart,
+    ):
+        # Nobody else knows this folder, so no lock is needed.
+        lmdb.open(apart, map_size=2**20, lock=False).close()
+        (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
+
+
+def give_lock_file_room(directory: Path) -> None:
+    """Have the disk set its blocks aside for the lock file, whose bytes stay as they are. Raises IndexFull, OSError.
+
+    Closing the file lets go of every lock that this process has on it: call before LMDB opens it.
+    """
+    with room_in(directory):
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
-        except FileExistsError:
-            return
+            os.posix_fallocate(descriptor, 0, LOCK_BYTES)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def room_in(directory: Path) -> Iterator[None]:
+    """Turn errors of a full disk, LMDB's and the system's, into IndexFull."""
+    try:
+        yield
+    except (lmdb.DiskError, OSError) as problem:
+        if isinstance(problem, OSError) and problem.errno not in DISK_FULL:
+            raise
+        raise IndexFull(
+            f"The disk that holds the index in {directory} is full or failing: {problem}. Make room; nothing was kept."
+        ) from problem
 
 
 def require_whole(file: Path) -> None:

@@ -44,6 +44,7 @@ class World:
     restored: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     starts: int = 0
 
     def fill(self, items: Sequence[bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
@@ -69,6 +70,7 @@ class World:
 
             listener = Listener(
                 state=self.states.append,
+                step=self.steps.append,
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),

@@ -1,5 +1,6 @@
 """A data file that is cut, emptied or full of nonsense is called damaged before LMDB maps it; no process dies of one."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.errors import IndexDamaged
+from index.errors import IndexDamaged, IndexFull
 from index.index import Index
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, require_whole
@@ -154,3 +155,66 @@ def test_a_creation_killed_anywhere_is_taken_up_by_the_next_opening(tmp_path: Pa
     assert done.returncode in (-signal.SIGKILL, 0)
     with Index.open(tmp_path, Parameters(), map_bytes_max=2**24) as index:
         assert index.statistics().entries == 0
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+FILLED_UP = """
+import sys
+from pathlib import Path
+from index.errors import IndexFull
+from tests.support.indexes import opened
+small = Path("/mnt")
+for free_kib in range(0, 64, 4):
+    (small / "filling").write_bytes(bytes(1024 * (64 - free_kib)))
+    try:
+        with opened(small / "index"):
+            print("opened", flush=True)
+    except IndexFull as problem:
+        print("full", str(small) in str(problem), flush=True)
+    (small / "filling").unlink()
+"""
+
+
+def on_a_small_disk(program: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program that sees a disk of 64 KiB at /mnt, which nobody else sees."""
+    mounted = f'mount -t tmpfs -o size=64k tmpfs /mnt && exec {sys.executable} -c "$0"'
+    return subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", mounted, program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+def can_mount() -> bool:
+    try:
+        return on_a_small_disk("pass").returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not can_mount(), reason="this user may not mount a disk of its own")
+def test_an_index_that_finds_no_room_to_begin_says_so_whatever_is_left_and_begins_when_there_is_some() -> None:
+    outcome = on_a_small_disk(FILLED_UP)
+    assert outcome.returncode == 0, outcome.stderr
+    told = outcome.stdout.splitlines()
+    assert told[0] == "full True"
+    assert set(told) == {"full True", "opened"}
+    assert told[-1] == "opened"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_lock_file_without_room_is_a_full_disk_and_not_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(IndexFull, match=str(tmp_path)):
+        opened(tmp_path)
+    monkeypatch.undo()
+    with opened(tmp_path):
+        pass
