@@ -26,6 +26,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
         "streamer.transports.kafka.transport",
+        "streamer.transports.kafka.unreadable",
     },
     "lmdb": {"index.storage.data_file", "index.storage.store", "index.tools.backup"},
     "jieba": {"streamer.text.segmentation"},

@@ -240,6 +240,10 @@ class Service:
             outgoing = self._route(batch, documents, entries, decisions)
         with stopwatch.step("commit"):
             self._transport.deliver(batch, outgoing)
+        for record in batch.records:
+            if record.lost is not None:
+                log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
+                self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
         self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
 
     def _route(

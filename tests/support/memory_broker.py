@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from index.entry import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.records.record import Batch, Destination, Headers, Outgoing, Record
+from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.transport import Assigned
@@ -48,6 +48,7 @@ class Stored:
     value: bytes | None
     timestamp_ms: int = 0
     headers: Headers = ()
+    lost: Lost | None = None
 
 
 @dataclass
@@ -373,6 +374,7 @@ class MemoryTransport:
             value=found.value,
             timestamp_ms=found.timestamp_ms,
             headers=found.headers,
+            lost=found.lost,
         )
 
     def _output(self, outgoing: Outgoing) -> Partition:
