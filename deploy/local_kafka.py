@@ -110,7 +110,8 @@ def _port_is_free(port: int) -> bool:
         return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Port that nobody listens on now, outside of the range that the system gives to outgoing connections."""
     for port in random.sample(PICKED_PORTS, 200):
         if _port_is_free(port):
             return port
@@ -118,13 +119,23 @@ def _free_port() -> int:
 
 
 class LocalKafka:
-    """A broker in one JVM process. Its directory holds settings, log and all data, and survives restarts."""
+    """A broker in one JVM process. Its directory holds settings, log and all data, and survives restarts.
 
-    def __init__(self, directory: Path, port: int | None = None, overrides: Mapping[str, str] | None = None) -> None:
+    `listeners`: ports of further listeners by name, whose protocols `overrides` give (listener.security.protocol.map).
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        overrides: Mapping[str, str] | None = None,
+        listeners: Mapping[str, int] | None = None,
+    ) -> None:
         self.directory = directory.resolve()
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self.log_path = self.directory / "broker.log"
         self._overrides = dict(overrides or {})
+        self._listeners = {"PLAINTEXT": self.port, **(listeners or {})}
         self._java_command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -218,9 +229,10 @@ class LocalKafka:
             self._process = None
 
     def _write_settings(self) -> None:
-        controller_port = _free_port()
+        controller_port = free_port()
+        ports = {**self._listeners, "CONTROLLER": controller_port}
         settings = {
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{controller_port}",
+            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
             "controller.quorum.voters": f"1@{HOST}:{controller_port}",
             **self._overrides,
         }

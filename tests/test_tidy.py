@@ -21,7 +21,9 @@ ONLY_IMPORTERS = {
     "kafka": {
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
+        "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.ownership",
+        "streamer.transports.kafka.rights",
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
         "streamer.transports.kafka.transport",

@@ -32,6 +32,7 @@ from contextlib import suppress
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
+    AuthorizationError,
     CommitFailedError,
     FencedInstanceIdError,
     KafkaError,
@@ -62,6 +63,7 @@ from streamer.transports.kafka.clients import (
     within_timeout,
 )
 from streamer.transports.kafka.ownership import OwnershipWatch
+from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.transport import Assigned
@@ -207,6 +209,10 @@ class KafkaTransport:
                 f"an output is larger than its topic or the broker takes ({error}): raise max.message.bytes of the output "
                 "topics, or kafka.request_bytes_max, beyond what the input topic takes; nothing is lost meanwhile"
             ) from error
+        except AuthorizationError as error:
+            self._drop_producer()
+            missing = withheld_in(self._settings, error, "delivering")
+            raise SettingsError(f"{refusal(self._settings, missing)}; nothing is lost meanwhile") from error
         except (KafkaError, ValueError, DeliveryDoubtful) as error:
             self._drop_producer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
