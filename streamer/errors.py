@@ -60,6 +60,12 @@ class OutputFull(DeliveryDoubtful):
     exit_code = os.EX_IOERR
 
 
+class NoRoomForMetrics(StreamerError):
+    """The folder for temporary files, where the processes count their metrics, cannot be used or is full."""
+
+    exit_code = os.EX_IOERR
+
+
 class BrokerUnavailable(StreamerError):
     """The broker does not answer in time."""
 

@@ -285,6 +285,9 @@ class MemoryTransport:
             for partition, position in self._positions.items()
         }
 
+    def last_contact_seconds(self) -> None:
+        """See Transport."""
+
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""
         return ()

@@ -113,7 +113,7 @@ def first_records(
         with broker_errors(settings, "looking up the offsets of the outputs"):
             firsts = consumer.beginning_offsets(list(starts), timeout_ms=settings.kafka.request_timeout_ms)
         stretches = {at: range(start, start + 1) for at, start in starts.items() if start >= firsts[at]}
-        for polled, _ in _read_stretches(settings, consumer, stretches):
+        for polled, _ in read_stretches(settings, consumer, stretches):
             for partition, records in polled.items():
                 found.update((partition, record) for record in records)
     finally:
@@ -127,7 +127,7 @@ def _read_topic(
     timeout_ms = settings.kafka.request_timeout_ms
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
-    ends = yield from _whole_ends(settings, consumer, partitions)
+    ends = yield from whole_ends(settings, consumer, partitions)
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
     stretches: dict[TopicPartition, range] = {}
@@ -137,7 +137,7 @@ def _read_topic(
         stretches[partition] = range(begin, whole.stop)
         yield []
     order = SourceOrder(partition.partition for partition in partitions)
-    for polled, finished in _read_stretches(settings, consumer, stretches):
+    for polled, finished in read_stretches(settings, consumer, stretches):
         for partition, found in polled.items():
             for record in found:
                 restored = _as_it_was_read(settings, record, ranges)
@@ -148,7 +148,7 @@ def _read_topic(
         yield from _portions(order.ready(), settings.batch.records_max, settings.batch.bytes_max)
 
 
-def _whole_ends(
+def whole_ends(
     settings: Settings, consumer: KafkaConsumer, partitions: Sequence[TopicPartition]
 ) -> Generator[list[Record], None, dict[TopicPartition, int]]:
     """End of each partition at the call, returned once readers of committed records can read as far.
@@ -220,7 +220,7 @@ def _first_needed(
     while begin > whole.start:
         stretch = range(max(whole.start, begin - length), begin)
         unseen = set(ranges)
-        for polled, _ in _read_stretches(settings, consumer, {partition: stretch}):
+        for polled, _ in read_stretches(settings, consumer, {partition: stretch}):
             for record in polled.get(partition, ()):
                 position = parse_position(tuple(record.headers))
                 if position is not None and position.offset < ranges.get(position.source, range(0)).start:
@@ -231,7 +231,7 @@ def _first_needed(
     return whole.start
 
 
-def _read_stretches(
+def read_stretches(
     settings: Settings, consumer: KafkaConsumer, stretches: Mapping[TopicPartition, range]
 ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
     """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended."""

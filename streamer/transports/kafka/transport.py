@@ -24,6 +24,7 @@ The broker has a defect of its own: it may forget to end a transaction. `kafka.t
 tests/contract/test_forgotten_transactions.py holds that.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,7 +63,7 @@ from streamer.transports.kafka.clients import (
     topic_ids,
     within_timeout,
 )
-from streamer.transports.kafka.ownership import OwnershipWatch
+from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
 from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
@@ -108,6 +109,7 @@ class KafkaTransport:
         self._open_producer: KafkaProducer | None = None
         self._open_admin: KafkaAdminClient | None = None
         self._connections: frozenset[object] = frozenset()
+        self._heard_seconds = -math.inf
 
     def open(self) -> None:
         """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
@@ -125,6 +127,7 @@ class KafkaTransport:
             self._open_consumer.subscribe([self._settings.topics.input], listener=self._notes)
             # A group leader that does not know the partitions yet would assign none, and join again once it does.
             self._open_consumer.partitions_for_topic(self._settings.topics.input)
+        self._note_answer()
 
     def read(self) -> Batch | Assigned:
         """See Transport. Raises DeliveryDoubtful besides, where this worker no longer knows which sources it owns."""
@@ -132,6 +135,8 @@ class KafkaTransport:
         self._ownership.look(self._admin, self._consumer)
         # 1. Poll, and take the membership at once.
         polled = self._poll()
+        if polled:
+            self._note_answer()
         snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
         # 2. Follow the assignment; no record of a new partition may be handed out yet.
         assigned = self._follow_assignment()
@@ -170,6 +175,7 @@ class KafkaTransport:
                 # An offset without a note was set by hand, with Kafka's own tools, and is trusted.
                 ours = at is not None and at.metadata in (None, "", source.stream)
                 found[source] = at.offset if ours else None
+        self._note_answer()
         return found
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
@@ -216,6 +222,7 @@ class KafkaTransport:
         except (KafkaError, ValueError, DeliveryDoubtful) as error:
             self._drop_producer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
+        self._note_answer()
 
     def commit_start(self, offsets: Mapping[Source, int]) -> None:
         """See Transport. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
@@ -228,10 +235,19 @@ class KafkaTransport:
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""
-        return read_changelog(self._settings, ranges, destinations)
+        for records in read_changelog(self._settings, ranges, destinations):
+            if records:
+                self._note_answer()
+            yield records
+
+    def last_contact_seconds(self) -> float:
+        """See Transport. A poll that brings nothing proves nothing; an idle worker hears from its look at the group."""
+        return max(self._heard_seconds, self._ownership.answered_seconds)
 
     def lags(self) -> dict[Source, int]:
-        """See Transport. Leaves out sources of which nothing was fetched yet."""
+        """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
+        if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
+            return {}
         first_kept: dict[TopicPartition, int] = {}
         for record in self._kept:
             first_kept.setdefault(TopicPartition(record.topic, record.partition), record.offset)
@@ -277,6 +293,9 @@ class KafkaTransport:
         if self._open_producer is None:
             raise DeliveryDoubtful("an earlier batch may be undelivered: this transport delivers no more")
         return self._open_producer
+
+    def _note_answer(self) -> None:
+        self._heard_seconds = time.monotonic()
 
     def _drop_producer(self) -> None:
         producer, self._open_producer = self._open_producer, None

@@ -9,7 +9,7 @@ import pytest
 
 from index.storage.store import CommitHooks
 from streamer.errors import RecoveryRefused
-from streamer.service.loop import State
+from streamer.service.loop import STEPS, State
 from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport
 from tests.support.memory_service import SENTENCES, World, document
@@ -38,6 +38,13 @@ def test_every_record_comes_out_once_with_its_verdict(tmp_path: Path) -> None:
     destinations = Counter(destination for destination, _ in world.outputs().values())
     assert destinations == {"documents-unique": 7, "documents-duplicate": 6, "documents-dead-letter": 1}
     assert world.starts == 1
+
+
+def test_every_step_is_told_when_it_begins_and_a_turn_without_records_only_reads(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings(100))
+    told = " ".join(world.steps)
+    assert told.count(" ".join(STEPS)) == len(world.reports) == 1
+    assert set(told.replace(" ".join(STEPS), "").split()) == {"read"}
 
 
 def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
