@@ -31,7 +31,7 @@ STEP_SECONDS_MAX = 5.0
 """Longest wait for a broker in one step: an answer takes milliseconds."""
 
 LOOK_SECONDS_MAX = 10.0
-"""No further broker is asked after this long: whoever asks has a watchdog behind him."""
+"""No further broker is asked after this long, or kafka.request_timeout_ms: whoever asks has a watchdog behind him."""
 
 _PROTOCOL = "kafka.security_protocol"
 _EXPIRED, _NOT_YET_VALID, _OTHER_HOST = {10}, {9}, {62, 64}
@@ -56,7 +56,7 @@ def require_login(settings: Settings) -> None:
     Returns where none answers too: whether one comes back is for the client to wait for.
     """
     tls_context(settings)
-    until = time.monotonic() + LOOK_SECONDS_MAX
+    until = _end_of_look(settings)
     for address in settings.kafka.bootstrap_servers:
         if time.monotonic() > until:
             return
@@ -67,7 +67,7 @@ def require_login(settings: Settings) -> None:
 
 def require_login_everywhere(settings: Settings) -> None:
     """Raise SettingsError where any broker that answers refuses these settings, those included that no setting names."""
-    until = time.monotonic() + LOOK_SECONDS_MAX
+    until = _end_of_look(settings)
     known = deque(settings.kafka.bootstrap_servers)
     asked: set[str] = set()
     while known and time.monotonic() < until:
@@ -76,6 +76,10 @@ def require_login_everywhere(settings: Settings) -> None:
             asked.add(address)
             with suppress(BrokerUnavailable):
                 known.extend(greet(settings, address).brokers)
+
+
+def _end_of_look(settings: Settings) -> float:
+    return time.monotonic() + min(LOOK_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
 
 
 def greet(settings: Settings, address: str) -> Greeting:
@@ -116,6 +120,34 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
             kafka.ssl_keyfile.open("rb").close()
             context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, password=_no_password)
     return context
+
+
+def own_certificate_expires(settings: Settings) -> float | None:
+    """When kafka.ssl_certfile ends, in seconds since 1970; None where there is none, or it cannot be told.
+
+    The library tells of certificates that it has verified alone, so this one is shown to a server here that trusts it.
+    Raises SettingsError where it cannot be used, or has expired.
+    """
+    showing, kafka = tls_context(settings), settings.kafka
+    if showing is None or kafka.ssl_certfile is None or kafka.ssl_keyfile is None:
+        return None
+    showing.check_hostname, showing.verify_mode = False, ssl.CERT_NONE
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    asking.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)
+    asking.load_verify_locations(kafka.ssl_certfile)
+    asking.verify_mode, asking.verify_flags = ssl.CERT_REQUIRED, ssl.VERIFY_X509_PARTIAL_CHAIN
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client, server = showing.wrap_bio(back, there), asking.wrap_bio(there, back, server_side=True)
+    try:
+        while not server.getpeercert(binary_form=True):
+            for side in (client, server):
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in _EXPIRED | _NOT_YET_VALID:
+            raise SettingsError(f"kafka.ssl_certfile: {kafka.ssl_certfile}: {error.verify_message}") from error
+        return None
+    return _expiry(server)
 
 
 def _no_password() -> NoReturn:
@@ -198,7 +230,7 @@ def _refused_tls(settings: Settings, address: str, error: ssl.SSLError) -> str:
     return f"{_PROTOCOL}: {address} refuses the TLS handshake ({reason}): it must allow TLS 1.2 or 1.3 to this client"
 
 
-def _expiry(speaker: ssl.SSLSocket) -> float | None:
+def _expiry(speaker: ssl.SSLSocket | ssl.SSLObject) -> float | None:
     until = (speaker.getpeercert() or {}).get("notAfter")
     return ssl.cert_time_to_seconds(until) if isinstance(until, str) else None
 

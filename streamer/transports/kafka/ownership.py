@@ -16,10 +16,11 @@ import time
 
 import structlog
 from kafka import KafkaAdminClient, KafkaConsumer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import ask_for_rejoin
+from streamer.transports.kafka.handshake import require_login_everywhere
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +37,7 @@ class OwnershipWatch:
     """Holds the assignments of a group's members against the partitions of the input, at intervals."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._group = settings.kafka.group
         self._topic = settings.topics.input
         self._due_seconds = time.monotonic() + CHECK_SECONDS
@@ -49,8 +51,9 @@ class OwnershipWatch:
     def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> None:
         """Look, if a look is due; where partitions stay without an owner, let the consumer join anew with its next poll.
 
-        Where the broker does not answer, nothing is known, and what was found before stands. Raises nothing for it:
-        whether the broker answers is for the reading to find out.
+        Where the broker does not answer, nothing is known, and what was found before stands. Raises SettingsError where it
+        would answer with other settings, such as a new password; and nothing else: whether the broker answers is for the
+        reading to find out.
         """
         if time.monotonic() < self._due_seconds:
             return
@@ -76,6 +79,9 @@ class OwnershipWatch:
             if self._answered:
                 log.warning("cannot look for partitions without an owner", reason=str(error))
             self._answered = False
+            if isinstance(error, RetriableError):
+                # Else the reading would wait for ever: the client does not say that it is turned away.
+                require_login_everywhere(self._settings)
             return None
         self._answered = True
         return free
