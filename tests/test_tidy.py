@@ -242,12 +242,16 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/streamer/test_main.py": ("streamer.__main__",),
     "tests/streamer/verification/test_verify.py": (
         "streamer.records.told",
+        "streamer.verification.comparison",
         "streamer.verification.delivered",
         "streamer.verification.findings",
         "streamer.verification.journal",
         "streamer.verification.ledger",
         "streamer.verification.originals",
         "streamer.verification.report",
+        "streamer.verification.similarity",
+        "streamer.verification.texts",
+        "streamer.verification.uniques",
     ),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (

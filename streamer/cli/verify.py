@@ -17,9 +17,17 @@ EXIT_FOUND_WRONG = 1
 
 
 @click.command()
+@click.option("--all", "everything", is_flag=True, help="Read all texts, and compare all unique documents.")
+@click.option(
+    "--sample",
+    default=20_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Read the texts of about so many documents, and compare these with all others.",
+)
 @json_option
 @pass_settings
-def verify(settings: Settings, as_json: bool) -> None:
+def verify(settings: Settings, everything: bool, sample: int, as_json: bool) -> None:
     """Prove that every record came out once, and right.
 
     Reads the input topic, the outputs and the index, and writes nothing. The service may run meanwhile. Exit code 1 where
@@ -31,7 +39,9 @@ def verify(settings: Settings, as_json: bool) -> None:
     from streamer.verification.verify import verify as verify_all
 
     with tools.open_for_reading(settings) as index:
-        findings = verify_all(settings, KafkaEvidence(settings), index, tables.progress_bar)
+        findings = verify_all(
+            settings, KafkaEvidence(settings), index, tables.progress_bar, sample=None if everything else sample
+        )
     if as_json:
         click.echo(orjson.dumps(findings.as_json(), option=orjson.OPT_INDENT_2))
     else:

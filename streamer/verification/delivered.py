@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Position, Source
+from streamer.records.record import Destination
+from streamer.records.route import DESTINATIONS
 from streamer.transports.evidence import Extent, Output
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import (
@@ -19,6 +21,9 @@ from streamer.verification.ledger import (
     digest_of_text,
     digests_of,
 )
+from streamer.verification.texts import TextCheck
+
+_EVERYTHING = 2**63
 
 
 @dataclass
@@ -32,6 +37,7 @@ class DeliveredCheck:
     extent: Extent
     findings: Findings
     streams: frozenset[str]
+    texts: TextCheck
     has_headers: bool = True
     _least: dict[tuple[str, Source], int] = field(default_factory=dict)
     """Least offset of a source seen in a trimmed log."""
@@ -57,7 +63,7 @@ class DeliveredCheck:
             self._add_source(source, of_source)
 
     def finish(self, *, strict_start: bool) -> None:
-        """Look for records that did not come out.
+        """Look for records that did not come out; after the index is in the ledger.
 
         strict_start  whether the service was to begin at the first record; else records before the first output are excused
         """
@@ -74,7 +80,8 @@ class DeliveredCheck:
                 self._note_rows("doubled", rows[counts > 1])
                 silent = rows[counts == 0]
                 at = offsets[silent - base]
-                before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below)
+                journaled = self.ledger.state["journaled"][silent]
+                before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below[journaled])
                 self.findings.unchecked["before the first output (recovery.first_start)"] += int(before.sum())
                 self.findings.unchecked["older than what is left of the outputs"] += int(trimmed.sum())
                 self._note_rows("missing", silent[~before & ~trimmed])
@@ -83,10 +90,18 @@ class DeliveredCheck:
                 self._note_rows("doubled", rows[self.ledger.state["outputs"][rows] > 1])
             self.findings.examine("doubled", len(offsets))
 
-    def _trimmed_below(self, source: Source) -> int:
-        """Offset below which outputs of a source may have left the outputs' logs."""
-        everything = 2**63
-        return max((self._least.get((log, source), everything) for log in self.extent.trimmed), default=0)
+    def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
+        """Offset below which outputs of a source may have left their logs, by verdict: uint64 [256].
+
+        Where the index does not know the verdict, any log may have held the output.
+        """
+        below = dict.fromkeys(Destination, 0)
+        for log, destination in self.extent.trimmed.items():
+            below[destination] = max(below[destination], self._least.get((log, source), _EVERYTHING))
+        by_verdict = np.full(NO_VERDICT + 1, max(below.values()), np.uint64)
+        for verdict, destination in DESTINATIONS.items():
+            by_verdict[verdict] = below[destination]
+        return by_verdict
 
     def _note_rows(self, check: str, rows: npt.NDArray[np.int64]) -> None:
         if len(rows):
@@ -94,7 +109,7 @@ class DeliveredCheck:
 
     def _add_source(self, source: Source, outputs: Sequence[Output]) -> None:
         offsets = np.array([each.told.position.offset for each in outputs if each.told.position], np.uint64)
-        self._begun[source] = min(self._begun.get(source, 2**63), int(offsets.min()))
+        self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
         for each, offset in zip(outputs, offsets.tolist(), strict=True):
             if each.log in self.extent.trimmed:
                 key = each.log, source
@@ -108,6 +123,7 @@ class DeliveredCheck:
         if len(rows):
             self._note_differences(source, found, rows)
             self._write(found, rows)
+            self.texts.add(found, rows)
 
     def _note_strange(self, source: Source, output: Output) -> None:
         position = output.told.position

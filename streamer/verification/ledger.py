@@ -35,6 +35,7 @@ STATE = np.dtype(
         ("verdict", "u1"),
         ("journaled", "u1"),
         ("retired", "u1"),
+        ("resembles", "u1"),
         ("distance", "<i2"),
         ("original", "<i8"),
         ("id", "<u8"),
@@ -48,6 +49,7 @@ outputs      outputs seen of it
 verdict      as its output tells; NO_VERDICT without one
 journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
 retired      1 where its entry matches no more
+resembles    1 where it is unique and a near-duplicate of an earlier entry
 distance     as its output tells
 original     row of its original, as its output tells; NONE, or ELSEWHERE
 id           digest of its id, as its output tells

@@ -11,7 +11,7 @@ from index.storage.store import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Headers
 from streamer.service.loop import BatchReport, Listener, Service, State
-from streamer.service.wiring import build_service
+from streamer.service.wiring import build_service, retention_of
 from streamer.settings.settings import Recovery, Settings
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport
 
@@ -57,7 +57,14 @@ class World:
         self.starts += 1
         fingerprinter = scheme_for(self.settings)
         parameters = parameters_for(self.settings, fingerprinter.stamp())
-        with Index.open(self.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=self.journal) as index:
+        with Index.open(
+            self.directory,
+            parameters,
+            map_bytes_max=2**30,
+            hooks=hooks,
+            journal=self.journal,
+            retention=retention_of(self.settings.index),
+        ) as index:
             transport = MemoryTransport(self.broker, self.settings, "0")
             service: Service
             idle = 0

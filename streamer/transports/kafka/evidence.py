@@ -42,15 +42,19 @@ class KafkaEvidence:
             for destination in Destination:
                 self._outputs[destination] = self._stretches(consumer, topic_of(settings, destination), whole=True)
             self._input = self._stretches(consumer, settings.topics.input, whole=False)
-        outputs = [(at, stretch) for each in self._outputs.values() for at, stretch in each.items()]
+        outputs = [
+            (destination, at, stretch)
+            for destination, stretches in self._outputs.items()
+            for at, stretch in stretches.items()
+        ]
         return Extent(
             names={self._stream: settings.topics.input},
             first={self._source(at): stretch.start for at, stretch in self._input.items()},
             end={self._source(at): stretch.stop for at, stretch in self._input.items()},
             committed=committed,
-            outputs=sum(len(stretch) for _, stretch in outputs),
+            outputs=sum(len(stretch) for _, _, stretch in outputs),
             inputs=sum(map(len, self._input.values())),
-            trimmed=frozenset(_log(at) for at, stretch in outputs if stretch.start),
+            trimmed={_log(at): destination for destination, at, stretch in outputs if stretch.start},
         )
 
     def inputs(self) -> Iterator[list[Record]]:
