@@ -9,7 +9,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 
 from bench.chaos.ledger import Ledger, differences
-from bench.chaos.world import INPUT, RECOVERY_SECONDS_MAX, Stuck, World
+from bench.chaos.world import ENVIRONMENT, INPUT, RECOVERY_SECONDS_MAX, Stuck, World
 from bench.ready import wait_until_ready
 from deploy.kafka_run import DESTINATIONS, create_topics, stop
 from deploy.local_kafka import free_port
@@ -110,7 +110,7 @@ def undisturbed_differences(world: World) -> list[str]:
     run = replace(world.run, name="undisturbed", port=free_port(), directory=world.directory / "undisturbed")
     create_topics(run.bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
     log = Path(world.directory / "undisturbed.log")
-    process = run.start(log)
+    process = run.start(log, ENVIRONMENT)
     try:
         wait_until_ready(run, process)
         with Ledger(run) as ledger:

@@ -44,6 +44,13 @@ SETTINGS = (
 """Timeouts as short as the relations between them allow, and batches so small that faults hit many."""
 
 
+INSIDE = Path(__file__).with_name("inside")
+"""Folder of what is imported by every process of the services."""
+
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(filter(None, (str(INSIDE), os.environ.get("PYTHONPATH"))))}
+"""Variables of the services."""
+
+
 class Stuck(Exception):
     """The service did not come back, or came back with something wrong; the message says what and what was seen."""
 
@@ -58,8 +65,8 @@ class Service:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start the service; returns at once."""
-        self.process = self.run.start(self.log, environment)
+        """Start the service; returns at once. `environment` adds variables."""
+        self.process = self.run.start(self.log, {**ENVIRONMENT, **(environment or {})})
 
     @property
     def supervisor(self) -> subprocess.Popen[bytes]:
