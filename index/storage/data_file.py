@@ -1,4 +1,4 @@
-"""LMDB's files before they are mapped: made whole, checked, and claimed by one opening of this process.
+"""LMDB's files beside LMDB: made whole and checked before they are mapped, claimed by one opening of this process.
 
 A page that is missing would kill the process (SIGBUS) when it is read, so the meta pages are read first. So would a page
 of the lock file for which the disk has no room when it is written, so that file gets its room first.
@@ -11,6 +11,9 @@ Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_p
                  leaf pages, overflow pages, entries, root u64 each; then last page u64, transaction u64
 
 A process finds the pages of the newer transaction, and writes the older one's place.
+
+The lock file begins with the same magic; the writers' mutex stands behind the first 64 bytes, and begins with the number
+of the thread that holds it (a robust mutex of the GNU C library; its two highest bits are flags).
 """
 
 import errno
@@ -50,12 +53,32 @@ _DEPTH_MAX = 32
 _MAP_BYTES_LIMIT = 2**46
 _PAGE_BYTES = {2**power for power in range(8, 17)}
 
+_COMMAND_SHOWN = 100
+_MUTEX_AT, _THREAD_BITS = 64, 2**30 - 1
+
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """A writer may replace both pages while they are read."""
 
 _open_directories: set[tuple[int, int]] = set()
 _open_directories_turn = Lock()
 """Which directories this process has open: LMDB's locks belong to the process, and a second opening would break them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The process that holds the writer lock of an index: its number, what it runs, and whether it is stopped."""
+
+    process: int
+    command: str
+    stopped: bool
+
+    def __str__(self) -> str:
+        state = "is stopped and" if self.stopped else "runs and"
+        ways = f"let it go on (kill -CONT {self.process}) or end" if self.stopped else "wait for it, or end"
+        return (
+            f"process {self.process} ({self.command}) {state} holds the writer lock of the index: {ways} it "
+            f"(kill -KILL {self.process}), which loses nothing"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +124,38 @@ def give_lock_file_room(directory: Path) -> None:
             os.posix_fallocate(descriptor, 0, LOCK_BYTES)
         finally:
             os.close(descriptor)
+
+
+def writer_of(directory: Path) -> Writer | None:
+    """The process of this machine that holds the writer lock, while it does; None where that cannot be told.
+
+    LMDB waits for the lock without limit, and a stopped process never gives it back.
+    """
+    try:
+        with (directory / LOCK_FILE).open("rb") as file:
+            begin, status = file.read(_MUTEX_AT + 4), os.fstat(file.fileno())
+        magic, thread = int.from_bytes(begin[:4], "little"), int.from_bytes(begin[_MUTEX_AT:], "little") & _THREAD_BITS
+        if magic != _MAGIC or not thread:
+            return None
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{thread}/status").read_text().splitlines())
+        process = Path("/proc") / fields["Tgid"].strip()
+        words = process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
+        # The number may be another process's by now, or that of another container.
+        has_it_open = any(_same_file(descriptor, status) for descriptor in process.joinpath("fd").iterdir())
+    except (OSError, KeyError):
+        return None
+    return (
+        Writer(int(process.name), " ".join(words)[:_COMMAND_SHOWN], fields["State"].split()[0] in "Tt")
+        if has_it_open
+        else None
+    )
+
+
+def _same_file(descriptor: Path, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(descriptor.stat(), status)
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -244,6 +244,8 @@ class Store:
                 data_file.create(directory)
             data_file.require_whole(directory / DATA_FILE)
             self._give_lock_file_room()
+            if not read_only:
+                self._require_no_stopped_writer()
             self._environment = self._opened(map_bytes_initial)
             # The path as it is now: the process may change its current folder.
             self._file = (directory / DATA_FILE).absolute()
@@ -263,6 +265,11 @@ class Store:
             # LMDB reads without locks where it may not write.
             if not self._read_only:
                 raise
+
+    def _require_no_stopped_writer(self) -> None:
+        writer = data_file.writer_of(self._directory)
+        if writer is not None and writer.stopped:
+            raise IndexInUse(f"{self._directory}: {writer}.")
 
     def _opened(self, map_bytes: int) -> lmdb.Environment:
         try:
@@ -314,10 +321,18 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on the state of one moment. Raises IndexDamaged."""
-        with self._turn, self._begun(write=False) as transaction:
-            self._holding.grow_old(write=False)
-            return operation(Transaction(self._environment, transaction, self._tables))
+        """Run `operation` on the state of one moment. Raises IndexDamaged.
+
+        Raises IndexMissing as `write` does, where the store is not read-only: a service that only looks at its index must
+        learn of it, too.
+        """
+        with self._turn:
+            with self._begun(write=False) as transaction:
+                self._holding.grow_old(write=False)
+                result = operation(Transaction(self._environment, transaction, self._tables))
+            if not self._read_only:
+                self._require_in_place()
+            return result
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
         """Run `operation` and commit its writes, or nothing if it raises. It may run again from the start.

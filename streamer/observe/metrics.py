@@ -43,7 +43,7 @@ from streamer.records import reason
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
 """Values of label `step`: the six verbs, in order."""
 
-WORKER_STATES = ("starting", "running", "draining", "stopped")
+WORKER_STATES = ("starting", "restoring", "running", "draining", "stopped")
 """Values of label `state`."""
 
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
@@ -142,7 +142,7 @@ INDEX_BYTES_MAX = Definition("neardup_index_bytes_max", "gauge", "Bytes that the
 OFFSETS_SKIPPED = Definition(
     "neardup_offsets_skipped_total",
     "counter",
-    "Offsets that the broker deleted before they were read, and that a setting allowed to skip.",
+    "Offsets that a setting allowed to skip: the broker deleted them before they were read, or they are damaged.",
     ("topic", "partition"),
 )
 RESTORED = Definition(
