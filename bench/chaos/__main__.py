@@ -23,7 +23,7 @@ from bench.chaos.ledger import totals
 from bench.chaos.planted import missed
 from bench.chaos.report import by_kind, table
 from bench.chaos.sequence import TROUBLE, Failure, Struck, run_faults
-from bench.chaos.world import World
+from bench.chaos.world import RECOVERY_SECONDS_MAX, World
 
 
 def chosen_kinds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> list[str]:
@@ -97,6 +97,13 @@ def conduct(
 )
 @click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
 @click.option("--rate", default=40.0, show_default=True, type=click.FloatRange(1), help="Documents a second.")
+@click.option(
+    "--recovery-seconds",
+    default=RECOVERY_SECONDS_MAX,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="A slower recovery fails.",
+)
 @click.option("--set", "settings", multiple=True, help="A setting of the service.")
 @click.option(
     "--directory", default=None, type=click.Path(path_type=Path), help="Where logs and data stay, also after success."
@@ -110,6 +117,7 @@ def main(
     partitions: int,
     workers: int,
     rate: float,
+    recovery_seconds: float,
     settings: tuple[str, ...],
     directory: Path | None,
     as_json: bool,
@@ -122,7 +130,7 @@ def main(
     # Asked to end in any way, it ends what it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     begin = time.monotonic()
-    world = World(place, seed, partitions, workers, rate, settings)
+    world = World(place, seed, partitions, workers, rate, recovery_seconds, settings)
     with world, Progress(console=errors) as bar:
         skipped = obstacles(world, kinds)
         for name, why in skipped.items():
@@ -132,7 +140,8 @@ def main(
         def told(struck: Struck) -> None:
             bar.update(task, advance=len(struck.kinds))
             errors.print(
-                f"{' + '.join(struck.kinds)}: recovered in {struck.recovery_seconds:.1f} s",
+                f"{(time.monotonic() - begin) / 60:.1f} min: {' + '.join(struck.kinds)} for {struck.fault_seconds:.1f} s, "
+                f"recovered in {struck.recovery_seconds:.1f} s",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 
 from bench.chaos.ledger import Ledger, differences
-from bench.chaos.world import ENVIRONMENT, INPUT, RECOVERY_SECONDS_MAX, Stuck, World
+from bench.chaos.world import ENVIRONMENT, INPUT, Stuck, World
 from bench.ready import wait_until_ready
 from deploy.kafka_run import DESTINATIONS, create_topics, stop
 from deploy.local_kafka import free_port
@@ -115,7 +115,7 @@ def undisturbed_differences(world: World) -> list[str]:
         wait_until_ready(run, process)
         with Ledger(run) as ledger:
             ledger.follow(1)
-            deadline = time.monotonic() + RECOVERY_SECONDS_MAX + world.ledger.inputs / 500
+            deadline = time.monotonic() + world.recovery_seconds_max + world.ledger.inputs / 500
             while len(ledger.outputs) < len(world.ledger.outputs) and time.monotonic() < deadline:
                 ledger.poll()
             stop(process)
