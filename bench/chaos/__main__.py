@@ -4,6 +4,7 @@ import random
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -129,6 +130,8 @@ def main(
     errors.print(f"{faults} faults, seed {seed}; logs and data: {place}")
     # Asked to end in any way, it ends what it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # The service's timeouts here are shorter than compiling takes, which a fresh checkout would do in its first batch.
+    subprocess.run([sys.executable, "-m", "streamer.fingerprint.warm_up"], check=True)
     begin = time.monotonic()
     world = World(place, seed, partitions, workers, rate, recovery_seconds, settings)
     with world, Progress(console=errors) as bar:
