@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Literal
 
+from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from index import Source
-from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     broker_errors,
@@ -76,6 +77,14 @@ def require_topics(settings: Settings) -> str:
             "missing with `streamer topics create`, or correct the names under [topics]"
         )
     return str(found[topics.input])
+
+
+def require_same_topic(settings: Settings, admin: KafkaAdminClient, identity: str) -> None:
+    """Raise DeliveryDoubtful where the input topic no longer has this id: a fresh worker will ask a person. Raises KafkaError."""
+    name = settings.topics.input
+    found = topic_ids(admin, [name])[name]
+    if found != identity:
+        raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
