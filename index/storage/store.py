@@ -11,7 +11,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -24,7 +24,7 @@ from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, Ind
 from index.kernels.scan import address_of
 from index.storage import data_file
 from index.storage.codec import SEAL, Seals, seal_of
-from index.storage.data_file import DATA_FILE, WAY_OUT, claim, identity_of, release
+from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, identity_of, release
 from index.storage.layout import Table
 
 MAP_BYTES_MIN = 2**20
@@ -35,8 +35,6 @@ HELD_WRITES = 32
 HELD_SECONDS = 1.0
 """Age at which the next operation ends a held transaction: other processes may write much where this one rests."""
 
-# A disk that fills up stops a write half-way, which LMDB reports as EIO.
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
@@ -174,8 +172,7 @@ class Transaction:
         """All pairs from the key `begin` on, ascending; each value is a `view`."""
         cursor = self._cursor(table)
         pairs = cursor.iternext() if not begin or cursor.set_range(begin) else iter(())
-        named = ((bytes(key), value) for key, value in pairs)
-        return ((key, self._content(table, key, value)) for key, value in named)
+        return ((bytes(key), self._content(table, bytes(key), value)) for key, value in pairs)
 
     def damaged(self, table: Table) -> Iterator[tuple[bytes, bool]]:
         """Every value of a table by its key, ascending, with whether it does not fit its seal; all are checked anew."""
@@ -220,14 +217,8 @@ class Transaction:
 
     def _require_missing(self, table: Table, key: bytes) -> None:
         """Check the neighbours of a key that is missing."""
-        cursor = self._anywhere(table)
-        if cursor.set_range(key):
-            self._content(table, bytes(cursor.key()), cursor.value())
-            is_below = cursor.prev()
-        else:
-            is_below = cursor.last()
-        if is_below:
-            self._content(table, bytes(cursor.key()), cursor.value())
+        self.floor(table, key)
+        self.key_above(table, key)
 
     def _damaged(self, problem: str) -> IndexDamaged:
         return IndexDamaged(f"The index in {self._environment.path()} is damaged: {problem}. {WAY_OUT}")
@@ -284,7 +275,7 @@ class Store:
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
-        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown.
+        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull, FormatUnknown.
 
         Raises OSError where the directory cannot be made, written or read.
         """
@@ -309,6 +300,11 @@ class Store:
             # The path as it is now: the process may change its current folder.
             self._file = (directory / DATA_FILE).absolute()
             self._size = data_file.require_whole(self._file)
+            # LMDB reads without locks where it may not write.
+            with suppress(OSError) if read_only else nullcontext():
+                data_file.give_lock_file_room(directory)
+            if not read_only:
+                self._require_no_stopped_writer()
             self._environment = self._opened(map_bytes_initial)
             opening.callback(self._environment.close)
             self._file_identity = identity_of(self._file)
@@ -320,6 +316,11 @@ class Store:
         self._is_open = True
         # A reader that was killed would keep freed pages in use.
         self._environment.reader_check()
+
+    def _require_no_stopped_writer(self) -> None:
+        writer = data_file.writer_of(self._directory)
+        if writer is not None and writer.stopped:
+            raise IndexInUse(f"{self._directory}: {writer}.")
 
     def _opened(self, map_bytes: int) -> lmdb.Environment:
         try:
@@ -371,10 +372,18 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on the state of one moment. Raises IndexDamaged."""
-        with self._turn, self._begun(write=False) as transaction:
-            self._holding.grow_old(write=False)
-            return operation(Transaction(self._environment, transaction, self._tables, self._seals))
+        """Run `operation` on the state of one moment. Raises IndexDamaged.
+
+        Raises IndexMissing as `write` does, where the store is not read-only: a service that only looks at its index must
+        learn of it, too.
+        """
+        with self._turn:
+            with self._begun(write=False) as transaction:
+                self._holding.grow_old(write=False)
+                result = operation(Transaction(self._environment, transaction, self._tables, self._seals))
+            if not self._read_only:
+                self._require_in_place()
+            return result
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
         """Run `operation` and commit its writes, or nothing if it raises. It may run again from the start.
@@ -464,7 +473,7 @@ class Store:
 
     def _named(self, problem: lmdb.Error) -> Exception:
         """The index's error for an LMDB error; the LMDB error itself where an invariant is broken."""
-        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in _DISK_FULL:
+        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in DISK_FULL:
             return IndexFull(
                 f"The disk that holds the index in {self._directory} is full or failing: {problem}. "
                 "Make room; nothing of this batch was kept."

@@ -15,10 +15,9 @@ import lmdb
 from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexInUse, IndexMissing
 from index.index import Index, internals_of
 from index.storage import data_file
-from index.storage.data_file import DATA_FILE, claim, release, require_whole
+from index.storage.data_file import DATA_FILE, LOCK_BYTES, LOCK_FILE, claim, release, require_whole
 from index.storage.layout import Table, unpack_applied
 
-LOCK_FILE = "lock.mdb"
 FORMER_FILE = "data.mdb.former"
 _UNFINISHED = ".unfinished"
 
@@ -81,6 +80,7 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         os.ftruncate(lock, 0)
         unfinished.replace(data)
         _sync(directory)
+        os.posix_fallocate(lock, 0, LOCK_BYTES)
         # This process holds LMDB's lock, so it opens the file as its first process would.
         lmdb.open(os.fspath(directory), readonly=True).close()
         return before, data.stat().st_size
