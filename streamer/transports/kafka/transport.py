@@ -32,6 +32,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+import structlog
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
@@ -70,6 +71,8 @@ from streamer.transports.kafka.topics import require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
 from streamer.transports.transport import Assigned
+
+log = structlog.get_logger(__name__)
 
 _CLOSE_MS_MAX = 1_000
 
@@ -342,9 +345,20 @@ class KafkaTransport:
                 return {}
             except FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
-            except (OffsetOutOfRangeError, LogTruncationError) as error:
+            except OffsetOutOfRangeError as error:
+                self._begin_anew(frozenset(error.args[0]))
+                return {}
+            except LogTruncationError as error:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
         return polled
+
+    def _begin_anew(self, gone: frozenset[TopicPartition]) -> None:
+        """Let partitions be assigned once more whose next record is gone, behind what was read of them before."""
+        if any((kept.topic, kept.partition) in gone for kept in self._kept):
+            return
+        ours = gone & self._consumer.assignment()
+        log.warning("the next records are gone: looking anew where to begin", partitions=sorted(map(tuple, ours)))
+        self._notes.changes.extend([(False, ours), (True, ours)])
 
     def _pass_damage(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
         """Go on behind records that cannot be read, where the policy allows that. Raises RecordsUnreadable.
