@@ -75,8 +75,8 @@ class _Verification:
         if not extent.committed:
             names = ", ".join(map(repr, extent.names.values()))
             raise NoDocuments(
-                f"Nothing of {names} was ever committed by group {self._settings.kafka.group!r}, so there is nothing to "
-                "verify; is kafka.group that of the service?"
+                f"Nothing of {names} was ever committed, so there is nothing to verify; is kafka.group, or --out, that of "
+                "the service?"
             )
         ledger = self._ledger(extent)
         prints = Prints.blank(self._folder, len(ledger), self._index.parameters)
@@ -113,7 +113,9 @@ class _Verification:
         has_headers = self._evidence.has_headers
         decoder = Decoder(self._settings.decode)
         texts = TextCheck(ledger, self._findings, prints, decoder, self._scheme, Sample(share), by_headers=has_headers)
-        streams = frozenset(self._index.stream_names())
+        names = self._index.stream_names()
+        # Verdicts over files name an original by its file.
+        streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])
         check = DeliveredCheck(ledger, extent, self._findings, streams, texts, has_headers)
         with self._progress("reading the outputs", extent.outputs) as done:
             read = 0
