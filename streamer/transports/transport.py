@@ -17,11 +17,13 @@ from streamer.records.record import Batch, Destination, Outgoing, Record
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Sources that this worker owns from now on. None of their records is read before `seek` names the first offset.
+    """Sources that this worker owns and that are not begun. None of their records is read before `seek` names the first offset.
+
+    Until then they are assigned again at every `read`, and no records come, of other sources neither.
 
     `names` gives each stream's name for people (the topic, the file). A stream made anew under an old name can so be
-    told from a known one. `others` are all other sources of the same streams, whoever owns them, as far as
-    known now.
+    told from a known one. `others` are all other sources whose deliveries the same outside knows, whoever owns them, as
+    far as known now.
     """
 
     sources: tuple[Source, ...]
@@ -94,6 +96,9 @@ class Transport(Protocol):
 
     def lags(self) -> dict[Source, int]:
         """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""
+
+    def last_contact_seconds(self) -> float | None:
+        """When the outside last proved that it answers, on the monotonic clock; None where nobody has to answer (files)."""
 
     def unowned(self) -> tuple[Source, ...]:
         """Sources of the input that no worker reads, as found last; none where that cannot happen."""

@@ -61,7 +61,9 @@ def test_sources_are_assigned_before_any_record_is_read(world: World) -> None:
     assert len({source.stream for source in assigned.sources}) == 1
 
 
-def test_nothing_is_read_of_a_source_before_its_seek_even_where_offsets_are_committed(world: World) -> None:
+def test_sources_are_assigned_again_and_nothing_is_read_before_each_is_sought_even_where_offsets_are_committed(
+    world: World,
+) -> None:
     world.set_up(partitions=2)
     world.write(numbered(3), partition=0)
     world.write(numbered(3), partition=1)
@@ -74,12 +76,18 @@ def test_nothing_is_read_of_a_source_before_its_seek_even_where_offsets_are_comm
     transport.open()
     assigned = read_assigned(transport)
     for _ in range(3):
-        event = transport.read()
-        assert isinstance(event, Batch)
-        assert not event.records
+        assert transport.read() == assigned
     transport.seek(assigned.sources[1], 0, None)
-    records = read_records(transport, 3)
-    assert {record.source for record in records} == {assigned.sources[1]}
+    for _ in range(3):
+        event = transport.read()
+        assert isinstance(event, Assigned)
+        assert (event.sources, event.others) == (assigned.sources[:1], assigned.sources[1:])
+    transport.seek(assigned.sources[0], 2, None)
+    records = read_records(transport, 4)
+    assert sorted((record.source, record.offset) for record in records) == [
+        (assigned.sources[0], 2),
+        *((assigned.sources[1], offset) for offset in range(3)),
+    ]
 
 
 def test_records_of_a_source_come_in_offset_order_and_once(world: World) -> None:

@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from index.entry import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.records.record import Batch, Destination, Headers, Outgoing, Record
+from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.transport import Assigned
@@ -48,6 +48,7 @@ class Stored:
     value: bytes | None
     timestamp_ms: int = 0
     headers: Headers = ()
+    lost: Lost | None = None
 
 
 @dataclass
@@ -213,9 +214,9 @@ class MemoryTransport:
         if self._instance not in self._group.members:
             self._owned, self._positions = set(), {}
             self._join()
-        gained = self._follow_assignment()
-        if gained:
-            sources = tuple(Source(self._stream, partition) for partition in sorted(gained))
+        self._follow_assignment()
+        if unsought := self._owned - self._positions.keys():
+            sources = tuple(Source(self._stream, partition) for partition in sorted(unsought))
             every = (Source(self._stream, partition) for partition in range(len(self._input.partitions)))
             others = tuple(source for source in every if source not in sources)
             return Assigned(sources, {self._stream: self._settings.topics.input}, others)
@@ -285,6 +286,9 @@ class MemoryTransport:
             for partition, position in self._positions.items()
         }
 
+    def last_contact_seconds(self) -> None:
+        """See Transport."""
+
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""
         return ()
@@ -323,11 +327,8 @@ class MemoryTransport:
             self._usable = False
             raise DeliveryDoubtful("the group gave the batch's sources to another worker")
 
-    def _follow_assignment(self) -> set[int]:
-        """Give up partitions that another should own, and take free ones that this member should own.
-
-        Returns the new ones.
-        """
+    def _follow_assignment(self) -> None:
+        """Give up partitions that another should own, and take free ones that this member should own."""
         group, member = self._group, self._member
         wanted = group.wanted(len(self._input.partitions))
         for partition, owner in list(group.owners.items()):
@@ -344,7 +345,6 @@ class MemoryTransport:
             for partition, position in self._positions.items()
             if partition in owned and partition not in gained
         }
-        return gained
 
     def _next_batch(self) -> Batch:
         bounds = self._settings.batch
@@ -374,6 +374,7 @@ class MemoryTransport:
             value=found.value,
             timestamp_ms=found.timestamp_ms,
             headers=found.headers,
+            lost=found.lost,
         )
 
     def _output(self, outgoing: Outgoing) -> Partition:

@@ -1,6 +1,6 @@
 """A worker over the in-memory broker, restarted after every crash as the supervisor would."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,7 +44,10 @@ class World:
     restored: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     starts: int = 0
+    instance: str = "0"
+    each_turn: Callable[[], None] = lambda: None
 
     def fill(self, items: Sequence[bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
         if self.settings.topics.input not in self.broker.topics:
@@ -64,18 +67,20 @@ class World:
             journal=self.journal,
             retention=retention_of(self.settings.index),
         ) as index:
-            transport = MemoryTransport(self.broker, self.settings, "0")
+            transport = MemoryTransport(self.broker, self.settings, self.instance)
             service: Service
             idle = 0
 
             def stop_when_read() -> None:
                 nonlocal idle
+                self.each_turn()
                 idle = idle + 1 if not sum(transport.lags().values()) else 0
                 if idle > 2:
                     service.stop()
 
             listener = Listener(
                 state=self.states.append,
+                step=self.steps.append,
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),

@@ -125,10 +125,11 @@ class FileTransport:
                 if path is None:
                     return FINISHED
                 self._reading = self._begin(path)
-                return Assigned((self._reading.source,), {self._reading.source.stream: self._reading.name})
             reading, reader = self._reading, self._reading.reader
             if reader is None:
-                raise RuntimeError(f"{reading.name}: seek must say where to begin")
+                names = {each.stream: each.name for each in self._folder.sources.values()}
+                others = (Source(stream, 0) for stream in names if stream != reading.source.stream)
+                return Assigned((reading.source,), names, tuple(others))
             begin = reader.count
             lines = self._lines(reading, reader)
             if lines or not reader.ended:
@@ -226,6 +227,9 @@ class FileTransport:
     def lags(self) -> dict[Source, int]:
         """Nothing: the number of a file's lines is known only when the file is read."""
         return {}
+
+    def last_contact_seconds(self) -> None:
+        """See Transport."""
 
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""

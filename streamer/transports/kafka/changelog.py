@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 from index import Source
@@ -19,6 +19,7 @@ from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, transaction_ms_max
+from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +123,7 @@ def first_records(
 
 
 def _read_topic(
-    settings: Settings, consumer: KafkaConsumer, topic: str, ranges: Mapping[Source, range]
+    settings: Settings, consumer: TolerantConsumer, topic: str, ranges: Mapping[Source, range]
 ) -> Iterator[list[Record]]:
     timeout_ms = settings.kafka.request_timeout_ms
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
@@ -149,7 +150,7 @@ def _read_topic(
 
 
 def whole_ends(
-    settings: Settings, consumer: KafkaConsumer, partitions: Sequence[TopicPartition]
+    settings: Settings, consumer: TolerantConsumer, partitions: Sequence[TopicPartition]
 ) -> Generator[list[Record], None, dict[TopicPartition, int]]:
     """End of each partition at the call, returned once readers of committed records can read as far.
 
@@ -184,7 +185,7 @@ def whole_ends(
 
 
 def _hidden(
-    settings: Settings, consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]
+    settings: Settings, consumer: TolerantConsumer, ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """First offset of an open transaction, per partition that cannot be read up to its end because of one."""
     with broker_errors(settings, "looking up how far the outputs are committed"):
@@ -207,7 +208,11 @@ def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], secon
 
 
 def _first_needed(
-    settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]
+    settings: Settings,
+    consumer: TolerantConsumer,
+    partition: TopicPartition,
+    whole: range,
+    ranges: Mapping[Source, range],
 ) -> int:
     """Offset in the output partition below which no record of the ranges lies.
 
@@ -232,9 +237,12 @@ def _first_needed(
 
 
 def read_stretches(
-    settings: Settings, consumer: KafkaConsumer, stretches: Mapping[TopicPartition, range]
+    settings: Settings, consumer: TolerantConsumer, stretches: Mapping[TopicPartition, range]
 ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
-    """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended."""
+    """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended.
+
+    Raises RecordsUnreadable, BrokerUnavailable.
+    """
     kafka, wait_ms = settings.kafka, settings.batch.wait_ms
     unread = {partition: stretch.stop for partition, stretch in stretches.items() if stretch}
     yield {}, [partition for partition in stretches if partition not in unread]
@@ -249,6 +257,9 @@ def read_stretches(
     while unread:
         with broker_errors(settings, "reading the outputs back"):
             polled = consumer.poll(timeout_ms=wait_ms)
+            for partition, damage in consumer.damages.lasting(polled):
+                consumer.seek(partition, end_of_damage(settings, consumer, partition, damage))
+                consumer.damages.forget(partition)
             positions = {partition: consumer.position(partition, timeout_ms=wait_ms) for partition in unread}
         if polled:
             moved_at = time.monotonic()
