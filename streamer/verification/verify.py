@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from index import Index
+from index import Index, Verdict
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
 from streamer.records.decode import Decoder
@@ -27,6 +27,8 @@ from streamer.verification.uniques import UniquesCheck
 
 SAMPLE = 20_000
 """Documents that are fingerprinted anew unless more are asked for."""
+
+COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 """A bar for a phase: its title, and how much there is to do; the callable takes what is done so far."""
@@ -68,6 +70,7 @@ class _Verification:
         self._sample = sample
         self._folder = folder
         self._findings = Findings()
+        self._findings.counts.update(dict.fromkeys(COUNTED, 0))
 
     def run(self) -> Findings:
         with self._progress("asking how far all is committed", None):

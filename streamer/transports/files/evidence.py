@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,9 @@ class FileEvidence:
 
     def _output(self, destination: Destination, number: int, told: Told, value: bytes | None) -> Output:
         record = None
-        if told.position is not None and value is not None:
+        if value is None:
+            told = replace(told, contradicts=f"has no line in {destination}.jsonl")
+        if told.position is not None:
             record = Record(
                 told.position.source,
                 self._names[told.position.source.stream],

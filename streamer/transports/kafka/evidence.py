@@ -13,7 +13,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.evidence import Extent, Output
 from streamer.transports.kafka.changelog import read_stretches, topic_of, whole_ends
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, require_fast_checksums
-from streamer.transports.kafka.topics import committed_offsets, require_topics
+from streamer.transports.kafka.topics import committed_offsets, is_compacted, require_topics
 
 
 class KafkaEvidence:
@@ -54,6 +54,7 @@ class KafkaEvidence:
             committed=committed,
             outputs=sum(len(stretch) for _, _, stretch in outputs),
             inputs=sum(map(len, self._input.values())),
+            compacted=is_compacted(settings, settings.topics.input),
             trimmed={_log(at): destination for destination, at, stretch in outputs if stretch.start},
         )
 

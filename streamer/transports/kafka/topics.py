@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Literal
 
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka.admin import ConfigResource
+from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError, for_code
 
 from index import Source
 from streamer.errors import BrokerUnavailable, SettingsError
@@ -19,6 +20,7 @@ from streamer.transports.kafka.clients import (
 )
 
 _LOAD_RECORDS = 5_000
+_CLEANUP = "cleanup.policy"
 
 
 def create_topics(
@@ -92,6 +94,17 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
         for partition, at in found.items()
         if partition.topic == topic and at.offset >= 0
     }
+
+
+def is_compacted(settings: Settings, topic: str) -> bool:
+    """Whether a topic drops records whose key came again; False where this user may not ask. Raises BrokerUnavailable."""
+    wanted = [ConfigResource("topic", topic, {_CLEANUP: None})]
+    with broker_errors(settings, f"asking for the settings of {topic!r}"), make_admin(settings) as admin:
+        try:
+            found = admin.describe_configs(wanted, config_filter="all")["topic"]
+        except AuthorizationError:
+            return False
+    return "compact" in found[topic][_CLEANUP]["value"]
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:

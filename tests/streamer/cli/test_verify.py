@@ -87,6 +87,16 @@ def test_lines_without_a_verdict_are_found() -> None:
 
 
 @pytest.mark.usefixtures("filtered")
+def test_verdicts_without_a_line_are_found() -> None:
+    count = len(Path("out/unique.jsonl").read_bytes().splitlines())
+    changed("unique.jsonl", lambda _: b"")
+    found = wrong(verified()[1])
+    assert found["contradiction"][0] == "verdicts.jsonl/0: has no line in unique.jsonl"
+    (examined,) = (each["wrong"] for each in verified()[1]["checks"] if each["check"] == "value")
+    assert examined == count
+
+
+@pytest.mark.usefixtures("filtered")
 @pytest.mark.parametrize(
     ("field", "value", "check"),
     [
