@@ -51,6 +51,7 @@ KINDS: Mapping[str, Kind] = {
     "orphan-suspended": _kind("service", 2, service_faults.orphan_suspended),
     "stopped-in-order": _kind("service", 4, service_faults.stopped_in_order),
     "clock-jump": _kind("service", 2, service_faults.clock_jump),
+    "poison": _kind("topics", 1, service_faults.poison, service_faults.why_no_poison_can_be_given),
     "broker-killed": _kind("broker", 4, broker_faults.killed),
     "broker-killed-twice": _kind("broker", 2, broker_faults.killed_twice),
     "broker-suspended": _kind("broker", 5, broker_faults.suspended),

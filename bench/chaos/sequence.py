@@ -104,13 +104,12 @@ def run_faults(
     seconds_max: float,
     chance: random.Random,
     told: Callable[[Struck], None],
-) -> tuple[list[Struck], Failure | None]:
+) -> Failure | None:
     """Strike until `count` faults have happened, the time is over, or the service does not come back.
 
     Every kind comes once before any comes twice, as far as `count` goes. `told` is called after every recovery.
     """
     deadline = time.monotonic() + seconds_max
-    struck: list[Struck] = []
     first_round = list(names)
     chance.shuffle(first_round)
     done = 0
@@ -126,8 +125,7 @@ def run_faults(
             break
         done += len(chosen)
         try:
-            struck.append(strike(world, chosen, chance))
+            told(strike(world, chosen, chance))
         except TROUBLE as error:
-            return struck, Failure(chosen, done, f"{type(error).__name__}: {error}")
-        told(struck[-1])
-    return struck, None
+            return Failure(chosen, done, f"{type(error).__name__}: {error}")
+    return None

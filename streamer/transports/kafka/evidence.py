@@ -34,7 +34,7 @@ class KafkaEvidence:
         """
         require_fast_checksums()
         settings = self._settings
-        self._stream = require_topics(settings)
+        self._stream = require_topics(settings, to_read=True)
         committed = {
             source: offset for source, offset in committed_offsets(settings).items() if source.stream == self._stream
         }
