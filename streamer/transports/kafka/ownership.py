@@ -16,10 +16,11 @@ import time
 
 import structlog
 from kafka import KafkaAdminClient, KafkaConsumer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import ask_for_rejoin
+from streamer.transports.kafka.handshake import require_login_everywhere
 from streamer.transports.kafka.topics import require_same_topic
 
 log = structlog.get_logger(__name__)
@@ -51,9 +52,9 @@ class OwnershipWatch:
     def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer, topic_id: str) -> None:
         """Look, if a look is due; where partitions stay without an owner, let the consumer join anew with its next poll.
 
-        Where the broker does not answer, nothing is known, and what was found before stands. Raises nothing for it:
-        whether the broker answers is for the reading to find out. Raises DeliveryDoubtful where the topic no longer has
-        this id: an idle consumer may not notice for ever.
+        Where the broker does not answer, nothing is known, and what was found before stands: whether it answers is for the
+        reading to find out. Raises SettingsError where it would answer with other settings, such as a new password, and
+        DeliveryDoubtful where the topic no longer has this id: an idle consumer may not notice for ever.
         """
         if time.monotonic() < self._due_seconds:
             return
@@ -80,6 +81,9 @@ class OwnershipWatch:
             if self._answered:
                 log.warning("cannot look for partitions without an owner", reason=str(error))
             self._answered = False
+            if isinstance(error, RetriableError):
+                # Else the reading would wait for ever: the client does not say that it is turned away.
+                require_login_everywhere(self._settings)
             return None
         self._answered = True
         return free

@@ -18,6 +18,7 @@ from streamer.transports.kafka.clients import (
     require_fast_checksums,
     topic_ids,
 )
+from streamer.transports.kafka.rights import require_rights_on_topics
 
 _LOAD_RECORDS = 5_000
 
@@ -65,10 +66,14 @@ def create_topics(
 
 
 def require_topics(settings: Settings) -> str:
-    """Id of the input topic, once all four topics are found to exist. Raises SettingsError, BrokerUnavailable."""
+    """Id of the input topic, once all four topics are found to exist and this user may use them.
+
+    Raises SettingsError, BrokerUnavailable.
+    """
     topics = settings.topics
     names = [topics.input, topics.unique, topics.duplicate, topics.dead_letter]
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
+        require_rights_on_topics(settings, admin)
         found = topic_ids(admin, names)
     missing = [name for name, identity in found.items() if identity is None]
     if missing:

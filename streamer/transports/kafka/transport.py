@@ -35,6 +35,7 @@ from contextlib import suppress
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
+    AuthorizationError,
     CommitFailedError,
     FencedInstanceIdError,
     KafkaError,
@@ -64,6 +65,7 @@ from streamer.transports.kafka.clients import (
     within_timeout,
 )
 from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
+from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
@@ -217,6 +219,10 @@ class KafkaTransport:
                 f"an output is larger than its topic or the broker takes ({error}): raise max.message.bytes of the output "
                 "topics, or kafka.request_bytes_max, beyond what the input topic takes; nothing is lost meanwhile"
             ) from error
+        except AuthorizationError as error:
+            self._drop_producer()
+            missing = withheld_in(self._settings, error, "delivering")
+            raise SettingsError(f"{refusal(self._settings, missing)}; nothing is lost meanwhile") from error
         except (KafkaError, ValueError, DeliveryDoubtful) as error:
             self._drop_producer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error

@@ -9,9 +9,11 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaConnectionError
 from structlog.testing import capture_logs
 
-from streamer.errors import DeliveryDoubtful
+from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.settings.settings import Kafka
 from streamer.transports.kafka import ownership
 from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch
+from tests.support.secure_kafka import SecureKafka
 from tests.support.transport_worlds import make_settings
 
 Found = Sequence[Sequence[int]] | str | Exception
@@ -139,3 +141,20 @@ def test_a_topic_that_is_no_longer_the_same_ends_the_reading_even_where_nothing_
     group.topic_id = found
     with pytest.raises(DeliveryDoubtful, match=told):
         group.at_next_look(WHOLE)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_turns_the_service_away_while_it_runs_needs_a_person(
+    secure_kafka: SecureKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Group(monkeypatch)
+    changed = secure_kafka.connection("SASL", secure_kafka.make_user()) | {"sasl_password": "the former one"}
+    kafka = Kafka(**(group.settings.kafka.model_dump() | changed))
+    group.watch = OwnershipWatch(group.settings.model_copy(update={"kafka": kafka}))
+    with pytest.raises(SettingsError, match=r"kafka.sasl_password: .* refuses"):
+        group.at_next_look(KafkaConnectionError("socket disconnected"))
+
+
+def test_a_broker_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(monkeypatch)
+    assert group.at_next_look(KafkaConnectionError("socket disconnected")) == ()
