@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psutil
 from kafka.errors import KafkaError
 
-from bench.chaos.kinds import KINDS, Kind
+from bench.chaos.kinds import KINDS, SECOND_SERVICE, Kind
 from bench.chaos.world import Stuck, World
 from deploy.local_kafka import LocalKafkaError
 
@@ -21,6 +21,9 @@ _APART_SECONDS = 3.0
 """Faults at once begin at most this long after the first."""
 
 _FAULT_SECONDS_MAX = 180.0
+
+_SECOND_GOES = 0.25
+"""Chance that a second service goes with the next fault: two of them start half as fast."""
 
 TROUBLE = (Stuck, KafkaError, LocalKafkaError, OSError, psutil.Error, subprocess.SubprocessError)
 """What may come of a fault, or of looking at its consequences; it ends the run, whose table is still printed."""
@@ -114,7 +117,10 @@ def run_faults(
     chance.shuffle(first_round)
     done = 0
     while done < count and time.monotonic() < deadline:
-        if first_round:
+        chosen: tuple[str, ...]
+        if len(world.services) > 1 and chance.random() < _SECOND_GOES:
+            chosen = (SECOND_SERVICE,)
+        elif first_round:
             name = first_round.pop()
             chosen = () if KINDS[name].obstacle(world) else (name,)
             if not chosen:
