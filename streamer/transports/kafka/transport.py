@@ -49,7 +49,7 @@ from index import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import read_changelog, topic_of
+from streamer.transports.kafka.changelog import find_trimmed, read_changelog, topic_of
 from streamer.transports.kafka.clients import (
     NULL_VALUE,
     broker_errors,
@@ -64,7 +64,7 @@ from streamer.transports.kafka.clients import (
 from streamer.transports.kafka.ownership import OwnershipWatch
 from streamer.transports.kafka.topics import require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Trimmed
 
 _CLOSE_MS_MAX = 1_000
 
@@ -223,6 +223,10 @@ class KafkaTransport:
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""
         return read_changelog(self._settings, ranges, destinations)
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        return find_trimmed(self._settings, ranges, destinations)
 
     def lags(self) -> dict[Source, int]:
         """See Transport. Leaves out sources of which nothing was fetched yet."""
