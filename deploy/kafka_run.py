@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,11 +51,16 @@ class Run:
         chosen = [f"{key}={value}" for key, value in values.items()] + list(self.settings)
         return [sys.executable, "-m", "streamer", *(part for one in chosen for part in ("--set", one)), "run"]
 
-    def start(self, log: Path) -> subprocess.Popen[bytes]:
-        """Start the service in a session of its own; its log is appended to `log`."""
+    def start(self, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Start the service in a session of its own; its log is appended to `log`. `environment` adds variables."""
         with log.open("ab") as stream:
             return subprocess.Popen(
-                self.arguments(), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, start_new_session=True
+                self.arguments(),
+                stdout=stream,
+                stderr=stream,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )
 
     def ready(self) -> bool:

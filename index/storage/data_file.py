@@ -1,6 +1,7 @@
-"""LMDB's file before it is mapped: made whole, checked, and claimed by one opening of this process.
+"""LMDB's files beside LMDB: made whole and checked before they are mapped, claimed by one opening of this process.
 
-A page that is missing would kill the process (SIGBUS) when it is read, so the meta pages are read first.
+A page that is missing would kill the process (SIGBUS) when it is read, so the meta pages are read first. So would a page
+of the lock file for which the disk has no room when it is written, so that file gets its room first.
 
 Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):
 
@@ -10,12 +11,18 @@ Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_p
                  leaf pages, overflow pages, entries, root u64 each; then last page u64, transaction u64
 
 A process finds the pages of the newer transaction, and writes the older one's place.
+
+The lock file begins with the same magic; the writers' mutex stands behind the first 64 bytes, and begins with the number
+of the thread that holds it (a robust mutex of the GNU C library; its two highest bits are flags).
 """
 
+import errno
 import os
 import struct
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -23,9 +30,16 @@ from threading import Lock
 import lmdb
 from lmdb import verify
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull
 
 DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
+
+LOCK_BYTES = 8_192
+"""Size of the lock file of an environment with LMDB's default of 126 readers."""
+
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Errors of a full disk. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
 
 WAY_OUT = "Move the file away, then restore a backup (streamer index restore) or build the index anew (streamer index rebuild)."
 
@@ -39,12 +53,32 @@ _DEPTH_MAX = 32
 _MAP_BYTES_LIMIT = 2**46
 _PAGE_BYTES = {2**power for power in range(8, 17)}
 
+_COMMAND_SHOWN = 100
+_MUTEX_AT, _THREAD_BITS = 64, 2**30 - 1
+
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """A writer may replace both pages while they are read."""
 
 _open_directories: set[tuple[int, int]] = set()
 _open_directories_turn = Lock()
 """Which directories this process has open: LMDB's locks belong to the process, and a second opening would break them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The process that holds the writer lock of an index: its number, what it runs, and whether it is stopped."""
+
+    process: int
+    command: str
+    stopped: bool
+
+    def __str__(self) -> str:
+        state = "is stopped and" if self.stopped else "runs and"
+        ways = f"let it go on (kill -CONT {self.process}) or end" if self.stopped else "wait for it, or end"
+        return (
+            f"process {self.process} ({self.command}) {state} holds the writer lock of the index: {ways} it "
+            f"(kill -KILL {self.process}), which loses nothing"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +97,78 @@ class _Meta:
 
 
 def create(directory: Path) -> None:
-    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage."""
+    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage.
+
+    Raises IndexFull, OSError.
+    """
     if os.path.lexists(directory / DATA_FILE):
         return
-    with tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart:
-        lmdb.open(apart, map_size=2**20).close()
+    with (
+        room_in(directory),
+        suppress(FileExistsError),
+        tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart,
+    ):
+        # Nobody else knows this folder, so no lock is needed.
+        lmdb.open(apart, map_size=2**20, lock=False).close()
+        (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
+
+
+def give_lock_file_room(directory: Path) -> None:
+    """Have the disk set its blocks aside for the lock file, whose bytes stay as they are. Raises IndexFull, OSError.
+
+    Closing the file lets go of every lock that this process has on it: call before LMDB opens it.
+    """
+    with room_in(directory):
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
-        except FileExistsError:
-            return
+            os.posix_fallocate(descriptor, 0, LOCK_BYTES)
+        finally:
+            os.close(descriptor)
+
+
+def writer_of(directory: Path) -> Writer | None:
+    """The process of this machine that holds the writer lock, while it does; None where that cannot be told.
+
+    LMDB waits for the lock without limit, and a stopped process never gives it back.
+    """
+    try:
+        with (directory / LOCK_FILE).open("rb") as file:
+            begin, status = file.read(_MUTEX_AT + 4), os.fstat(file.fileno())
+        magic, thread = int.from_bytes(begin[:4], "little"), int.from_bytes(begin[_MUTEX_AT:], "little") & _THREAD_BITS
+        if magic != _MAGIC or not thread:
+            return None
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{thread}/status").read_text().splitlines())
+        process = Path("/proc") / fields["Tgid"].strip()
+        words = process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
+        # The number may be another process's by now, or that of another container.
+        has_it_open = any(_same_file(descriptor, status) for descriptor in process.joinpath("fd").iterdir())
+    except (OSError, KeyError):
+        return None
+    return (
+        Writer(int(process.name), " ".join(words)[:_COMMAND_SHOWN], fields["State"].split()[0] in "Tt")
+        if has_it_open
+        else None
+    )
+
+
+def _same_file(descriptor: Path, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(descriptor.stat(), status)
+    except OSError:
+        return False
+
+
+@contextmanager
+def room_in(directory: Path) -> Iterator[None]:
+    """Turn errors of a full disk, LMDB's and the system's, into IndexFull."""
+    try:
+        yield
+    except (lmdb.DiskError, OSError) as problem:
+        if isinstance(problem, OSError) and problem.errno not in DISK_FULL:
+            raise
+        raise IndexFull(
+            f"The disk that holds the index in {directory} is full or failing: {problem}. Make room; nothing was kept."
+        ) from problem
 
 
 def require_whole(file: Path) -> None:

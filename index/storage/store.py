@@ -23,7 +23,7 @@ import lmdb
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.kernels.scan import address_of
 from index.storage import data_file
-from index.storage.data_file import DATA_FILE, WAY_OUT, claim, release
+from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, release
 from index.storage.layout import Table
 
 MAP_BYTES_MIN = 2**20
@@ -34,8 +34,6 @@ HELD_WRITES = 32
 HELD_SECONDS = 1.0
 """Age at which the next operation ends a held transaction: other processes may write much where this one rests."""
 
-# A disk that fills up stops a write half-way, which LMDB reports as EIO.
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
@@ -223,7 +221,7 @@ class Store:
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
-        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown.
+        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull, FormatUnknown.
 
         Raises OSError where the directory cannot be made, written or read.
         """
@@ -245,6 +243,9 @@ class Store:
             if not read_only:
                 data_file.create(directory)
             data_file.require_whole(directory / DATA_FILE)
+            self._give_lock_file_room()
+            if not read_only:
+                self._require_no_stopped_writer()
             self._environment = self._opened(map_bytes_initial)
             # The path as it is now: the process may change its current folder.
             self._file = (directory / DATA_FILE).absolute()
@@ -256,6 +257,19 @@ class Store:
                 release(self._identity)
         # A reader that was killed would keep freed pages in use.
         self._environment.reader_check()
+
+    def _give_lock_file_room(self) -> None:
+        try:
+            data_file.give_lock_file_room(self._directory)
+        except OSError:
+            # LMDB reads without locks where it may not write.
+            if not self._read_only:
+                raise
+
+    def _require_no_stopped_writer(self) -> None:
+        writer = data_file.writer_of(self._directory)
+        if writer is not None and writer.stopped:
+            raise IndexInUse(f"{self._directory}: {writer}.")
 
     def _opened(self, map_bytes: int) -> lmdb.Environment:
         try:
@@ -307,10 +321,18 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on the state of one moment. Raises IndexDamaged."""
-        with self._turn, self._begun(write=False) as transaction:
-            self._holding.grow_old(write=False)
-            return operation(Transaction(self._environment, transaction, self._tables))
+        """Run `operation` on the state of one moment. Raises IndexDamaged.
+
+        Raises IndexMissing as `write` does, where the store is not read-only: a service that only looks at its index must
+        learn of it, too.
+        """
+        with self._turn:
+            with self._begun(write=False) as transaction:
+                self._holding.grow_old(write=False)
+                result = operation(Transaction(self._environment, transaction, self._tables))
+            if not self._read_only:
+                self._require_in_place()
+            return result
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
         """Run `operation` and commit its writes, or nothing if it raises. It may run again from the start.
@@ -393,7 +415,7 @@ class Store:
 
     def _named(self, problem: lmdb.Error) -> Exception:
         """The index's error for an LMDB error; the LMDB error itself where an invariant is broken."""
-        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in _DISK_FULL:
+        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in DISK_FULL:
             return IndexFull(
                 f"The disk that holds the index in {self._directory} is full or failing: {problem}. "
                 "Make room; nothing of this batch was kept."

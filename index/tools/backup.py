@@ -17,10 +17,9 @@ from lmdb import verify as lmdb_verify
 
 from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexInUse, IndexMissing
 from index.index import Index, internals_of
-from index.storage.data_file import DATA_FILE, claim, release, require_whole
+from index.storage.data_file import DATA_FILE, LOCK_BYTES, LOCK_FILE, claim, release, require_whole
 from index.storage.layout import Table, unpack_applied
 
-LOCK_FILE = "lock.mdb"
 FORMER_FILE = "data.mdb.former"
 _SPARE = re.compile(
     r"^(?P<table>.+) DB: overflow page \d+ header mp_pages (?P<pages>\d+) != OVPAGES\(\d+\)=(?P<needed>\d+)$"
@@ -88,6 +87,7 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         os.ftruncate(lock, 0)
         unfinished.replace(data)
         _sync(directory)
+        os.posix_fallocate(lock, 0, LOCK_BYTES)
         # This process holds LMDB's lock, so it opens the file as its first process would.
         lmdb.open(os.fspath(directory), readonly=True).close()
         return before, data.stat().st_size

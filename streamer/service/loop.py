@@ -65,14 +65,16 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds per step of one batch: wall time, and CPU time of this process."""
+    """Seconds per step of one batch: wall time, and CPU time of this process. `entered` is told the name of each step."""
 
+    entered: Callable[[str], None]
     wall_seconds: dict[str, float] = field(default_factory=dict)
     cpu_seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Charge the time spent inside to the step `name`, one of STEPS."""
+        self.entered(name)
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.wall_seconds[name] = time.perf_counter() - wall
@@ -111,9 +113,10 @@ def _nobody(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Callables for what happens in the loop; each is called once per turn or batch, never per document.
+    """Callables for what happens in the loop; each is called once per turn, step or batch, never per document.
 
     state      the service entered a state
+    step       the loop entered this step of STEPS
     progress   the loop made one turn
     batch      a batch was delivered
     skipped    of this input and partition, a policy skipped this many offsets
@@ -121,6 +124,7 @@ class Listener:
     """
 
     state: Callable[[State], None] = _nobody
+    step: Callable[[str], None] = _nobody
     progress: Callable[[], None] = _nobody
     batch: Callable[[BatchReport], None] = _nobody
     skipped: Callable[[str, int, int], None] = _nobody
@@ -187,7 +191,7 @@ class Service:
         self._listener.state(state)
 
     def _step(self) -> bool:
-        stopwatch = Stopwatch()
+        stopwatch = Stopwatch(self._listener.step)
         with stopwatch.step("read"):
             event = self._transport.read()
         if isinstance(event, Finished):
@@ -237,6 +241,10 @@ class Service:
             outgoing = self._route(batch, documents, entries, decisions)
         with stopwatch.step("commit"):
             self._transport.deliver(batch, outgoing)
+        for record in batch.records:
+            if record.lost is not None:
+                log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
+                self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
         self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
 
     def _route(

@@ -116,6 +116,10 @@ class Recovery(Section):
         "stop",
         description="The index is to be restored, but outputs have lost records that it may need: stop, or restore the rest.",
     )
+    unreadable: Literal["stop", "skip"] = Field(
+        "stop",
+        description="Records are damaged and stay so: stop, or skip and count them. One dead letter names their offsets.",
+    )
 
 
 class Workers(Section):

@@ -116,6 +116,9 @@ class Transport(Protocol):
     def lags(self) -> dict[Source, int]:
         """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""
 
+    def last_contact_seconds(self) -> float | None:
+        """When the outside last proved that it answers, on the monotonic clock; None where nobody has to answer (files)."""
+
     def unowned(self) -> tuple[Source, ...]:
         """Sources of the input that no worker reads, as found last; none where that cannot happen."""
 

@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from index.entry import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.records.record import Batch, Destination, Headers, Outgoing, Record
+from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.transport import Assigned, Trimmed
@@ -48,6 +48,7 @@ class Stored:
     value: bytes | None
     timestamp_ms: int = 0
     headers: Headers = ()
+    lost: Lost | None = None
 
 
 @dataclass
@@ -298,6 +299,9 @@ class MemoryTransport:
             for partition, position in self._positions.items()
         }
 
+    def last_contact_seconds(self) -> None:
+        """See Transport."""
+
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""
         return ()
@@ -383,6 +387,7 @@ class MemoryTransport:
             value=found.value,
             timestamp_ms=found.timestamp_ms,
             headers=found.headers,
+            lost=found.lost,
         )
 
     def _output(self, outgoing: Outgoing) -> Partition:

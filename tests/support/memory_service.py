@@ -47,6 +47,7 @@ class World:
     gaps: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     starts: int = 0
     instance: str = "0"
     each_turn: Callable[[], None] = lambda: None
@@ -82,6 +83,7 @@ class World:
 
             listener = Listener(
                 state=self.states.append,
+                step=self.steps.append,
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),

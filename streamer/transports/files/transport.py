@@ -234,6 +234,9 @@ class FileTransport:
         """Nothing: the number of a file's lines is known only when the file is read."""
         return {}
 
+    def last_contact_seconds(self) -> None:
+        """See Transport."""
+
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""
         return ()

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 from index import Source
@@ -24,6 +24,7 @@ from streamer.transports.kafka.clients import (
     make_changelog_consumer,
     transaction_ms_max,
 )
+from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
 from streamer.transports.transport import Trimmed
 
 log = structlog.get_logger(__name__)
@@ -124,10 +125,14 @@ def find_trimmed(
 
 
 def _trimmed_part(
-    settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]
+    settings: Settings,
+    consumer: TolerantConsumer,
+    partition: TopicPartition,
+    whole: range,
+    ranges: Mapping[Source, range],
 ) -> Iterator[Trimmed | None]:
     unseen, first_time_ms = set(ranges), None
-    for polled, _ in _read_stretches(settings, consumer, {partition: whole}):
+    for polled, _ in read_stretches(settings, consumer, {partition: whole}):
         for record in polled.get(partition, ()):
             if first_time_ms is None:
                 first_time_ms = record.timestamp
@@ -167,7 +172,7 @@ def first_records(
         with broker_errors(settings, "looking up the offsets of the outputs"):
             firsts = consumer.beginning_offsets(list(starts), timeout_ms=settings.kafka.request_timeout_ms)
         stretches = {at: range(start, start + 1) for at, start in starts.items() if start >= firsts[at]}
-        for polled, _ in _read_stretches(settings, consumer, stretches):
+        for polled, _ in read_stretches(settings, consumer, stretches):
             for partition, records in polled.items():
                 found.update((partition, record) for record in records)
     finally:
@@ -176,12 +181,12 @@ def first_records(
 
 
 def _read_topic(
-    settings: Settings, consumer: KafkaConsumer, topic: str, ranges: Mapping[Source, range]
+    settings: Settings, consumer: TolerantConsumer, topic: str, ranges: Mapping[Source, range]
 ) -> Iterator[list[Record]]:
     timeout_ms = settings.kafka.request_timeout_ms
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
-    ends = yield from _whole_ends(settings, consumer, partitions)
+    ends = yield from whole_ends(settings, consumer, partitions)
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
     stretches: dict[TopicPartition, range] = {}
@@ -191,7 +196,7 @@ def _read_topic(
         stretches[partition] = range(begin, whole.stop)
         yield []
     order = SourceOrder(partition.partition for partition in partitions)
-    for polled, finished in _read_stretches(settings, consumer, stretches):
+    for polled, finished in read_stretches(settings, consumer, stretches):
         for partition, found in polled.items():
             for record in found:
                 restored = _as_it_was_read(settings, record, ranges)
@@ -202,8 +207,8 @@ def _read_topic(
         yield from _portions(order.ready(), settings.batch.records_max, settings.batch.bytes_max)
 
 
-def _whole_ends(
-    settings: Settings, consumer: KafkaConsumer, partitions: Sequence[TopicPartition]
+def whole_ends(
+    settings: Settings, consumer: TolerantConsumer, partitions: Sequence[TopicPartition]
 ) -> Generator[list[Record], None, dict[TopicPartition, int]]:
     """End of each partition at the call, returned once readers of committed records can read as far.
 
@@ -238,7 +243,7 @@ def _whole_ends(
 
 
 def _hidden(
-    settings: Settings, consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]
+    settings: Settings, consumer: TolerantConsumer, ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """First offset of an open transaction, per partition that cannot be read up to its end because of one."""
     with broker_errors(settings, "looking up how far the outputs are committed"):
@@ -261,7 +266,11 @@ def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], secon
 
 
 def _first_needed(
-    settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]
+    settings: Settings,
+    consumer: TolerantConsumer,
+    partition: TopicPartition,
+    whole: range,
+    ranges: Mapping[Source, range],
 ) -> int:
     """Offset in the output partition below which no record of the ranges lies.
 
@@ -274,7 +283,7 @@ def _first_needed(
     while begin > whole.start:
         stretch = range(max(whole.start, begin - length), begin)
         unseen = set(ranges)
-        for polled, _ in _read_stretches(settings, consumer, {partition: stretch}):
+        for polled, _ in read_stretches(settings, consumer, {partition: stretch}):
             for record in polled.get(partition, ()):
                 position = parse_position(tuple(record.headers))
                 if position is not None and position.offset < ranges.get(position.source, range(0)).start:
@@ -285,10 +294,13 @@ def _first_needed(
     return whole.start
 
 
-def _read_stretches(
-    settings: Settings, consumer: KafkaConsumer, stretches: Mapping[TopicPartition, range]
+def read_stretches(
+    settings: Settings, consumer: TolerantConsumer, stretches: Mapping[TopicPartition, range]
 ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
-    """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended."""
+    """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended.
+
+    Raises RecordsUnreadable, BrokerUnavailable.
+    """
     kafka, wait_ms = settings.kafka, settings.batch.wait_ms
     unread = {partition: stretch.stop for partition, stretch in stretches.items() if stretch}
     yield {}, [partition for partition in stretches if partition not in unread]
@@ -303,6 +315,9 @@ def _read_stretches(
     while unread:
         with broker_errors(settings, "reading the outputs back"):
             polled = consumer.poll(timeout_ms=wait_ms)
+            for partition, damage in consumer.damages.lasting(polled):
+                consumer.seek(partition, end_of_damage(settings, consumer, partition, damage))
+                consumer.damages.forget(partition)
             positions = {partition: consumer.position(partition, timeout_ms=wait_ms) for partition in unread}
         if polled:
             moved_at = time.monotonic()

@@ -26,6 +26,7 @@ from kafka.serializer import Serializer
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
 """Value to `send` for a record without one: the client refuses None where the key is None too."""
@@ -120,10 +121,10 @@ def _reading(settings: Settings) -> dict[str, Any]:
     }
 
 
-def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
+def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
     """Consumer of the input, a static member of the group. Raises the client's errors; see `broker_errors`."""
     kafka = settings.kafka
-    return KafkaConsumer(
+    return TolerantConsumer(
         **_connection(settings),
         **_reading(settings),
         client_id=f"{kafka.group}-{instance}",
@@ -141,10 +142,10 @@ def ask_for_rejoin(consumer: KafkaConsumer) -> None:
     consumer._coordinator.request_rejoin()
 
 
-def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> KafkaConsumer:
+def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
     """Consumer without a group, to read outputs from any offset."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
-    return KafkaConsumer(
+    return TolerantConsumer(
         **_connection(settings),
         **(_reading(settings) | isolation),
         client_id=f"{settings.kafka.group}-changelog",

@@ -11,6 +11,7 @@ Every member asks, because only the rejoin of the group's leader starts a rebala
 answers any other whose subscription is unchanged with the assignment that it has.
 """
 
+import math
 import time
 
 import structlog
@@ -26,6 +27,11 @@ CHECK_SECONDS = 5.0
 """Time between two looks: long against a rebalance's second round, and two small requests are cheap at this pace."""
 
 
+def silence_ms_max(settings: Settings) -> int:
+    """Longest time without an answer of the brokers in which all may be well: the next look, its answer and a read."""
+    return int(CHECK_SECONDS * 1000) + settings.kafka.request_timeout_ms + settings.batch.wait_ms
+
+
 class OwnershipWatch:
     """Holds the assignments of a group's members against the partitions of the input, at intervals."""
 
@@ -37,6 +43,8 @@ class OwnershipWatch:
         self._answered = True
         self.unowned: tuple[int, ...] = ()
         """Partitions found without an owner for longer than an interval, ascending."""
+        self.answered_seconds = -math.inf
+        """When the broker last answered, even if by an error, on the monotonic clock."""
 
     def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> None:
         """Look, if a look is due; where partitions stay without an owner, let the consumer join anew with its next poll.
@@ -75,6 +83,7 @@ class OwnershipWatch:
     def _free(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> frozenset[int] | None:
         """Partitions without an owner; None where a rebalance is under way or the broker does not say. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
+        self.answered_seconds = time.monotonic()
         if group["error"] is not None:
             raise KafkaError(group["error"])
         if group["group_state"] != "Stable":

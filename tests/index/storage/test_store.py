@@ -102,6 +102,8 @@ def test_an_index_that_is_no_longer_where_it_was_takes_no_batch_in_silence(tmp_p
             IndexMissing, match=r"removed or replaced while it was in use\. Put it back, or start again"
         ):
             index.admit(entries_of(rows[2:]), ends_of(rows))
+        with pytest.raises(IndexMissing, match="removed or replaced"):
+            index.statistics()
 
 
 def test_an_index_is_found_in_place_from_wherever_its_process_goes(

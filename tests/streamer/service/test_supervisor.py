@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from streamer.observe import metrics
 from streamer.service import heartbeat, supervisor
@@ -100,7 +101,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Play]:
     def make(*lives: list[Life]) -> Play:
         stage = Stage()
         stage.lives.update(dict(enumerate(lives)))
-        clock = SimpleNamespace(monotonic=stage.monotonic)
+        clock = SimpleNamespace(monotonic=stage.monotonic, time=stage.monotonic)
         fake = SimpleNamespace(get_context=lambda kind: stage, connection=SimpleNamespace(wait=stage.wait))
         monkeypatch.setattr(supervisor, "multiprocessing", fake)
         monkeypatch.setattr(supervisor, "time", clock)
@@ -232,6 +233,18 @@ def test_every_restart_is_counted_by_its_cause(play: Callable[..., Play], exit_c
         assert f'neardup_worker_restarts_total{{cause="{other}"}} {2.0 if other == cause else 0.0}' in counted[0]
 
 
+def test_a_worker_that_dies_of_a_full_disk_under_a_mapped_file_is_told_with_where_to_look(
+    play: Callable[..., Play],
+) -> None:
+    failing = play([Life(ends=1.0, exit_code=-signal.SIGBUS)], [Life(ends=1.0, exit_code=-signal.SIGKILL)])
+    with capture_logs() as logged:
+        failing.run(stop_at=2)
+    reasons = {each["worker"]: each.get("reason", "") for each in logged if each["event"] == "worker ended"}
+    assert reasons[0].startswith("SIGBUS")
+    assert "index.directory" in reasons[0]
+    assert reasons[1] == ""
+
+
 def test_at_a_stop_workers_have_the_delivery_timeout_together_and_are_killed_after_it(
     play: Callable[..., Play],
 ) -> None:
@@ -284,11 +297,11 @@ def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play
 
 def test_a_worker_that_is_gone_is_not_ready_even_before_that_is_noticed(play: Callable[..., Play]) -> None:
     one = play([Life(ends=4.0, exit_code=1)])
-    told: list[bool] = []
+    told: list[tuple[bool, str]] = []
     for seconds in (3.875, 4.0):
-        one.at(seconds, lambda: told.append(one.supervisor.ready()[0]))
+        one.at(seconds, lambda: told.append(one.supervisor.ready()))
     one.run(stop_at=5.0)
-    assert told == [True, False]
+    assert told == [(True, "ok"), (False, "worker 0 has just ended and will be restarted")]
 
 
 def test_a_worker_that_has_not_said_that_it_runs_is_starting(play: Callable[..., Play]) -> None:
