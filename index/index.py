@@ -55,6 +55,7 @@ class Index:
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
+        self.retention = opened.retention
 
     @classmethod
     def open(

@@ -35,6 +35,7 @@ from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.recovery import Recoverer, Unrecovered
+from streamer.service.restoring import RestoringListener
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -114,12 +115,12 @@ def _nobody(*_: object) -> None:
 class Listener:
     """Callables for what happens in the loop; each is called once per turn, step or batch, never per document.
 
-    state     the service entered a state
-    step      the loop entered this step of STEPS
-    progress  the loop made one turn
-    batch     a batch was delivered
-    skipped   of this input and partition, a policy skipped this many offsets
-    restored  this many documents entered the index again
+    state      the service entered a state
+    step       the loop entered this step of STEPS
+    progress   the loop made one turn
+    batch      a batch was delivered
+    skipped    of this input and partition, a policy skipped this many offsets
+    restoring  see RestoringListener
     """
 
     state: Callable[[State], None] = _nobody
@@ -127,7 +128,7 @@ class Listener:
     progress: Callable[[], None] = _nobody
     batch: Callable[[BatchReport], None] = _nobody
     skipped: Callable[[str, int, int], None] = _nobody
-    restored: Callable[[int], None] = _nobody
+    restoring: RestoringListener = field(default_factory=RestoringListener)
 
 
 class Service:

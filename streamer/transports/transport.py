@@ -32,6 +32,22 @@ class Assigned:
     others: tuple[Source, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A part of an output that has lost records, perhaps some that are to be restored.
+
+    place          name of the part, for people
+    why            what happened to it, in words that go on after the name
+    sources        whose records may be gone
+    first_time_ms  time of the first record that is left; None where none is, or where the time tells nothing
+    """
+
+    place: str
+    why: str
+    sources: tuple[Source, ...]
+    first_time_ms: int | None = None
+
+
 class Finished(Enum):
     """End of the input: no record will come any more (files; a topic never ends)."""
 
@@ -94,6 +110,9 @@ class Transport(Protocol):
         A batch may be empty: time passes while nothing is found.
         The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.
         """
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """Parts of the destinations that have lost records which `changelog` may have to give; None while time passes."""
 
     def lags(self) -> dict[Source, int]:
         """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""

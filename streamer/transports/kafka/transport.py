@@ -54,7 +54,7 @@ from index import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Lost, Outgoing, Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import read_changelog, topic_of
+from streamer.transports.kafka.changelog import find_trimmed, read_changelog, topic_of
 from streamer.transports.kafka.clients import (
     NULL_VALUE,
     broker_errors,
@@ -70,7 +70,7 @@ from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Trimmed
 
 log = structlog.get_logger(__name__)
 
@@ -250,6 +250,10 @@ class KafkaTransport:
     def last_contact_seconds(self) -> float:
         """See Transport. A poll that brings nothing proves nothing; an idle worker hears from its look at the group."""
         return max(self._heard_seconds, self._ownership.answered_seconds)
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        return find_trimmed(self._settings, ranges, destinations)
 
     def lags(self) -> dict[Source, int]:
         """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
