@@ -93,6 +93,10 @@ class FakeProcess:
         return self
 
     @property
+    def pid(self) -> int:
+        return 1
+
+    @property
     def exitcode(self) -> int | None:
         return None if self.is_alive() else self._exit_code
 
