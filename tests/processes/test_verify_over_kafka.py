@@ -43,9 +43,9 @@ def test_a_service_is_sound_at_work_and_after_it_and_a_skipped_position_is_named
     run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=2)
     values = list(documents(600))
     service = start(run)
-    wait_until(run.ready)
+    wait_until(run.ready, timeout_seconds=180)
     fill(kafka.bootstrap_servers, run.input_topic, values)
-    wait_until(lambda: run.delivered() > 20)
+    wait_until(lambda: run.delivered() > 20, timeout_seconds=180)
     code, found = verified(run)
     assert (code, wrong(found)) == (0, {})
     assert found["counts"]["outputs"] > 0
