@@ -55,6 +55,7 @@ class Index:
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
+        self.retention = opened.retention
 
     @classmethod
     def open(
@@ -95,6 +96,8 @@ class Index:
         with ExitStack() as on_failure:
             on_failure.callback(store.close)
             stored = stamped(store, parameters, os.fspath(directory))
+            # Every batch reads the numbers of the forgotten by their keys alone.
+            store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             tree = Tree(stored, sizes)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.

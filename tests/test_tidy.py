@@ -231,6 +231,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.index_admin.tables",
         "streamer.index_admin.tools",
     ),
+    "tests/streamer/cli/test_verify.py": ("streamer.transports.files.evidence",),
     "tests/streamer/cli/test_main.py": (
         "streamer.cli.methods",
         "streamer.service.file_job",
@@ -258,7 +259,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
-        "streamer.cli.verify",
         "streamer.service.worker",
         "streamer.transports.kafka.evidence",
     ),

@@ -29,7 +29,6 @@ does it, and the others wait for it: an offset that is committed for somebody el
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -37,7 +36,7 @@ from index import Applied, Index, Source
 from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
-from streamer.service.restoring import Restoration
+from streamer.service.restoring import Restoration, RestoringListener
 from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Transport
 
@@ -185,18 +184,14 @@ class Recoverer:
         decoder: Decoder,
         fingerprinter: Scheme,
         policy: Recovery,
-        *,
-        insert: str,
-        progress: Callable[[int], None],
+        listener: RestoringListener,
     ) -> None:
-        """`progress` is called at least once per batch of restored records, with their number."""
         self._transport = transport
         self._index = index
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._policy = policy
-        self._insert = insert
-        self._progress = progress
+        self._listener = listener
         self._restoration: Restoration | None = None
         self._waiting_since: float | None = None
 
@@ -226,7 +221,7 @@ class Recoverer:
         now_seconds = time.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now_seconds
-        self._progress(0)
+        self._listener.restored(0)
         time.sleep(_RETRY_SECONDS)
         return now_seconds - self._waiting_since
 
@@ -246,8 +241,8 @@ class Recoverer:
                 self._fingerprinter,
                 {source: offsets for source, offsets in behind.items() if offsets},
                 assigned.names,
-                insert=self._insert,
-                progress=self._progress,
+                stop_where_trimmed=self._policy.outputs_trimmed == "stop",
+                listener=self._listener,
             )
             return self._restore(self._restoration)
         for source, planned in plans.items():

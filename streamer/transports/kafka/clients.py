@@ -53,6 +53,7 @@ _METADATA_AGE_MS_MAX = 30_000
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
+_CLEANUP_POLICY = "cleanup.policy"
 
 
 _dropped: list[KafkaProducer] = []
@@ -263,6 +264,20 @@ def transaction_ms_max(settings: Settings) -> int:
         except AuthorizationError:
             return _TRANSACTION_MS_MAX_DEFAULT
     return max(int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values())
+
+
+def compacted_topics(settings: Settings, topics: list[str]) -> list[str]:
+    """Those of the topics that keep of each key the last record only; none where this user may not ask.
+
+    Raises SettingsError, BrokerUnavailable.
+    """
+    with broker_errors(settings, "asking how long the outputs are kept"), make_admin(settings) as admin:
+        wanted = [ConfigResource("topic", topic, {_CLEANUP_POLICY: None}) for topic in topics]
+        try:
+            found = admin.describe_configs(wanted, config_filter="all")["topic"]
+        except AuthorizationError:
+            return []
+    return [topic for topic in topics if "compact" in str(found[topic][_CLEANUP_POLICY]["value"])]
 
 
 def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:

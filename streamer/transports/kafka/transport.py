@@ -32,6 +32,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+import structlog
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
@@ -53,7 +54,7 @@ from index import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Lost, Outgoing, Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import read_changelog, topic_of
+from streamer.transports.kafka.changelog import find_trimmed, read_changelog, topic_of
 from streamer.transports.kafka.clients import (
     NULL_VALUE,
     broker_errors,
@@ -69,7 +70,9 @@ from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Trimmed
+
+log = structlog.get_logger(__name__)
 
 _CLOSE_MS_MAX = 1_000
 
@@ -248,6 +251,10 @@ class KafkaTransport:
         """See Transport. A poll that brings nothing proves nothing; an idle worker hears from its look at the group."""
         return max(self._heard_seconds, self._ownership.answered_seconds)
 
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        return find_trimmed(self._settings, ranges, destinations)
+
     def lags(self) -> dict[Source, int]:
         """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
         if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
@@ -342,9 +349,20 @@ class KafkaTransport:
                 return {}
             except FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
-            except (OffsetOutOfRangeError, LogTruncationError) as error:
+            except OffsetOutOfRangeError as error:
+                self._begin_anew(frozenset(error.args[0]))
+                return {}
+            except LogTruncationError as error:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
         return polled
+
+    def _begin_anew(self, gone: frozenset[TopicPartition]) -> None:
+        """Let partitions be assigned once more whose next record is gone, behind what was read of them before."""
+        if any((kept.topic, kept.partition) in gone for kept in self._kept):
+            return
+        ours = gone & self._consumer.assignment()
+        log.warning("the next records are gone: looking anew where to begin", partitions=sorted(map(tuple, ours)))
+        self._notes.changes.extend([(False, ours), (True, ours)])
 
     def _pass_damage(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
         """Go on behind records that cannot be read, where the policy allows that. Raises RecordsUnreadable.
