@@ -36,6 +36,12 @@ class NoDocuments(StreamerError):
     exit_code = os.EX_DATAERR
 
 
+class RecordsUnreadable(StreamerError):
+    """Records are damaged, and a person has to decide what becomes of them. The message names offsets and setting."""
+
+    exit_code = os.EX_CONFIG
+
+
 class InputUnreadable(StreamerError):
     """A file cannot be opened or is damaged."""
 

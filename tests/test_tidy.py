@@ -29,6 +29,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
         "streamer.transports.kafka.transport",
+        "streamer.transports.kafka.unreadable",
     },
     "lmdb": {"index.storage.data_file", "index.storage.store", "index.tools.backup"},
     "jieba": {"streamer.text.segmentation"},
@@ -54,7 +55,7 @@ LAYERS = (
     ("index.tools",),
     ("index.index",),
     ("index.decide",),
-    ("index.session",),
+    ("index.session", "index.turn"),
     ("index.lsm",),
     ("index.storage",),
     ("index.matching",),
@@ -233,6 +234,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.index_admin.tables",
         "streamer.index_admin.tools",
     ),
+    "tests/streamer/cli/test_verify.py": ("streamer.transports.files.evidence",),
     "tests/streamer/cli/test_main.py": (
         "streamer.cli.methods",
         "streamer.service.file_job",
@@ -260,7 +262,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
-        "streamer.cli.verify",
         "streamer.service.worker",
         "streamer.transports.kafka.evidence",
     ),

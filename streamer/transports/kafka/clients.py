@@ -31,6 +31,7 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.handshake import require_login, require_login_everywhere
 from streamer.transports.kafka.rights import refusal, withheld_in
+from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
 """Value to `send` for a record without one: the client refuses None where the key is None too."""
@@ -52,6 +53,7 @@ _METADATA_AGE_MS_MAX = 30_000
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
+_CLEANUP_POLICY = "cleanup.policy"
 
 
 _dropped: list[KafkaProducer] = []
@@ -138,10 +140,10 @@ def _reading(settings: Settings) -> dict[str, Any]:
     }
 
 
-def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
+def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
     """Consumer of the input, a static member of the group. Raises the client's errors; see `broker_errors`."""
     kafka = settings.kafka
-    return KafkaConsumer(
+    return TolerantConsumer(
         **_connection(settings),
         **_reading(settings),
         client_id=f"{kafka.group}-{instance}",
@@ -159,10 +161,10 @@ def ask_for_rejoin(consumer: KafkaConsumer) -> None:
     consumer._coordinator.request_rejoin()
 
 
-def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> KafkaConsumer:
+def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
     """Consumer without a group, to read outputs from any offset."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
-    return KafkaConsumer(
+    return TolerantConsumer(
         **_connection(settings),
         **(_reading(settings) | isolation),
         client_id=f"{settings.kafka.group}-changelog",
@@ -261,6 +263,20 @@ def transaction_ms_max(settings: Settings) -> int:
     # Where this user may not ask, the client answers with nothing.
     allowed = [int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values() if _TRANSACTION_MS_MAX in each]
     return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
+
+
+def compacted_topics(settings: Settings, topics: list[str]) -> list[str]:
+    """Those of the topics that keep of each key the last record only; none where this user may not ask.
+
+    Raises SettingsError, BrokerUnavailable.
+    """
+    with broker_errors(settings, "asking how long the outputs are kept"), make_admin(settings) as admin:
+        wanted = [ConfigResource("topic", topic, {_CLEANUP_POLICY: None}) for topic in topics]
+        try:
+            found = admin.describe_configs(wanted, config_filter="all")["topic"]
+        except AuthorizationError:
+            return []
+    return [topic for topic in topics if "compact" in str(found[topic][_CLEANUP_POLICY]["value"])]
 
 
 def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:
