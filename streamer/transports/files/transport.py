@@ -214,14 +214,8 @@ class FileTransport:
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """Every delivered line of the destinations whose number lies in `ranges`, in batches.
 
-        Raises RecoveryRefused where the files do not fit together, and for duplicates: the verdicts do not hold the
-        positions of their originals.
+        Raises RecoveryRefused where the files do not fit together, or are of an older version that names no originals.
         """
-        if Destination.DUPLICATE in destinations:
-            raise RecoveryRefused(
-                f"--out {self._folder.folder}: with index.insert = 'all' the index cannot be restored from files, for they "
-                "do not hold where a duplicate's original stands: filter into a new --out with a new --index."
-            )
         return read_changelog(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
 
     def trimmed(
