@@ -10,6 +10,7 @@ One LMDB file with thirteen tables. Table `chunks` holds the segments, table `am
     text  UTF-8; a lone surrogate, which JSON can hold, as WTF-8
 
     meta       "stamp"                             -> JSON {"format": 2, "bits": .., "distance_max": .., ..}
+               "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
                "merge"                             -> merged to <u64, frozen to <u64, frozen tombstones <u64, version of
@@ -104,6 +105,7 @@ class Table(Enum):
 
 
 STAMP_KEY = b"stamp"
+IDENTITY_KEY = b"identity"
 COUNTERS_KEY = b"counters"
 COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"

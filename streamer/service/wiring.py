@@ -8,6 +8,7 @@ from index import Index, Retention, errors
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
+from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Service
 from streamer.service.recovery import Recoverer
 from streamer.settings.settings import Index as IndexSettings
@@ -55,7 +56,8 @@ def build_service(
 ) -> Service:
     """Build one worker's service; `task_id` tells the worker from the others of its group."""
     decoder = Decoder(settings.decode)
-    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring)
+    patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
+    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring, patience_seconds)
     return Service(
         transport,
         index,
