@@ -6,6 +6,7 @@ from index import NO_DISTANCE, Position, Verdict, minhash
 from streamer.records.record import Destination, Headers
 from streamer.records.route import (
     CONNECT_PREFIX,
+    DESTINATIONS,
     DISTANCE,
     FINGERPRINT,
     ID,
@@ -63,7 +64,7 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         contradictions.append("a header stands twice")
     if verdict is None:
         contradictions.append("there is no verdict")
-    elif _DESTINATIONS[verdict] is not destination:
+    elif DESTINATIONS[verdict] is not destination:
         contradictions.append(f"the verdict {verdict.label} does not belong here")
     if verdict is Verdict.DEAD_LETTER:
         if [name for name, _ in kept[-CONNECT_HEADERS:] if name.startswith(CONNECT_PREFIX)][9:]:
@@ -87,14 +88,6 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         kept,
         "; ".join(contradictions),
     )
-
-
-_DESTINATIONS = {
-    Verdict.UNIQUE: Destination.UNIQUE,
-    Verdict.UNDECIDABLE: Destination.UNIQUE,
-    Verdict.DUPLICATE: Destination.DUPLICATE,
-    Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
-}
 
 
 def _distance(bits: str | None, similarity: str | None) -> tuple[int, str]:

@@ -1,13 +1,16 @@
 """The loop: read, decode, fingerprint, decide, route, commit; and its states.
 
-    STARTING --> RUNNING --> DRAINING --> STOPPED
-        |           |                        ^
-        +-----------+------------------------+
+        +----------------------+
+        |                      v
+    STARTING --> RESTORING <-> RUNNING --> DRAINING --> STOPPED
+        |            |         |                           ^
+        +------------+---------+---------------------------+
 
-STARTING  the transport opens, and the first sources are recovered
-RUNNING   batches walk the path
-DRAINING  a stop was asked for: the batch under way is finished, no other is read
-STOPPED   every resource is released
+STARTING   the transport opens, and the first sources are recovered
+RESTORING  the index is being restored, by this worker or another: nobody decides before that is done
+RUNNING    batches walk the path
+DRAINING   a stop was asked for: the batch under way is finished, no other is read
+STOPPED    every resource is released
 
 An error leaves the loop as an exception. The loop retries nothing: a fresh process replays from the journal.
 """
@@ -23,7 +26,7 @@ import numpy.typing as npt
 import structlog
 
 from index import NO_DISTANCE, Decisions, Entries, Index, Verdict, minhash
-from streamer.errors import TrialFailed
+from streamer.errors import DeliveryDoubtful, TrialFailed
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -32,7 +35,8 @@ from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.attempts import Attempts
 from streamer.service.pipeline import entries_of, fingerprint_documents
-from streamer.service.recovery import Recoverer
+from streamer.service.recovery import Recoverer, Unrecovered
+from streamer.service.restoring import RestoringListener
 from streamer.service.trial import Trials
 from streamer.transports.transport import Assigned, Finished, Transport
 
@@ -46,14 +50,16 @@ class State(Enum):
     """State of a service, as drawn above."""
 
     STARTING = "starting"
+    RESTORING = "restoring"
     RUNNING = "running"
     DRAINING = "draining"
     STOPPED = "stopped"
 
 
 TRANSITIONS: Mapping[State, frozenset[State]] = {
-    State.STARTING: frozenset({State.RUNNING, State.STOPPED}),
-    State.RUNNING: frozenset({State.DRAINING, State.STOPPED}),
+    State.STARTING: frozenset({State.RESTORING, State.RUNNING, State.STOPPED}),
+    State.RESTORING: frozenset({State.RUNNING, State.STOPPED}),
+    State.RUNNING: frozenset({State.RESTORING, State.DRAINING, State.STOPPED}),
     State.DRAINING: frozenset({State.STOPPED}),
     State.STOPPED: frozenset(),
 }
@@ -111,12 +117,12 @@ def _nobody(*_: object) -> None:
 class Listener:
     """Callables for what happens in the loop; each is called once per turn, step or batch, never per document.
 
-    state     the service entered a state
-    step      the loop entered this step of STEPS
-    progress  the loop made one turn
-    batch     a batch was delivered
-    skipped   of this input and partition, a policy skipped this many offsets
-    restored  this many documents entered the index again
+    state      the service entered a state
+    step       the loop entered this step of STEPS
+    progress   the loop made one turn
+    batch      a batch was delivered
+    skipped    of this input and partition, a policy skipped this many offsets
+    restoring  see RestoringListener
     """
 
     state: Callable[[State], None] = _nobody
@@ -124,7 +130,7 @@ class Listener:
     progress: Callable[[], None] = _nobody
     batch: Callable[[BatchReport], None] = _nobody
     skipped: Callable[[str, int, int], None] = _nobody
-    restored: Callable[[int], None] = _nobody
+    restoring: RestoringListener = field(default_factory=RestoringListener)
 
 
 class Service:
@@ -158,6 +164,7 @@ class Service:
         self._task_id = task_id
         self._stream_names: dict[str, str] = {}
         self._state = State.STARTING
+        self._has_begun = False
         self._stop_asked = False
 
     @property
@@ -180,6 +187,7 @@ class Service:
             if self._state is State.RUNNING:
                 self._enter(State.DRAINING)
         finally:
+            self._recoverer.close()
             self._transport.close()
             self._enter(State.STOPPED)
 
@@ -203,13 +211,18 @@ class Service:
             self._begin(event)
         elif event.records:
             self._walk(event, stopwatch)
-        elif event.snapshot is not None and self._state is State.STARTING:
+        elif event.snapshot is not None and self._state in (State.STARTING, State.RESTORING):
             # A member without a source stands by for the others, and counts as ready.
             self._enter(State.RUNNING)
         return True
 
     def _begin(self, assigned: Assigned) -> None:
         plans = self._recoverer.recover(assigned)
+        if isinstance(plans, Unrecovered):
+            if plans is Unrecovered.RESTORING:
+                self._wait_for_restoring()
+            return
+        self._has_begun = True
         self._attempts.look({source: plan.begin for source, plan in plans.items()})
         for source, plan in plans.items():
             name = assigned.names[source.stream]
@@ -218,8 +231,15 @@ class Service:
                 log.warning("offsets skipped", input=name, partition=source.partition, count=plan.skipped)
             # Zero is reported too: Prometheus sees an increase only of a counter that was shown at zero before.
             self._listener.skipped(name, source.partition, plan.skipped)
-        if self._state is State.STARTING:
+        if self._state is not State.RUNNING:
             self._enter(State.RUNNING)
+
+    def _wait_for_restoring(self) -> None:
+        if self._has_begun:
+            # Its sources were begun on an index that was whole: somebody moved offsets, or put an old index in its place.
+            raise DeliveryDoubtful("the index is being restored while this worker reads: it begins anew")
+        if self._state is not State.RESTORING:
+            self._enter(State.RESTORING)
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         self._attempts.name(whole)

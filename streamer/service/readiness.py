@@ -28,6 +28,7 @@ class WorkerSeen:
     step                 of STEPS that it entered last
     batch_age_seconds    since the batch under way was read; 0 where none is
     contact_age_seconds  since it, or the process before it, had an answer from the brokers; None if none ever had
+    waits_for            who keeps it from writing into the index; empty if nobody is known to
     """
 
     number: int
@@ -38,6 +39,7 @@ class WorkerSeen:
     step: str
     batch_age_seconds: float
     contact_age_seconds: float | None
+    waits_for: str = ""
 
 
 def batch_age_ms_max(settings: Settings) -> float:
@@ -49,7 +51,7 @@ def readiness(settings: Settings, workers: Sequence[WorkerSeen], unowned: Sequen
     """Whether every worker runs, hears from the brokers and gets on, and every partition has an owner; else what is not so."""
     for worker in workers:
         if words := _lacks(settings, worker):
-            return False, f"worker {worker.number} {words}"
+            return False, f"worker {worker.number} {words}" + (f"; {worker.waits_for}" if worker.waits_for else "")
     if unowned:
         named = ", ".join(map(str, unowned))
         return False, f"nobody reads partitions {named} of {settings.topics.input!r}; the workers join anew"

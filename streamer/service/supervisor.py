@@ -23,12 +23,13 @@ from pathlib import Path
 
 import structlog
 
+from index.tools import writer_of
 from streamer.observe import metrics
 from streamer.observe.http import HttpServer
 from streamer.service.attempts import death_of, notes_folder
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
-from streamer.service.readiness import WorkerSeen, readiness
+from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
 from streamer.service.worker import work
 from streamer.settings.settings import Settings
 
@@ -56,6 +57,7 @@ class Slot:
     start_due_seconds  when the next may start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
     exit_code          of the last process that ended, None before
+    waits_for          who holds the index's writer lock while the worker makes no progress; empty as far as nobody does
     """
 
     number: int
@@ -63,6 +65,7 @@ class Slot:
     start_due_seconds: float = 0.0
     backoff_ms: int = 0
     exit_code: int | None = None
+    waits_for: str = ""
 
 
 class Supervisor:
@@ -100,6 +103,7 @@ class Supervisor:
             step=beats.step(slot.number),
             batch_age_seconds=beats.batch_age_seconds(slot.number),
             contact_age_seconds=beats.contact_age_seconds(slot.number),
+            waits_for=slot.waits_for,
         )
 
     def run(self) -> int:
@@ -135,10 +139,22 @@ class Supervisor:
         elif not slot.process.is_alive():
             self._bury(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
         elif reason := self._stands_still(slot.number):
-            log.error("worker killed", worker=slot.number, reason=reason)
+            log.error("worker killed", worker=slot.number, reason=reason, holder=slot.waits_for or None)
             slot.process.kill()
             slot.process.join()
             self._bury(slot, measures, cause="no-progress")
+        else:
+            self._look_for_the_writer(slot)
+
+    def _look_for_the_writer(self, slot: Slot) -> None:
+        """Learn who keeps a worker that makes no progress from writing, if it is not another worker at work."""
+        if self._heartbeats.silent_ms(slot.number) <= batch_age_ms_max(self._settings):
+            slot.waits_for = ""
+        elif not slot.waits_for and (writer := writer_of(self._settings.index.directory)):
+            own = {each.process.pid for each in self._slots if each.process is not None}
+            if writer.stopped or writer.process not in own:
+                slot.waits_for = str(writer)
+                log.error("a worker may wait for the index's writer lock", worker=slot.number, reason=slot.waits_for)
 
     def _stands_still(self, worker: int) -> str:
         """Why a worker that lives has to be killed; empty where it need not be."""
@@ -159,7 +175,8 @@ class Supervisor:
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
         process, exit_code = slot.process.pid, slot.process.exitcode
-        slot.exit_code, slot.process = exit_code, None
+        slot.exit_code = exit_code
+        slot.process, slot.waits_for = None, ""
         steady_ms = self._heartbeats.steady_ms(slot.number)
         self._heartbeats.enter(slot.number, State.STOPPED)
         metrics.forget_gauges(slot.number)

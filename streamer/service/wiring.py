@@ -65,15 +65,7 @@ def build_service(
     # Longer, and the member would leave its group before it can deliver.
     trial_seconds = settings.kafka.max_poll_interval_ms / 3000 if supervised else math.inf
     decoder = Decoder(settings.decode)
-    recoverer = Recoverer(
-        transport,
-        index,
-        decoder,
-        fingerprinter,
-        policy,
-        insert=settings.index.insert,
-        progress=listener.restored,
-    )
+    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring)
     return Service(
         transport,
         index,

@@ -19,6 +19,7 @@ from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import BatchReport, Listener, State
+from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, exit_code_of, open_index
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
@@ -48,7 +49,7 @@ class MetricsListener:
             progress=self._progress,
             batch=self._batch,
             skipped=self._measures.skipped,
-            restored=self._restored,
+            restoring=RestoringListener(self._restored, self._measures.restoring_offsets, self._measures.restore_gaps),
         )
 
     def _enter(self, state: State) -> None:

@@ -6,7 +6,7 @@ outputs as read, and every output belongs to a record of the input as read.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from index import Source
@@ -24,7 +24,8 @@ class Extent:
     committed  committed offset per source; none where nothing was ever committed
     outputs    most records that the outputs can hold, for a progress bar
     inputs     most records that the input can hold, for a progress bar
-    trimmed    logs of the outputs whose first records are gone
+    compacted  whether the input drops records whose key came again, so that a position of it may have no record any more
+    trimmed    destination of each log of the outputs whose first records are gone
     """
 
     names: Mapping[str, str]
@@ -33,7 +34,8 @@ class Extent:
     committed: Mapping[Source, int]
     outputs: int
     inputs: int
-    trimmed: frozenset[str] = frozenset()
+    compacted: bool = False
+    trimmed: Mapping[str, Destination] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

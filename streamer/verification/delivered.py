@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from index import Position, Source
+from index import Position, Source, Verdict
+from streamer.records.reason import Reason, label
+from streamer.records.record import Destination
+from streamer.records.route import DESTINATIONS
 from streamer.transports.evidence import Extent, Output
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import (
@@ -19,6 +22,10 @@ from streamer.verification.ledger import (
     digest_of_text,
     digests_of,
 )
+from streamer.verification.texts import TextCheck
+
+_EVERYTHING = 2**63
+_UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
 @dataclass
@@ -32,6 +39,7 @@ class DeliveredCheck:
     extent: Extent
     findings: Findings
     streams: frozenset[str]
+    texts: TextCheck
     has_headers: bool = True
     _least: dict[tuple[str, Source], int] = field(default_factory=dict)
     """Least offset of a source seen in a trimmed log."""
@@ -57,7 +65,7 @@ class DeliveredCheck:
             self._add_source(source, of_source)
 
     def finish(self, *, strict_start: bool) -> None:
-        """Look for records that did not come out.
+        """Look for records that did not come out; after the index is in the ledger.
 
         strict_start  whether the service was to begin at the first record; else records before the first output are excused
         """
@@ -74,7 +82,8 @@ class DeliveredCheck:
                 self._note_rows("doubled", rows[counts > 1])
                 silent = rows[counts == 0]
                 at = offsets[silent - base]
-                before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below)
+                journaled = self.ledger.state["journaled"][silent]
+                before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below[journaled])
                 self.findings.unchecked["before the first output (recovery.first_start)"] += int(before.sum())
                 self.findings.unchecked["older than what is left of the outputs"] += int(trimmed.sum())
                 self._note_rows("missing", silent[~before & ~trimmed])
@@ -83,10 +92,18 @@ class DeliveredCheck:
                 self._note_rows("doubled", rows[self.ledger.state["outputs"][rows] > 1])
             self.findings.examine("doubled", len(offsets))
 
-    def _trimmed_below(self, source: Source) -> int:
-        """Offset below which outputs of a source may have left the outputs' logs."""
-        everything = 2**63
-        return max((self._least.get((log, source), everything) for log in self.extent.trimmed), default=0)
+    def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
+        """Offset below which outputs of a source may have left their logs, by verdict: uint64 [256].
+
+        Where the index does not know the verdict, any log may have held the output.
+        """
+        below = dict.fromkeys(Destination, 0)
+        for log, destination in self.extent.trimmed.items():
+            below[destination] = max(below[destination], self._least.get((log, source), _EVERYTHING))
+        by_verdict = np.full(NO_VERDICT + 1, max(below.values()), np.uint64)
+        for verdict, destination in DESTINATIONS.items():
+            by_verdict[verdict] = below[destination]
+        return by_verdict
 
     def _note_rows(self, check: str, rows: npt.NDArray[np.int64]) -> None:
         if len(rows):
@@ -94,7 +111,7 @@ class DeliveredCheck:
 
     def _add_source(self, source: Source, outputs: Sequence[Output]) -> None:
         offsets = np.array([each.told.position.offset for each in outputs if each.told.position], np.uint64)
-        self._begun[source] = min(self._begun.get(source, 2**63), int(offsets.min()))
+        self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
         for each, offset in zip(outputs, offsets.tolist(), strict=True):
             if each.log in self.extent.trimmed:
                 key = each.log, source
@@ -108,16 +125,24 @@ class DeliveredCheck:
         if len(rows):
             self._note_differences(source, found, rows)
             self._write(found, rows)
+            self.texts.add(found, rows)
 
     def _note_strange(self, source: Source, output: Output) -> None:
         position = output.told.position
         assert position is not None
         if source.stream not in self.extent.names and source.stream in self.streams:
             self.findings.unchecked["outputs of an input that was made anew since"] += 1
-        elif source in self.extent.first and position.offset < self.extent.first[source]:
+        elif self._may_be_gone(position):
             self.findings.unchecked["outputs of records that have left the input"] += 1
+        elif output.told.reason == _UNREADABLE:
+            self.findings.unchecked["outputs that stand for records that cannot be read"] += 1
         else:
             self.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
+
+    def _may_be_gone(self, position: Position) -> bool:
+        """Whether the input may have had a record at a position where it has none now."""
+        first, end = (offsets.get(position.source, 0) for offsets in (self.extent.first, self.extent.end))
+        return position.offset < (end if self.extent.compacted else first)
 
     def _note_differences(self, source: Source, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         expected = self.ledger.digests(source, rows)
@@ -133,7 +158,7 @@ class DeliveredCheck:
         state = self.ledger.state
         told = [each.told for each in outputs]
         # A position may stand twice in a batch.
-        np.add.at(state["outputs"], rows, np.uint8(1))
+        np.add.at(state["outputs"], rows, np.uint16(1))
         state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in told]
         state["distance"][rows] = [each.distance for each in told]
         state["id"][rows] = [digest_of_text(each.id) for each in told]
@@ -161,7 +186,7 @@ class DeliveredCheck:
         source = original.source
         if source.stream not in self.extent.names and source.stream in self.streams:
             self.findings.unchecked["originals in an input that was made anew since"] += 1
-        elif source in self.extent.first and original.offset < self.extent.first[source]:
+        elif self._may_be_gone(original):
             self.findings.unchecked["originals that have left the input"] += 1
         else:
             named = self.ledger.position_text(original)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Position, Source, Verdict
+from index import Index, Kind, Position, Source, Verdict
 from index.tools import Record, Snapshot, portions, snapshot
+from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import ELSEWHERE, NO_VERDICT, NONE, Ledger, chunks, digest_of_text
+from streamer.verification.texts import NO_KIND, Prints
 
 ROWS_AT_ONCE = 4_096
 
@@ -22,6 +24,7 @@ class JournalCheck:
     ledger: Ledger
     extent: Extent
     findings: Findings
+    prints: Prints
     _rank: int = 0
     _counting_from: dict[Source, int] = field(default_factory=dict)
     """Least offset of a source whose entry still counts."""
@@ -54,6 +57,11 @@ class JournalCheck:
             rows = self.ledger.rows_of(source, offsets)
             first, end = self.extent.first.get(source, 0), self.extent.end.get(source, 0)
             inside = (offsets >= first) & (offsets < end)
+            excused = inside & (rows == NONE)
+            if not self.extent.compacted:
+                excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_)
+            self.findings.unchecked["positions whose records the input no longer has"] += int(excused.sum())
+            inside &= ~excused
             self.findings.examine("journal-foreign", int(inside.sum()))
             self.findings.note(
                 "journal-foreign",
@@ -109,8 +117,29 @@ class JournalCheck:
         )
         self.findings.examine("entry-differs", int(entered.sum()))
         self._note("entry-differs", rows[delivered & entered & (ids != state["id"])], "entered under another id")
+        self._compare_fingerprints(records, rows, delivered & entered)
         unique = verdicts == Verdict.UNIQUE
         self._note("entry-differs", rows[unique & ~entered], "is unique, and never entered")
+
+    def _compare_fingerprints(
+        self, records: Sequence[Record], rows: npt.NDArray[np.int64], compared: npt.NDArray[np.bool_]
+    ) -> None:
+        """Hold entries against what outputs tell of their fingerprints, and looks against the texts that were read."""
+        places = np.flatnonzero(compared & (self.prints.kinds[rows] != NO_KIND))
+        documents = [document for place in places.tolist() if (document := records[place].document) is not None]
+        if not documents:
+            return
+        of_rows = rows[places]
+        fingerprints = np.array([document.fingerprint for document in documents], np.uint64)
+        kinds = np.array([document.kind for document in documents], np.uint8)
+        differs = (fingerprints != self.prints.fingerprints[of_rows]).any(axis=1) | (
+            kinds != self.prints.kinds[of_rows]
+        )
+        self._note("entry-differs", of_rows[differs], "entered with another fingerprint")
+        looks = np.frombuffer(b"".join(document.look for document in documents), np.uint8).reshape(len(documents), -1)
+        near = self.prints.read[of_rows] & (kinds == Kind.NEAR)
+        differs = near & (looks != self.prints.looks[of_rows]).any(axis=1)
+        self._note("entry-differs", of_rows[differs], "entered with another second look")
 
     def _origins(self, records: Sequence[Record]) -> npt.NDArray[np.int64]:
         """Row of each record's original, int64 [n]; ELSEWHERE where it has none or the ledger does not hold it."""
@@ -143,7 +172,7 @@ class JournalCheck:
                 enters = state["verdict"] == Verdict.UNIQUE
                 if inserts_all:
                     enters |= state["verdict"] == Verdict.DUPLICATE
-                needed = unknown & (enters | (at >= committed))
+                needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))
                 self.findings.unchecked["outputs that enter nothing, and that a restored index does not know"] += int(
                     (unknown & ~needed & (state["outputs"] > 0)).sum()
                 )

@@ -31,10 +31,11 @@ DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
 
 STATE = np.dtype(
     [
-        ("outputs", "u1"),
+        ("outputs", "<u2"),
         ("verdict", "u1"),
         ("journaled", "u1"),
         ("retired", "u1"),
+        ("resembles", "u1"),
         ("distance", "<i2"),
         ("original", "<i8"),
         ("id", "<u8"),
@@ -48,6 +49,7 @@ outputs      outputs seen of it
 verdict      as its output tells; NO_VERDICT without one
 journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
 retired      1 where its entry matches no more
+resembles    1 where it is unique and a near-duplicate of an earlier entry
 distance     as its output tells
 original     row of its original, as its output tells; NONE, or ELSEWHERE
 id           digest of its id, as its output tells
@@ -82,7 +84,7 @@ def _digest(octets: bytes | None) -> int:
 
 
 def _packed(headers: Headers) -> bytes:
-    parts = [part for name, value in headers for part in (name.encode(errors="surrogatepass"), value or b"")]
+    parts = [part for name, value in headers for part in (name.encode("utf-8", "surrogatepass"), value or b"")]
     return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
 

@@ -1,8 +1,6 @@
 """A broker that is suspended or dead makes an idle service not ready, with words that say so; nothing is lost."""
 
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,18 +11,9 @@ from deploy.local_kafka import LocalKafka
 from streamer.demo.demo import documents
 from streamer.settings.settings import load
 from streamer.transports.kafka.ownership import silence_ms_max
-from tests.support.services import SHORT_TIMEOUTS, Started, make_run, require_every_position_once, wait_until
+from tests.support.services import SHORT_TIMEOUTS, Started, ask, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
-
-
-def ask(run: Run, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{run.port}{path}", timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def test_an_idle_service_whose_broker_is_silent_says_so_until_it_answers_again(
@@ -49,7 +38,6 @@ def test_an_idle_service_whose_broker_is_silent_says_so_until_it_answers_again(
                 and f"kafka.bootstrap_servers: {broker.bootstrap_servers})" in told
             )
         )
-        print(ask(run, "/readyz"))
         wait_until(lambda: "neardup_lag_records{" not in run.metrics())
         assert ask(run, "/healthz") == (200, "ok\n")
         come_back()

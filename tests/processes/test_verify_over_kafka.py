@@ -1,6 +1,7 @@
 """`streamer verify` over a real broker: sound beside a service at work and after it, and not when a position was skipped."""
 
 import subprocess
+import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,9 @@ from kafka.structs import OffsetAndMetadata
 
 from deploy.kafka_run import Run, fill, stop
 from streamer.demo.demo import documents
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import make_admin
+from streamer.transports.kafka.topics import is_compacted
 from tests.support.services import Started, make_run, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -55,6 +59,16 @@ def test_a_service_is_sound_at_work_and_after_it_and_a_skipped_position_is_named
     code, found = verified(run)
     assert code == EXIT_FOUND_WRONG
     assert wrong(found) == {"missing": [skipped]}
+
+
+@pytest.mark.parametrize("policy", ["compact,delete", "compact", "delete"])
+def test_an_input_that_is_compacted_is_known(kafka: SimpleNamespace, policy: str) -> None:
+    name = f"input-{uuid.uuid4().hex[:8]}"
+    settings = Settings.model_validate({"kafka": {"bootstrap_servers": [kafka.bootstrap_servers]}})
+    with make_admin(settings) as admin:
+        wanted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": policy}}
+        admin.create_topics({name: wanted})
+    assert is_compacted(settings, name) == ("compact" in policy)
 
 
 def skip_a_position(run: Run) -> str:

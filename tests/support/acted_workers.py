@@ -43,6 +43,7 @@ class Stage:
     events: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     seconds: float = 0.0
     processes: list["FakeProcess"] = field(default_factory=list)
+    process_number: int = 0
 
     def monotonic(self) -> float:
         return self.seconds
@@ -94,7 +95,7 @@ class FakeProcess:
 
     @property
     def pid(self) -> int:
-        return 1
+        return self._stage.process_number
 
     @property
     def exitcode(self) -> int | None:

@@ -13,7 +13,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.evidence import Extent, Output
 from streamer.transports.kafka.changelog import read_stretches, topic_of, whole_ends
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, require_fast_checksums
-from streamer.transports.kafka.topics import committed_offsets, require_topics
+from streamer.transports.kafka.topics import committed_offsets, is_compacted, require_topics
 
 
 class KafkaEvidence:
@@ -34,7 +34,7 @@ class KafkaEvidence:
         """
         require_fast_checksums()
         settings = self._settings
-        self._stream = require_topics(settings)
+        self._stream = require_topics(settings, to_read=True)
         committed = {
             source: offset for source, offset in committed_offsets(settings).items() if source.stream == self._stream
         }
@@ -42,15 +42,20 @@ class KafkaEvidence:
             for destination in Destination:
                 self._outputs[destination] = self._stretches(consumer, topic_of(settings, destination), whole=True)
             self._input = self._stretches(consumer, settings.topics.input, whole=False)
-        outputs = [(at, stretch) for each in self._outputs.values() for at, stretch in each.items()]
+        outputs = [
+            (destination, at, stretch)
+            for destination, stretches in self._outputs.items()
+            for at, stretch in stretches.items()
+        ]
         return Extent(
             names={self._stream: settings.topics.input},
             first={self._source(at): stretch.start for at, stretch in self._input.items()},
             end={self._source(at): stretch.stop for at, stretch in self._input.items()},
             committed=committed,
-            outputs=sum(len(stretch) for _, stretch in outputs),
+            outputs=sum(len(stretch) for _, _, stretch in outputs),
             inputs=sum(map(len, self._input.values())),
-            trimmed=frozenset(_log(at) for at, stretch in outputs if stretch.start),
+            compacted=is_compacted(settings, settings.topics.input),
+            trimmed={_log(at): destination for destination, at, stretch in outputs if stretch.start},
         )
 
     def inputs(self) -> Iterator[list[Record]]:

@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 import pytest
@@ -179,6 +179,30 @@ def test_records_gone_by_retention_stop_the_service_or_are_counted(tmp_path: Pat
     world.run_once(policy=Recovery(offsets_gone="skip"))
     assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
     assert len(world.outputs()) == len(stream()) - 4
+
+
+@pytest.mark.parametrize("answer", ["stop", "skip"])
+def test_records_gone_by_retention_under_a_running_service_are_decided_about_without_a_restart(
+    tmp_path: Path, answer: Literal["stop", "skip"]
+) -> None:
+    world = World(tmp_path, settings(recovery=Recovery(offsets_gone=answer)))
+    world.fill(stream())
+
+    class Steps(list[str]):
+        def append(self, step: str) -> None:
+            super().append(step)
+            if self.count("commit") == 1:
+                world.broker.delete_before("documents", 0, 7)
+
+    world.steps = Steps()
+    if answer == "stop":
+        with pytest.raises(RecoveryRefused, match="4 offsets from 3 on were deleted by retention"):
+            world.run()
+    else:
+        world.run()
+        assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
+        assert len(world.outputs()) == len(stream()) - 4
+    assert world.starts == 1
 
 
 def test_records_that_cannot_be_read_leave_one_dead_letter_and_their_offsets_are_counted(tmp_path: Path) -> None:

@@ -89,3 +89,11 @@ def test_only_a_live_worker_that_runs_is_ready_and_the_words_name_who_is_not(wor
         assert worker.state is State.RUNNING
     else:
         assert said.startswith(f"worker {worker.number} ")
+
+
+def test_who_keeps_a_worker_from_writing_is_told_with_it() -> None:
+    stuck = replace(
+        WELL, step="decide", batch_age_seconds=40.0, waits_for="process 7 (x) is stopped and holds the lock"
+    )
+    assert words(stuck).endswith("; process 7 (x) is stopped and holds the lock")
+    assert words(replace(WELL, waits_for="process 7 (x) is stopped and holds the lock")) == "ok"
