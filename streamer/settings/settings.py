@@ -68,6 +68,9 @@ class Decode(Section):
     host: Pointer | None = Field(None, description="Pointer to the host or URL that the document came from.")
     metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
     value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
+    characters_max: int = Field(
+        8 * 2**20, ge=1, description="A document whose title and text have more characters is a dead letter."
+    )
 
 
 class Index(Section):
