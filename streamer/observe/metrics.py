@@ -150,6 +150,16 @@ RESTORED = Definition(
     "counter",
     "Documents that entered the index again from the output topics. Nothing is delivered for them.",
 )
+RESTORING_OFFSETS = Definition(
+    "neardup_restoring_offsets",
+    "gauge",
+    "Offsets of the input by which the index is behind and is being restored; 0 when it is whole.",
+)
+RESTORE_GAPS = Definition(
+    "neardup_restore_gaps_total",
+    "counter",
+    "Partitions of output topics that had lost records the index may have needed, where a setting allowed to go on.",
+)
 WORKER_RESTARTS = Definition(
     "neardup_worker_restarts_total", "counter", "Restarts of workers, by the cause of their end.", ("cause",)
 )
@@ -196,6 +206,8 @@ DEFINITIONS = (
     INDEX_BYTES_MAX,
     OFFSETS_SKIPPED,
     RESTORED,
+    RESTORING_OFFSETS,
+    RESTORE_GAPS,
     WORKER_RESTARTS,
     WORKERS,
     LAST_DELIVERY,
@@ -354,6 +366,8 @@ class Metrics:
         self._index_bytes_max = self._gauge(INDEX_BYTES_MAX)
         self._offsets_skipped = self._counter(OFFSETS_SKIPPED)
         self._restored = self._counter(RESTORED)
+        self._restoring_offsets = self._gauge(RESTORING_OFFSETS)
+        self._restore_gaps = self._counter(RESTORE_GAPS)
         self._worker_restarts = self._counter(WORKER_RESTARTS)
         self._workers = self._gauge(WORKERS)
         self._last_delivery = self._gauge(LAST_DELIVERY)
@@ -431,6 +445,14 @@ class Metrics:
     def restored(self, count: int) -> None:
         """Count documents that entered the index again, from the outputs."""
         self._restored.inc(count)
+
+    def restoring_offsets(self, count: int) -> None:
+        """Show by how many offsets of the input the index is behind while it is restored; 0 at the end."""
+        self._restoring_offsets.set(count)
+
+    def restore_gaps(self, count: int) -> None:
+        """Count parts of outputs that had lost records when the index was restored from them."""
+        self._restore_gaps.inc(count)
 
     def worker_restarted(self, cause: str) -> None:
         """Count the restart of a worker; `cause` is one of `RESTART_CAUSES`."""

@@ -1,5 +1,6 @@
 """Worker process: builds its own clients after the spawn, runs the service, and turns errors into exit codes."""
 
+import faulthandler
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -18,6 +19,7 @@ from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import BatchReport, Listener, State
+from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, exit_code_of, open_index
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
@@ -47,7 +49,7 @@ class MetricsListener:
             progress=self._progress,
             batch=self._batch,
             skipped=self._measures.skipped,
-            restored=self._restored,
+            restoring=RestoringListener(self._restored, self._measures.restoring_offsets, self._measures.restore_gaps),
         )
 
     def _enter(self, state: State) -> None:
@@ -116,6 +118,8 @@ def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_direct
     """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code."""
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number)
     end_with_parent()
+    # A signal that ends the process leaves a line for each frame of it on standard error.
+    faulthandler.enable()
     # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     instance = f"{settings.kafka.instance}-{number}"
@@ -124,7 +128,7 @@ def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_direct
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
         fingerprinter = scheme_for(settings)
         with open_index(settings, fingerprinter) as index:
-            transport = KafkaTransport(settings, instance)
+            transport = KafkaTransport(settings, instance, index.identity)
             listener.transport, listener.index = transport, index
             service = build_service(
                 settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance

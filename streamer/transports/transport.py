@@ -19,7 +19,8 @@ from streamer.records.record import Batch, Destination, Outgoing, Record
 class Assigned:
     """Sources that this worker owns and that are not begun. None of their records is read before `seek` names the first offset.
 
-    Until then they are assigned again at every `read`, and no records come, of other sources neither.
+    A source whose next record the outside lost is assigned once more, so that recovery decides where to go on.
+    Until they begin, sources are assigned again at every `read`, and no records come, of other sources neither.
 
     `names` gives each stream's name for people (the topic, the file). A stream made anew under an old name can so be
     told from a known one. `others` are all other sources whose deliveries the same outside knows, whoever owns them, as
@@ -29,6 +30,36 @@ class Assigned:
     sources: tuple[Source, ...]
     names: Mapping[str, str]
     others: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A part of an output that has lost records, perhaps some that are to be restored.
+
+    place          name of the part, for people
+    why            what happened to it, in words that go on after the name
+    sources        whose records may be gone
+    first_time_ms  time of the first record that is left; None where none is, or where the time tells nothing
+    """
+
+    place: str
+    why: str
+    sources: tuple[Source, ...]
+    first_time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a committed offset says of the index by which was decided.
+
+    offset  the committed offset
+    index   id of the index; "" where the offset does not say
+    in_use  False: that index was still being restored
+    """
+
+    offset: int
+    index: str
+    in_use: bool
 
 
 class Finished(Enum):
@@ -78,11 +109,19 @@ class Transport(Protocol):
         Raises DeliveryDoubtful, and SettingsError where no retry helps until a person changes something.
         """
 
-    def commit_start(self, offsets: Mapping[Source, int]) -> None:
-        """Commit offsets, all at once, of sources without a committed offset, or because a policy says so.
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """Claim of an index per source, as its committed offset tells; None where nothing was ever committed.
+
+        Always None where no two indexes can be at work.
+        """
+
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
+        """Commit offsets, all at once, of sources without a committed offset, or because a policy or a claim says so.
+
+        As `deliver`, it claims the sources for this worker's index; `restoring`: which is still being restored.
 
         A worker that owns a source may commit for others of its stream too. Raises DeliveryDoubtful where the group has
-        given sources to other members since this worker got its own.
+        given sources to other members since this worker got its own, and its kind Rebalancing where it is doing so.
         """
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
@@ -93,6 +132,9 @@ class Transport(Protocol):
         A batch may be empty: time passes while nothing is found.
         The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.
         """
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """Parts of the destinations that have lost records which `changelog` may have to give; None while time passes."""
 
     def lags(self) -> dict[Source, int]:
         """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""

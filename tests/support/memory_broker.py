@@ -18,7 +18,7 @@ from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Claim, Trimmed
 
 
 class CrashPoint(Enum):
@@ -82,6 +82,7 @@ class Group:
     """A consumer group. As the members read, `owners` becomes what `wanted` says."""
 
     committed: dict[Source, int] = field(default_factory=dict)
+    claims: dict[Source, tuple[str, bool]] = field(default_factory=dict)
     members: dict[str, object] = field(default_factory=dict)
     owners: dict[int, object] = field(default_factory=dict)
 
@@ -174,8 +175,9 @@ class MemoryTransport:
 
     takes_headers = True
 
-    def __init__(self, broker: MemoryBroker, settings: Settings, instance: str) -> None:
+    def __init__(self, broker: MemoryBroker, settings: Settings, instance: str, index: str = "") -> None:
         self._broker = broker
+        self._index = index
         self._settings = settings
         self._instance = instance
         self._identity = f"{settings.kafka.group}-{instance}"
@@ -226,6 +228,14 @@ class MemoryTransport:
         """See Transport."""
         return {source: self._group.committed.get(source) for source in sources}
 
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """See Transport."""
+        found = self.committed(sources)
+        return {
+            source: None if offset is None else Claim(offset, *self._group.claims.get(source, ("", True)))
+            for source, offset in found.items()
+        }
+
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport."""
         return {source: self._log(source).first for source in sources}
@@ -254,10 +264,11 @@ class MemoryTransport:
         for log, record in staged:
             log.append(record)
         self._group.committed.update(batch.ends)
+        self._group.claims.update(dict.fromkeys(batch.ends, (self._index, True)))
         if crash is CrashPoint.AFTER_COMMIT:
             self._die(crash)
 
-    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """See Transport."""
         owners = self._group.owners
         if any(
@@ -265,6 +276,7 @@ class MemoryTransport:
         ):
             raise DeliveryDoubtful(f"{sorted(offsets)} may belong to another worker by now")
         self._group.committed.update(offsets)
+        self._group.claims.update(dict.fromkeys(offsets, (self._index, not restoring)))
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""
@@ -277,6 +289,19 @@ class MemoryTransport:
             found.sort(key=lambda record: (record.source, record.offset))
             size = self._settings.batch.records_max
             yield from (found[start : start + size] for start in range(0, len(found), size))
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        for destination in destinations:
+            for number, log in enumerate(self._broker.topics[self._topics[destination]].partitions):
+                positions = [parse_position(record.headers) for record in log.records.values()]
+                before = {at.source for at in positions if at and at.offset < ranges.get(at.source, range(0)).start}
+                if log.first and ranges.keys() - before:
+                    times = [record.timestamp_ms for record in log.records.values()]
+                    sources = tuple(sorted(ranges.keys() - before))
+                    place = f"{self._topics[destination]}/{number}"
+                    yield Trimmed(place, f"begins at offset {log.first}", sources, times[0] if times else None)
+            yield None
 
     def lags(self) -> dict[Source, int]:
         """See Transport."""
@@ -354,7 +379,8 @@ class MemoryTransport:
         for partition, position in sorted(self._positions.items()):
             log = self._input.partitions[partition]
             if position < log.first:
-                raise DeliveryDoubtful("the input changed under the reader: its offset is gone")
+                del self._positions[partition]
+                break
             source = Source(self._stream, partition)
             for offset, found in log.from_offset(position):
                 value_bytes += len(found.value or b"")

@@ -11,9 +11,10 @@ from index.storage.store import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Headers
 from streamer.service.loop import BatchReport, Listener, Service, State
+from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, retention_of
 from streamer.settings.settings import Recovery, Settings
-from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport
+from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Stored
 
 RESTARTS_MAX = 200
 
@@ -42,6 +43,8 @@ class World:
     broker: MemoryBroker = field(default_factory=MemoryBroker)
     reports: list[BatchReport] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
+    behind: list[int] = field(default_factory=list)
+    gaps: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
@@ -49,7 +52,11 @@ class World:
     instance: str = "0"
     each_turn: Callable[[], None] = lambda: None
 
-    def fill(self, items: Sequence[bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
+    def __post_init__(self) -> None:
+        index = self.settings.index.model_copy(update={"directory": self.directory})
+        self.settings = self.settings.model_copy(update={"index": index})
+
+    def fill(self, items: Sequence[Stored | bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
         if self.settings.topics.input not in self.broker.topics:
             self.broker.create_for(self.settings, partitions)
         self.broker.write(self.settings.topics.input, partition, items)
@@ -67,14 +74,15 @@ class World:
             journal=self.journal,
             retention=retention_of(self.settings.index),
         ) as index:
-            transport = MemoryTransport(self.broker, self.settings, self.instance)
+            transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Service
             idle = 0
 
             def stop_when_read() -> None:
                 nonlocal idle
                 self.each_turn()
-                idle = idle + 1 if not sum(transport.lags().values()) else 0
+                still = self.states[-1] is State.RUNNING and not sum(transport.lags().values())
+                idle = idle + 1 if still else 0
                 if idle > 2:
                     service.stop()
 
@@ -84,7 +92,7 @@ class World:
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),
-                restored=self.restored.append,
+                restoring=RestoringListener(self.restored.append, self.behind.append, self.gaps.append),
             )
             service = build_service(
                 self.settings, transport, index, fingerprinter, listener, policy or self.settings.recovery

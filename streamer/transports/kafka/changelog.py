@@ -18,8 +18,14 @@ from streamer.errors import BrokerUnavailable, TransactionHanging
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, transaction_ms_max
+from streamer.transports.kafka.clients import (
+    broker_errors,
+    compacted_topics,
+    make_changelog_consumer,
+    transaction_ms_max,
+)
 from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
+from streamer.transports.transport import Trimmed
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +94,58 @@ def read_changelog(
             yield from _read_topic(settings, consumer, topic_of(settings, destination), ranges)
     finally:
         consumer.close(autocommit=False, timeout_ms=1_000)
+
+
+def find_trimmed(
+    settings: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]
+) -> Iterator[Trimmed | None]:
+    """See `Transport.trimmed`. Raises SettingsError, BrokerUnavailable.
+
+    The records of a source ascend in a partition. So nothing of its range is gone where the partition still has one from
+    before the range.
+    """
+    topics = [topic_of(settings, destination) for destination in destinations]
+    for topic in compacted_topics(settings, topics):
+        yield Trimmed(topic, "keeps of each key the last record only (cleanup.policy)", tuple(ranges))
+    with broker_errors(settings, "connecting to read the outputs back"):
+        consumer = make_changelog_consumer(settings)
+    try:
+        for topic in topics:
+            timeout_ms = settings.kafka.request_timeout_ms
+            with broker_errors(settings, f"looking up the offsets of {topic!r}"):
+                partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
+                firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
+                ends = consumer.end_offsets(partitions, timeout_ms=timeout_ms)
+            for partition in partitions:
+                if firsts[partition]:
+                    whole = range(firsts[partition], ends[partition])
+                    yield from _trimmed_part(settings, consumer, partition, whole, ranges)
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1_000)
+
+
+def _trimmed_part(
+    settings: Settings,
+    consumer: TolerantConsumer,
+    partition: TopicPartition,
+    whole: range,
+    ranges: Mapping[Source, range],
+) -> Iterator[Trimmed | None]:
+    unseen, first_time_ms = set(ranges), None
+    for polled, _ in read_stretches(settings, consumer, {partition: whole}):
+        for record in polled.get(partition, ()):
+            if first_time_ms is None:
+                first_time_ms = record.timestamp
+            position = parse_position(tuple(record.headers))
+            if position is not None and position.offset < ranges.get(position.source, range(0)).start:
+                unseen.discard(position.source)
+        # Of a range that begins at 0 no earlier record can be left.
+        if first_time_ms is not None and not any(ranges[source].start for source in unseen):
+            break
+        yield None
+    if unseen:
+        why = f"begins at offset {whole.start} now: what stood before was deleted"
+        yield Trimmed(f"{partition.topic}/{partition.partition}", why, tuple(sorted(unseen)), first_time_ms)
 
 
 def topic_of(settings: Settings, destination: Destination) -> str:

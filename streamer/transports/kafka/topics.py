@@ -1,13 +1,16 @@
 """Topics by hand: create, check and fill them. For the command line; the service itself creates nothing."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
+from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError, for_code
 
 from index import Source
-from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     broker_errors,
@@ -17,8 +20,35 @@ from streamer.transports.kafka.clients import (
     require_fast_checksums,
     topic_ids,
 )
+from streamer.transports.kafka.rights import require_rights_on_topics
 
 _LOAD_RECORDS = 5_000
+_CLEANUP = "cleanup.policy"
+_RESTORING = "restoring"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Note beside a committed offset.
+
+    stream  id of the topic that is meant, because a topic may be made anew under its name; "" where nothing says
+    index   id of the index by which was decided; "" where nothing says
+    in_use  False: that index was still being restored
+    """
+
+    stream: str
+    index: str = ""
+    in_use: bool = True
+
+    def text(self) -> str:
+        """The note as it is committed."""
+        return " ".join([part for part in (self.stream, self.index) if part] + ([] if self.in_use else [_RESTORING]))
+
+
+def parse_note(text: str | None) -> Note:
+    """The reverse of `Note.text`. An older version noted the stream alone, and who sets offsets by hand nothing."""
+    parts = (text or "").split(" ")
+    return Note(parts[0], parts[1] if len(parts) > 1 else "", in_use=parts[2:] != [_RESTORING])
 
 
 def create_topics(
@@ -63,11 +93,18 @@ def create_topics(
     return {name: outcomes[name] for name in wanted}
 
 
-def require_topics(settings: Settings) -> str:
-    """Id of the input topic, once all four topics are found to exist. Raises SettingsError, BrokerUnavailable."""
+def require_topics(settings: Settings, *, to_read: bool = False) -> str:
+    """Id of the input topic, once all four topics are found to exist and this user may use them as the service does.
+
+    to_read  whether they are only to be read: reading will show what this user may not
+
+    Raises SettingsError, BrokerUnavailable.
+    """
     topics = settings.topics
     names = [topics.input, topics.unique, topics.duplicate, topics.dead_letter]
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
+        if not to_read:
+            require_rights_on_topics(settings, admin)
         found = topic_ids(admin, names)
     missing = [name for name, identity in found.items() if identity is None]
     if missing:
@@ -76,6 +113,14 @@ def require_topics(settings: Settings) -> str:
             "missing with `streamer topics create`, or correct the names under [topics]"
         )
     return str(found[topics.input])
+
+
+def require_same_topic(settings: Settings, admin: KafkaAdminClient, identity: str) -> None:
+    """Raise DeliveryDoubtful where the input topic no longer has this id: a fresh worker will ask a person. Raises KafkaError."""
+    name = settings.topics.input
+    found = topic_ids(admin, [name])[name]
+    if found != identity:
+        raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
@@ -88,10 +133,21 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
         identity = topic_ids(admin, [topic])[topic]
         found = admin.list_group_offsets({group: None})[group]
     return {
-        Source(at.metadata or identity or topic, partition.partition): at.offset
+        Source(parse_note(at.metadata).stream or identity or topic, partition.partition): at.offset
         for partition, at in found.items()
         if partition.topic == topic and at.offset >= 0
     }
+
+
+def is_compacted(settings: Settings, topic: str) -> bool:
+    """Whether a topic drops records whose key came again; False where this user may not ask. Raises BrokerUnavailable."""
+    wanted = [ConfigResource("topic", topic, {_CLEANUP: None})]
+    with broker_errors(settings, f"asking for the settings of {topic!r}"), make_admin(settings) as admin:
+        try:
+            found = admin.describe_configs(wanted, config_filter="all")["topic"]
+        except AuthorizationError:
+            return False
+    return "compact" in found[topic][_CLEANUP]["value"]
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:

@@ -32,9 +32,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+import structlog
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
+    AuthorizationError,
     CommitFailedError,
     FencedInstanceIdError,
     KafkaError,
@@ -43,16 +45,17 @@ from kafka.errors import (
     MessageSizeTooLargeError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RebalanceInProgressError,
     RecordListTooLargeError,
     UnknownError,
 )
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
 from index import Applied, Source
-from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.errors import DeliveryDoubtful, Rebalancing, SettingsError
 from streamer.records.record import Batch, Destination, Lost, Outgoing, Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import read_changelog, topic_of
+from streamer.transports.kafka.changelog import find_trimmed, read_changelog, topic_of
 from streamer.transports.kafka.clients import (
     NULL_VALUE,
     broker_errors,
@@ -61,14 +64,16 @@ from streamer.transports.kafka.clients import (
     make_admin,
     make_consumer,
     require_fast_checksums,
-    topic_ids,
     within_timeout,
 )
 from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
-from streamer.transports.kafka.topics import require_topics
+from streamer.transports.kafka.rights import refusal, withheld_in
+from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Claim, Trimmed
+
+log = structlog.get_logger(__name__)
 
 _CLOSE_MS_MAX = 1_000
 
@@ -92,14 +97,16 @@ class _RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
 class KafkaTransport:
     """Reader of the input topic as a member of the group, and deliverer to the output topics in transactions.
 
-    `instance` names this worker within the group, and must be the same after a restart.
+    `instance` names this worker within the group, and must be the same after a restart. `index` is the id of the index by
+    which is decided; "" claims nothing.
     """
 
     takes_headers = True
 
-    def __init__(self, settings: Settings, instance: str) -> None:
+    def __init__(self, settings: Settings, instance: str, index: str = "") -> None:
         self._settings = settings
         self._instance = instance
+        self._index = index
         self._notes = _RebalanceNotes()
         self._stream = ""
         self._ownership = OwnershipWatch(settings)
@@ -132,8 +139,9 @@ class KafkaTransport:
 
     def read(self) -> Batch | Assigned:
         """See Transport. Raises DeliveryDoubtful besides, where this worker no longer knows which sources it owns."""
-        # 0. Every few seconds, see that somebody owns each partition; if not, the poll joins anew.
-        self._ownership.look(self._admin, self._consumer)
+        # 0. Every few seconds, see that the topic is still the same and that somebody owns each partition; if not, the poll
+        #    joins anew.
+        self._ownership.look(self._admin, self._consumer, self._stream)
         # 1. Poll, and take the membership at once.
         polled = self._poll()
         if polled:
@@ -165,8 +173,12 @@ class KafkaTransport:
 
         Raises TransactionHanging besides.
         """
+        return {source: None if claim is None else claim.offset for source, claim in self.claims(sources).items()}
+
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """See Transport, and `committed`."""
         timeout_ms = self._settings.kafka.delivery_timeout_ms
-        found: dict[Source, int | None] = {}
+        found: dict[Source, Claim | None] = {}
         with broker_errors(self._settings, "fetching committed offsets"):
             for source in sources:
                 try:
@@ -174,9 +186,10 @@ class KafkaTransport:
                 except KafkaTimeoutError:
                     require_offsets_not_hanging(self._settings, self._admin)
                     raise
+                note = parse_note(None if at is None else at.metadata)
                 # An offset without a note was set by hand, with Kafka's own tools, and is trusted.
-                ours = at is not None and at.metadata in (None, "", source.stream)
-                found[source] = at.offset if ours else None
+                ours = at is not None and note.stream in ("", source.stream)
+                found[source] = Claim(at.offset, note.index, note.in_use) if ours else None
         self._note_answer()
         return found
 
@@ -217,17 +230,23 @@ class KafkaTransport:
                 f"an output is larger than its topic or the broker takes ({error}): raise max.message.bytes of the output "
                 "topics, or kafka.request_bytes_max, beyond what the input topic takes; nothing is lost meanwhile"
             ) from error
+        except AuthorizationError as error:
+            self._drop_producer()
+            missing = withheld_in(self._settings, error, "delivering")
+            raise SettingsError(f"{refusal(self._settings, missing)}; nothing is lost meanwhile") from error
         except (KafkaError, ValueError, DeliveryDoubtful) as error:
             self._drop_producer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
         self._note_answer()
 
-    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """See Transport. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
-        starts = dict(self._offset(source, offset) for source, offset in offsets.items())
+        starts = dict(self._offset(source, offset, in_use=not restoring) for source, offset in offsets.items())
         with broker_errors(self._settings, "committing where to begin"):
             try:
                 self._consumer.commit(starts, timeout_ms=self._settings.kafka.delivery_timeout_ms)
+            except RebalanceInProgressError as error:
+                raise Rebalancing(f"the group shares its partitions out anew: {error}") from error
             except CommitFailedError as error:
                 raise DeliveryDoubtful(f"{sorted(offsets)} may belong to another worker by now: {error}") from error
 
@@ -241,6 +260,10 @@ class KafkaTransport:
     def last_contact_seconds(self) -> float:
         """See Transport. A poll that brings nothing proves nothing; an idle worker hears from its look at the group."""
         return max(self._heard_seconds, self._ownership.answered_seconds)
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        return find_trimmed(self._settings, ranges, destinations)
 
     def lags(self) -> dict[Source, int]:
         """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
@@ -308,9 +331,10 @@ class KafkaTransport:
             raise DeliveryDoubtful(f"{source} is of another topic than the one read now, {self._stream}")
         return TopicPartition(self._settings.topics.input, source.partition)
 
-    def _offset(self, source: Source, offset: int) -> tuple[TopicPartition, OffsetAndMetadata]:
-        """Partition and offset to commit for a source; a note names the id of the topic that is meant."""
-        return self._partition(source), OffsetAndMetadata(offset, source.stream, -1)
+    def _offset(self, source: Source, offset: int, *, in_use: bool = True) -> tuple[TopicPartition, OffsetAndMetadata]:
+        """Partition and offset to commit for a source, with its note."""
+        note = Note(source.stream, self._index, in_use)
+        return self._partition(source), OffsetAndMetadata(offset, note.text(), -1)
 
     def _look_up(
         self, sources: Iterable[Source], look_up: Callable[..., dict[TopicPartition, int]]
@@ -318,6 +342,8 @@ class KafkaTransport:
         partitions = {source: self._partition(source) for source in sources}
         with broker_errors(self._settings, "looking up offsets"):
             found = look_up(list(partitions.values()), timeout_ms=self._settings.kafka.delivery_timeout_ms)
+        # The client asks by name, and partitions are assigned anew when their topic is made anew.
+        self._require_same_topic()
         return {source: found[partition] for source, partition in partitions.items()}
 
     def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
@@ -334,9 +360,20 @@ class KafkaTransport:
                 return {}
             except FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
-            except (OffsetOutOfRangeError, LogTruncationError) as error:
+            except OffsetOutOfRangeError as error:
+                self._begin_anew(frozenset(error.args[0]))
+                return {}
+            except LogTruncationError as error:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
         return polled
+
+    def _begin_anew(self, gone: frozenset[TopicPartition]) -> None:
+        """Let partitions be assigned once more whose next record is gone, behind what was read of them before."""
+        if any((kept.topic, kept.partition) in gone for kept in self._kept):
+            return
+        ours = gone & self._consumer.assignment()
+        log.warning("the next records are gone: looking anew where to begin", partitions=sorted(map(tuple, ours)))
+        self._notes.changes.extend([(False, ours), (True, ours)])
 
     def _pass_damage(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
         """Go on behind records that cannot be read, where the policy allows that. Raises RecordsUnreadable.
@@ -352,11 +389,8 @@ class KafkaTransport:
             self._consumer.seek(partition, end)
 
     def _require_same_topic(self) -> None:
-        name = self._settings.topics.input
-        with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
-            found = topic_ids(self._admin, [name])[name]
-        if found != self._stream:
-            raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
+        with broker_errors(self._settings, f"asking for the id of topic {self._settings.topics.input!r}"):
+            require_same_topic(self._settings, self._admin, self._stream)
 
     def _follow_assignment(self) -> None:
         """Carry the noted changes out. New partitions that this worker owns now stay unsought."""

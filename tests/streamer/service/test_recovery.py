@@ -14,6 +14,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.service import recovery
 from streamer.service.recovery import Plan, Recoverer, SourceOffsets, Unrecovered, plan
+from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Assigned, Transport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport, Partition
@@ -42,9 +43,7 @@ def recoverer(
     transport: Transport, index: Index, policy: Recovery, progress: Callable[[int], None] = lambda count: None
 ) -> Recoverer:
     chosen = Settings()
-    return Recoverer(
-        transport, index, Decoder(chosen.decode), scheme_for(chosen), policy, insert="unique", progress=progress
-    )
+    return Recoverer(transport, index, Decoder(chosen.decode), scheme_for(chosen), policy, RestoringListener(progress))
 
 
 STOPPING = Recovery(index_behind="stop")

@@ -1,5 +1,7 @@
 """A lost index is restored as a whole, by one worker, before any worker decides."""
 
+import itertools
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -15,10 +17,11 @@ from streamer.records.decode import Decoder
 from streamer.service import recovery
 from streamer.service.loop import State
 from streamer.service.recovery import Recoverer, Unrecovered
+from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Assigned
-from tests.support.memory_broker import Crashed, MemoryTransport, Partition
+from tests.support.memory_broker import Crashed, MemoryTransport, Partition, Stored
 from tests.support.memory_service import SENTENCES, World, document
 
 
@@ -33,6 +36,15 @@ def lost_index_whose_owner_of_partition_0_is_gone(directory: Path, insert: Liter
     world.fill([document(f"third-{number}", text + "?") for number, text in enumerate(SENTENCES)], 1)
     del world.broker.group(world.settings.kafka.group).owners[1]
     world.directory, world.instance = directory / "new", "1"
+
+    turns = itertools.count()
+
+    def expel_the_dead_owner_in_time() -> None:
+        # To restore takes fewer turns.
+        if next(turns) == 6:
+            world.broker.expel(world.settings.kafka.group, "0")
+
+    world.each_turn = expel_the_dead_owner_in_time
     return world
 
 
@@ -125,8 +137,7 @@ def test_while_another_process_restores_a_worker_waits_with_signs_of_life_and_th
             Decoder(world.settings.decode),
             scheme_for(world.settings),
             Recovery(),
-            insert="unique",
-            progress=signs_of_life.append,
+            RestoringListener(signs_of_life.append),
         )
         found = [waiting.recover(assigned) for _ in range(6)]
         assert found[0] is Unrecovered.WAITING
@@ -135,6 +146,10 @@ def test_while_another_process_restores_a_worker_waits_with_signs_of_life_and_th
         assert index.applied() == {}
         other.give_back()
         assert waiting.recover(assigned) is Unrecovered.RESTORING
+        world.broker.expel(world.settings.kafka.group, "0")
+        assigned = transport.read()
+        assert isinstance(assigned, Assigned)
+        assert len(assigned.sources) == 2
         assert isinstance(waiting.recover(assigned), dict)
         assert other.take(), "the turn was not given back"
         other.give_back()
@@ -157,3 +172,91 @@ def test_a_worker_that_reads_already_begins_anew_where_the_index_falls_behind(tm
         world.run_once()
     world.run_once()
     assert sorted(world.outputs()) == [f"{topic}/0/0"]
+
+
+# --- outputs that have lost records -----------------------------------------------------------------------------------
+
+
+def trimmed(directory: Path, index: IndexSettings | None = None, hours: int = 0) -> World:
+    """All is delivered, one document an hour for `hours`; the index is lost, and the first two records of the unique
+    topic are gone. Each document waits to be read again."""
+    world = World(directory / "lost", Settings(index=index or IndexSettings()))
+    times = [number * 3_600_000 for number in range(len(SENTENCES))] if hours else [0] * len(SENTENCES)
+    world.broker.create_for(world.settings)
+    world.fill(
+        [
+            Stored(None, document(f"first-{at}", text), time)
+            for at, (text, time) in enumerate(zip(SENTENCES, times, strict=True))
+        ]
+    )
+    world.run()
+    world.broker.delete_before(world.settings.topics.unique, 0, 2)
+    world.fill([Stored(None, document(f"again-{at}", text + "!"), times[-1]) for at, text in enumerate(SENTENCES)])
+    world.directory = directory / "new"
+    return world
+
+
+def late_destinations(world: World) -> list[str]:
+    """Where the documents went that were read again, in their order."""
+    outputs, topics = world.outputs(), world.settings.topics
+    places = (f"{topics.input}/0/{len(SENTENCES) + at}" for at in range(len(SENTENCES)))
+    return [outputs[place][0].removeprefix("documents-") for place in places]
+
+
+def test_a_restoration_from_outputs_that_lost_records_is_refused_before_anything_enters(tmp_path: Path) -> None:
+    world = trimmed(tmp_path)
+    with pytest.raises(RecoveryRefused) as refusal:
+        world.run_once()
+    assert str(refusal.value) == (
+        "the index cannot be restored in full, for the outputs have lost records: documents-unique/0 begins at offset 2. "
+        "Documents of documents/0 [0, 6) may be among them, and reposts of those would come out as unique. Bring a newer "
+        "backup back (streamer index restore), or set recovery.outputs_trimmed = 'continue' to go on with what is left."
+    )
+    assert sum(world.restored) == 0
+    assert world.gaps == []
+
+
+def test_what_is_left_of_the_outputs_is_restored_and_the_gap_counted_where_the_policy_says_so(tmp_path: Path) -> None:
+    world = trimmed(tmp_path)
+    world.run_once(policy=Recovery(outputs_trimmed="continue"))
+    assert sum(world.restored) == len(SENTENCES) - 2
+    assert world.gaps == [1]
+    assert world.behind == [len(SENTENCES), 0]
+    assert late_destinations(world) == ["unique"] * 2 + ["duplicate"] * (len(SENTENCES) - 2)
+
+
+def test_an_old_copy_that_lacks_only_what_is_left_is_restored_without_a_person(tmp_path: Path) -> None:
+    world = World(tmp_path / "index")
+    world.fill([document(f"first-{at}", text) for at, text in enumerate(SENTENCES[:4])])
+    world.run()
+    shutil.copytree(tmp_path / "index", tmp_path / "old-copy")
+    world.fill([document(f"first-{at}", text) for at, text in enumerate(SENTENCES[4:], 4)])
+    world.run()
+    world.broker.delete_before(world.settings.topics.unique, 0, 3)
+    world.directory = tmp_path / "old-copy"
+    world.run_once()
+    assert sum(world.restored) == 2
+    assert world.gaps == []
+
+
+@pytest.mark.parametrize(
+    ("index", "excused"),
+    [
+        (IndexSettings(entries_max=4), True),
+        (IndexSettings(entries_max=5), False),
+        (IndexSettings(age_max_hours=3), True),
+        (IndexSettings(age_max_hours=3.5), False),
+    ],
+    ids=["as many are left as count", "fewer are left", "as old ones are left as count", "only younger ones are left"],
+)
+def test_what_the_index_would_not_count_any_more_needs_not_to_be_restored(
+    tmp_path: Path, index: IndexSettings, excused: bool
+) -> None:
+    world = trimmed(tmp_path, index, hours=1)
+    if excused:
+        world.run_once()
+        assert world.gaps == []
+    else:
+        with pytest.raises(RecoveryRefused, match=r"recovery\.outputs_trimmed"):
+            world.run_once()
+    assert sum(world.restored) == len(SENTENCES) - 2
