@@ -37,6 +37,7 @@ _RELATIONS = """
   `kafka.transaction_timeout_ms`
 - `kafka.max_poll_interval_ms` > 3 x `workers.progress_timeout_ms`
 - `kafka.session_timeout_ms` < `kafka.max_poll_interval_ms`
+- `workers.document_timeout_ms` < `workers.progress_timeout_ms`
 - `workers.restart_backoff_ms` <= `workers.restart_backoff_max_ms`
 - `decode.value_bytes_max` <= `batch.bytes_max`
 - `kafka.request_bytes_max` >= `decode.value_bytes_max` + 65536 (key and headers)

@@ -68,6 +68,9 @@ class Decode(Section):
     host: Pointer | None = Field(None, description="Pointer to the host or URL that the document came from.")
     metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
     value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
+    characters_max: int = Field(
+        8 * 2**20, ge=1, description="A document whose title and text have more characters is a dead letter."
+    )
 
 
 class Index(Section):
@@ -131,6 +134,15 @@ class Workers(Section):
     )
     restart_backoff_ms: Milliseconds = Field(500, description="Wait before a restart; doubled up to the maximum.")
     restart_backoff_max_ms: Milliseconds = Field(15_000, description="Longest wait before a restart.")
+    deaths_max: int = Field(
+        3,
+        ge=1,
+        description="After so many deaths of workers over a batch each of its records is tried in a process of its own; one "
+        "that ends it is a dead letter.",
+    )
+    document_timeout_ms: Milliseconds = Field(
+        5_000, description="There, decoding and fingerprinting a record may take this long."
+    )
 
 
 class Observe(Section):
@@ -219,6 +231,12 @@ def _timeout_relations(settings: Settings) -> list[Relation]:
             kafka.max_poll_interval_ms > 3 * workers.progress_timeout_ms, (poll, progress), "must be over three times"
         ),
         Relation(kafka.session_timeout_ms < kafka.max_poll_interval_ms, (session, poll), "must be less than"),
+        # A document that passes its trial must not cost a worker that is alone with it.
+        Relation(
+            workers.document_timeout_ms < workers.progress_timeout_ms,
+            ("workers.document_timeout_ms", progress),
+            "must be less than",
+        ),
         Relation(
             workers.restart_backoff_ms <= workers.restart_backoff_max_ms, (backoff, backoff_max), "must not exceed"
         ),
