@@ -60,6 +60,10 @@ class DeliveryDoubtful(StreamerError):
     exit_code = os.EX_TEMPFAIL
 
 
+class Rebalancing(DeliveryDoubtful):
+    """Nothing was committed, for the group is giving sources to other members just now: read, then try again."""
+
+
 class OutputFull(DeliveryDoubtful):
     """A batch was not delivered, for the disk of the outputs is full."""
 

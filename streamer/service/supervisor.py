@@ -25,6 +25,7 @@ import structlog
 
 from index.tools import writer_of
 from streamer.observe import metrics
+from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
 from streamer.service.attempts import death_of
 from streamer.service.heartbeat import Heartbeats
@@ -115,9 +116,10 @@ class Supervisor:
             metrics.prepare(Path(directory), worker=None)
             measures = metrics.Metrics()
             measures.index_limit(self._settings.index.map_bytes_max)
-            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready)
+            guard = guard_of(http)
+            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, guard)
             with server:
-                log.info("serving metrics", url=f"http://{http.host}:{server.port}/metrics")
+                log.info("serving metrics", url=f"{guard.scheme}://{http.host}:{server.port}/metrics")
                 try:
                     self._watch(Path(directory), measures)
                 finally:

@@ -10,6 +10,7 @@ from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
 from streamer.service.attempts import Attempts
+from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Service
 from streamer.service.recovery import Recoverer
 from streamer.service.trial import Trials
@@ -65,7 +66,8 @@ def build_service(
     # Longer, and the member would leave its group before it can deliver.
     trial_seconds = settings.kafka.max_poll_interval_ms / 3000 if supervised else math.inf
     decoder = Decoder(settings.decode)
-    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring)
+    patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
+    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring, patience_seconds)
     return Service(
         transport,
         index,

@@ -128,7 +128,7 @@ def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_direct
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
         fingerprinter = scheme_for(settings)
         with open_index(settings, fingerprinter) as index:
-            transport = KafkaTransport(settings, instance)
+            transport = KafkaTransport(settings, instance, index.identity)
             listener.transport, listener.index = transport, index
             service = build_service(
                 settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance

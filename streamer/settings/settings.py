@@ -150,6 +150,15 @@ class Observe(Section):
 
     host: str = Field("127.0.0.1", description="Address of /metrics, /healthz and /readyz.")
     port: Port = Field(9464, description="Port of these; 0 picks a free one.")
+    tls_certificate_file: File | None = Field(
+        None,
+        description="Certificate of the port, and what leads to its authority, in PEM; unset, the port has no TLS.",
+    )
+    tls_key_file: File | None = Field(None, description="Key of this certificate, in PEM, without a password.")
+    user: str | None = Field(
+        None, min_length=1, description="User who may read /metrics, by basic authentication; unset, everybody may."
+    )
+    password_file: File | None = Field(None, description="File with this user's password; read once, at the start.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
     log_format: Literal["console", "json"] = Field("console", description="Form of a log line on standard error.")
 
@@ -188,6 +197,7 @@ def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]
     look = settings.second_look.look(settings.fingerprint.second_look)
     return [
         *_timeout_relations(settings),
+        *_observe_relations(settings.observe),
         *security_relations(settings.kafka),
         *([] if over_files else _request_relations(settings)),
         *_size_relations(settings),
@@ -230,6 +240,18 @@ def _timeout_relations(settings: Settings) -> list[Relation]:
         Relation(
             workers.restart_backoff_ms <= workers.restart_backoff_max_ms, (backoff, backoff_max), "must not exceed"
         ),
+    ]
+
+
+def _observe_relations(observe: Observe) -> list[Relation]:
+    together = (("tls_certificate_file", "tls_key_file"), ("user", "password_file"))
+    return [
+        Relation(
+            (getattr(observe, one) is None) == (getattr(observe, other) is None),
+            (f"observe.{one}", f"observe.{other}"),
+            "must be set together with",
+        )
+        for one, other in together
     ]
 
 

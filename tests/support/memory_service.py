@@ -74,14 +74,15 @@ class World:
             journal=self.journal,
             retention=retention_of(self.settings.index),
         ) as index:
-            transport = MemoryTransport(self.broker, self.settings, self.instance)
+            transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Service
             idle = 0
 
             def stop_when_read() -> None:
                 nonlocal idle
                 self.each_turn()
-                idle = idle + 1 if not sum(transport.lags().values()) else 0
+                still = self.states[-1] is State.RUNNING and not sum(transport.lags().values())
+                idle = idle + 1 if still else 0
                 if idle > 2:
                     service.stop()
 
