@@ -64,4 +64,6 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "NESTED_TOO_DEEP": 20,
         "NO_TEXT": 21,
         "TEXT_NOT_STRING": 22,
+        "UNREADABLE": 23,
+        "POISON": 24,
     }
