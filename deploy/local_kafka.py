@@ -122,6 +122,7 @@ class LocalKafka:
     """A broker in one JVM process. Its directory holds settings, log and all data, and survives restarts.
 
     Where a proxy stands before it, `proxy_port` is the proxy's port: clients that come in at `proxied_port` are sent there.
+    `listeners`: ports of further listeners by name, whose protocols `overrides` give (listener.security.protocol.map).
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class LocalKafka:
         overrides: Mapping[str, str] | None = None,
         *,
         proxy_port: int | None = None,
+        listeners: Mapping[str, int] | None = None,
     ) -> None:
         self.directory = directory.resolve()
         self.port = port or free_port()
@@ -138,6 +140,7 @@ class LocalKafka:
         self._proxy_port = proxy_port
         self.log_path = self.directory / "broker.log"
         self._overrides = dict(overrides or {})
+        self._listeners = {"PLAINTEXT": self.port, **(listeners or {})}
         self._java_command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -232,8 +235,9 @@ class LocalKafka:
 
     def _write_settings(self) -> None:
         controller_port = free_port()
+        ports = {**self._listeners, "CONTROLLER": controller_port}
         settings = {
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{controller_port}",
+            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
             "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         }
         if self._proxy_port:

@@ -98,6 +98,8 @@ class Index:
             on_failure.callback(store.close)
             stored = stamped(store, parameters, os.fspath(directory))
             identity = identified(store, read_only=read_only)
+            # Every batch reads the numbers of the forgotten by their keys alone.
+            store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             tree = Tree(stored, sizes)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.

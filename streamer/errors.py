@@ -76,6 +76,12 @@ class NoRoomForMetrics(StreamerError):
     exit_code = os.EX_IOERR
 
 
+class TrialFailed(StreamerError):
+    """A batch that processes died over could not be tried, or not to its end. A fresh worker goes on with what is left."""
+
+    exit_code = os.EX_TEMPFAIL
+
+
 class BrokerUnavailable(StreamerError):
     """The broker does not answer in time."""
 

@@ -21,8 +21,11 @@ ONLY_IMPORTERS = {
     "kafka": {
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
+        "streamer.transports.kafka.diagnosis",
         "streamer.transports.kafka.evidence",
+        "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.ownership",
+        "streamer.transports.kafka.rights",
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
         "streamer.transports.kafka.transport",
@@ -40,7 +43,7 @@ ONLY_IMPORTERS = {
 LAYERS = (
     ("streamer.__main__",),
     ("streamer.cli",),
-    ("streamer.demo", "streamer.index_admin", "streamer.verification"),
+    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
     ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
@@ -187,6 +190,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.counters",
         "index.storage.statistics",
         "index.tools.finding",
+        "streamer.doctor.finding",
         "streamer.errors",
         "streamer.records.record",
         "streamer.settings.types",
@@ -224,11 +228,13 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.tools.verify_log",
         "index.tools.verify_tables",
     ),
+    "tests/streamer/doctor/test_doctor.py": ("streamer.cli.doctor",),
     "tests/streamer/cli/test_index.py": (
         "streamer.index_admin.rebuild",
         "streamer.index_admin.tables",
         "streamer.index_admin.tools",
     ),
+    "tests/streamer/cli/test_verify.py": ("streamer.transports.files.evidence",),
     "tests/streamer/cli/test_main.py": (
         "streamer.cli.methods",
         "streamer.service.file_job",
@@ -256,7 +262,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
-        "streamer.cli.verify",
         "streamer.service.worker",
         "streamer.transports.kafka.evidence",
     ),

@@ -3,9 +3,13 @@
 import random
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +21,10 @@ from rich.progress import Progress
 from bench.chaos.checks import finish
 from bench.chaos.kinds import KINDS, obstacles
 from bench.chaos.ledger import totals
+from bench.chaos.planted import missed
 from bench.chaos.report import by_kind, table
-from bench.chaos.sequence import TROUBLE, Struck, run_faults
-from bench.chaos.world import World
+from bench.chaos.sequence import TROUBLE, Failure, Struck, run_faults
+from bench.chaos.world import RECOVERY_SECONDS_MAX, World
 
 
 def chosen_kinds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> list[str]:
@@ -27,6 +32,54 @@ def chosen_kinds(_context: click.Context, _parameter: click.Parameter, value: st
     if unknown := [name for name in names if name not in KINDS]:
         raise click.BadParameter(f"{', '.join(unknown)}; there are {', '.join(KINDS)}")
     return names
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    found    what is wrong, in words
+    flowed   documents that went in, and that came out by destination
+    planted  what became of the planted errors
+    """
+
+    struck: list[Struck] = field(default_factory=list)
+    failure: Failure | None = None
+    found: list[str] = field(default_factory=list)
+    flowed: dict[str, int] = field(default_factory=dict)
+    planted: str = "not planted"
+
+    @property
+    def faults(self) -> int:
+        return sum(len(each.kinds) for each in self.struck) + (len(self.failure.kinds) if self.failure else 0)
+
+
+def conduct(
+    world: World,
+    kinds: list[str],
+    faults: int,
+    seconds_max: float,
+    chance: random.Random,
+    told: Callable[[Struck], None],
+) -> Outcome:
+    """Strike, check, and where nothing is wrong see that errors would have been found. `told` hears of every recovery."""
+    outcome = Outcome()
+
+    def note(struck: Struck) -> None:
+        outcome.struck.append(struck)
+        told(struck)
+
+    try:
+        world.recover()
+        outcome.failure = run_faults(world, kinds, faults, seconds_max, chance, note)
+        outcome.found = [outcome.failure.message] if outcome.failure else finish(world)
+        outcome.flowed = {"documents": world.ledger.inputs, **totals(world.ledger)}
+        if not outcome.found:
+            outcome.found = missed(world)
+            outcome.planted = f"{'not all ' if outcome.found else ''}found"
+    except TROUBLE as error:
+        outcome.found.append(f"{type(error).__name__}: {error}")
+    return outcome
 
 
 @click.command()
@@ -45,6 +98,13 @@ def chosen_kinds(_context: click.Context, _parameter: click.Parameter, value: st
 )
 @click.option("--workers", default=2, show_default=True, type=click.IntRange(1))
 @click.option("--rate", default=40.0, show_default=True, type=click.FloatRange(1), help="Documents a second.")
+@click.option(
+    "--recovery-seconds",
+    default=RECOVERY_SECONDS_MAX,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="A slower recovery fails.",
+)
 @click.option("--set", "settings", multiple=True, help="A setting of the service.")
 @click.option(
     "--directory", default=None, type=click.Path(path_type=Path), help="Where logs and data stay, also after success."
@@ -58,6 +118,7 @@ def main(
     partitions: int,
     workers: int,
     rate: float,
+    recovery_seconds: float,
     settings: tuple[str, ...],
     directory: Path | None,
     as_json: bool,
@@ -67,8 +128,12 @@ def main(
     seed = seed if seed is not None else random.SystemRandom().randrange(2**32)
     place = (directory or Path(tempfile.mkdtemp(prefix="chaos-"))).resolve()
     errors.print(f"{faults} faults, seed {seed}; logs and data: {place}")
+    # Asked to end in any way, it ends what it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # The service's timeouts here are shorter than compiling takes, which a fresh checkout would do in its first batch.
+    subprocess.run([sys.executable, "-m", "streamer.fingerprint.warm_up"], check=True)
     begin = time.monotonic()
-    world = World(place, seed, partitions, workers, rate, settings)
+    world = World(place, seed, partitions, workers, rate, recovery_seconds, settings)
     with world, Progress(console=errors) as bar:
         skipped = obstacles(world, kinds)
         for name, why in skipped.items():
@@ -78,39 +143,35 @@ def main(
         def told(struck: Struck) -> None:
             bar.update(task, advance=len(struck.kinds))
             errors.print(
-                f"{' + '.join(struck.kinds)}: recovered in {struck.recovery_seconds:.1f} s",
+                f"{(time.monotonic() - begin) / 60:.1f} min: {' + '.join(struck.kinds)} for {struck.fault_seconds:.1f} s, "
+                f"recovered in {struck.recovery_seconds:.1f} s",
                 highlight=False,
                 soft_wrap=True,
             )
 
-        try:
-            world.recover()
-            struck, failure = run_faults(world, kinds, faults, minutes * 60, random.Random(seed), told)
-            found = [failure.message] if failure else finish(world)
-        except TROUBLE as error:
-            struck, failure, found = [], None, [f"before the first fault: {error}"]
-        if found:
+        outcome = conduct(world, kinds, faults, minutes * 60, random.Random(seed), told)
+        if outcome.found:
             world.keep_index()
         result: dict[str, Any] = {
-            "faults": sum(len(each.kinds) for each in struck) + (len(failure.kinds) if failure else 0),
-            "documents": world.ledger.inputs,
-            **totals(world.ledger),
+            "faults": outcome.faults,
+            **outcome.flowed,
             "partitions": world.traffic.partitions,
-            "problems": len(found),
+            "problems": len(outcome.found),
+            "planted_errors": outcome.planted,
             "not_struck": skipped,
             "minutes": round((time.monotonic() - begin) / 60, 1),
             "seed": seed,
             "command": shlex.join(["python", "-m", "bench.chaos", *sys.argv[1:]]),
         }
-    rows = by_kind(struck, failure)
+    rows = by_kind(outcome.struck, outcome.failure)
     if as_json:
         click.echo(orjson.dumps({**result, "kinds": rows}))
     else:
         Console().print(table(rows, result))
-    for line in found[:20]:
+    for line in outcome.found[:20]:
         errors.print(line, markup=False, highlight=False, soft_wrap=True)
-    if found:
-        words = f"after {' + '.join(failure.kinds)}" if failure else "at the end"
+    if outcome.found:
+        words = f"after {' + '.join(outcome.failure.kinds)}" if outcome.failure else "at the end"
         raise click.ClickException(f"not all is well {words}; logs, topics and index stay in {place}")
     if directory is None:
         shutil.rmtree(place, ignore_errors=True)

@@ -1,7 +1,7 @@
 """What must hold once all faults are over: of the topics, the group, the transactions and the index."""
 
+import os
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +9,15 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 
 from bench.chaos.ledger import Ledger, differences
-from bench.chaos.world import INPUT, RECOVERY_SECONDS_MAX, Stuck, World
+from bench.chaos.world import ENVIRONMENT, INPUT, Stuck, World
 from bench.ready import wait_until_ready
-from deploy.kafka_run import DESTINATIONS, Run, create_topics, stop
+from deploy.kafka_run import DESTINATIONS, create_topics, stop
 from deploy.local_kafka import free_port
 
 _PATIENCE_SECONDS = 30.0
 _LAST_POLLS = 20
+_VERIFIED_WHOLE_MAX = 100_000
+"""Documents up to which `streamer verify` compares all unique ones with each other."""
 
 
 def finish(world: World) -> list[str]:
@@ -33,7 +35,7 @@ def finish(world: World) -> list[str]:
 
 def outcome(world: World) -> list[str]:
     """What is wrong with topics and index of a world whose services have stopped."""
-    found = topic_problems(world) + index_problems(world.run)
+    found = topic_problems(world) + said_by_verify(world) + _said(world, "index", "verify")
     if world.partitions == 1:
         found += undisturbed_differences(world)
     return found
@@ -91,15 +93,16 @@ def hidden_ends(world: World) -> list[str]:
     return [f"{at} can be read up to {ends[0][at]} of {ends[1][at]}" for at in ends[0] if ends[0][at] != ends[1][at]]
 
 
-def index_problems(run: Run) -> list[str]:
-    """What `streamer index verify` says of the index, where it is not sound."""
-    arguments = [sys.executable, "-m", "streamer", "index", "--directory", str(run.directory / run.name), "verify"]
-    done = subprocess.run(arguments, capture_output=True, check=False, text=True)
-    return (
-        []
-        if done.returncode == 0
-        else [f"`streamer index verify` ended with {done.returncode}: {done.stdout}{done.stderr}"]
-    )
+def said_by_verify(world: World) -> list[str]:
+    """What `streamer verify` says of input, outputs and index, where not all is sound."""
+    return _said(world, "verify", *(("--all",) if world.ledger.inputs < _VERIFIED_WHOLE_MAX else ()))
+
+
+def _said(world: World, *command: str) -> list[str]:
+    done = subprocess.run(world.run.arguments(*command), capture_output=True, check=False, text=True)
+    if done.returncode == os.EX_OK:
+        return []
+    return [f"`streamer {' '.join(command)}` ended with {done.returncode}:\n{done.stdout}{done.stderr}"]
 
 
 def undisturbed_differences(world: World) -> list[str]:
@@ -107,12 +110,12 @@ def undisturbed_differences(world: World) -> list[str]:
     run = replace(world.run, name="undisturbed", port=free_port(), directory=world.directory / "undisturbed")
     create_topics(run.bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
     log = Path(world.directory / "undisturbed.log")
-    process = run.start(log)
+    process = run.start(log, ENVIRONMENT)
     try:
         wait_until_ready(run, process)
         with Ledger(run) as ledger:
             ledger.follow(1)
-            deadline = time.monotonic() + RECOVERY_SECONDS_MAX + world.ledger.inputs / 500
+            deadline = time.monotonic() + world.recovery_seconds_max + world.ledger.inputs / 500
             while len(ledger.outputs) < len(world.ledger.outputs) and time.monotonic() < deadline:
                 ledger.poll()
             stop(process)

@@ -38,6 +38,9 @@ def _kind(parts: str, weight: int, strike: Strike, obstacle: Callable[[World], s
     return Kind(frozenset(named), weight, strike, obstacle)
 
 
+SECOND_SERVICE = "second-service"
+"""Begins what lasts until its next fault."""
+
 KINDS: Mapping[str, Kind] = {
     "everything-killed": _kind("service", 6, service_faults.everything_killed),
     "supervisor-killed": _kind("service", 4, service_faults.supervisor_killed),
@@ -51,6 +54,7 @@ KINDS: Mapping[str, Kind] = {
     "orphan-suspended": _kind("service", 2, service_faults.orphan_suspended),
     "stopped-in-order": _kind("service", 4, service_faults.stopped_in_order),
     "clock-jump": _kind("service", 2, service_faults.clock_jump),
+    "poison": _kind("topics", 1, service_faults.poison, service_faults.why_no_poison_can_be_given),
     "broker-killed": _kind("broker", 4, broker_faults.killed),
     "broker-killed-twice": _kind("broker", 2, broker_faults.killed_twice),
     "broker-suspended": _kind("broker", 5, broker_faults.suspended),
@@ -64,7 +68,7 @@ KINDS: Mapping[str, Kind] = {
     "link-slow": _kind("link", 5, link_faults.slow),
     "rival-of-the-same-name": _kind("service", 2, group_faults.rival_of_the_same_name),
     "rival-of-another-name": _kind("service", 2, group_faults.rival_of_another_name),
-    "second-service": _kind("service", 2, group_faults.second_service_comes_or_goes),
+    SECOND_SERVICE: _kind("service", 2, group_faults.second_service_comes_or_goes),
     "partition-added": _kind("topics", 1, group_faults.partition_added, group_faults.why_no_partition_can_be_added),
     "transaction-left-open-in-input": _kind("topics", 2, group_faults.transaction_left_open_in_input),
     "transaction-left-open-in-output": _kind("topics", 2, group_faults.transaction_left_open_in_output),

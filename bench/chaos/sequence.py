@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psutil
 from kafka.errors import KafkaError
 
-from bench.chaos.kinds import KINDS, Kind
+from bench.chaos.kinds import KINDS, SECOND_SERVICE, Kind
 from bench.chaos.world import Stuck, World
 from deploy.local_kafka import LocalKafkaError
 
@@ -21,6 +21,9 @@ _APART_SECONDS = 3.0
 """Faults at once begin at most this long after the first."""
 
 _FAULT_SECONDS_MAX = 180.0
+
+_SECOND_GOES = 0.25
+"""Chance that a second service goes with the next fault: two of them start half as fast."""
 
 TROUBLE = (Stuck, KafkaError, LocalKafkaError, OSError, psutil.Error, subprocess.SubprocessError)
 """What may come of a fault, or of looking at its consequences; it ends the run, whose table is still printed."""
@@ -104,18 +107,20 @@ def run_faults(
     seconds_max: float,
     chance: random.Random,
     told: Callable[[Struck], None],
-) -> tuple[list[Struck], Failure | None]:
+) -> Failure | None:
     """Strike until `count` faults have happened, the time is over, or the service does not come back.
 
     Every kind comes once before any comes twice, as far as `count` goes. `told` is called after every recovery.
     """
     deadline = time.monotonic() + seconds_max
-    struck: list[Struck] = []
     first_round = list(names)
     chance.shuffle(first_round)
     done = 0
     while done < count and time.monotonic() < deadline:
-        if first_round:
+        chosen: tuple[str, ...]
+        if len(world.services) > 1 and chance.random() < _SECOND_GOES:
+            chosen = (SECOND_SERVICE,)
+        elif first_round:
             name = first_round.pop()
             chosen = () if KINDS[name].obstacle(world) else (name,)
             if not chosen:
@@ -126,8 +131,7 @@ def run_faults(
             break
         done += len(chosen)
         try:
-            struck.append(strike(world, chosen, chance))
+            told(strike(world, chosen, chance))
         except TROUBLE as error:
-            return struck, Failure(chosen, done, f"{type(error).__name__}: {error}")
-        told(struck[-1])
-    return struck, None
+            return Failure(chosen, done, f"{type(error).__name__}: {error}")
+    return None

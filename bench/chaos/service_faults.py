@@ -1,19 +1,20 @@
 """Faults of the service's own processes: killed, suspended, stopped, and with a clock that jumps."""
 
-import os
 import random
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
+from kafka.errors import KafkaError
 
-from bench.chaos.world import Service, Stuck, World
+from bench.chaos.traffic import PatientProducer, Sent
+from bench.chaos.world import INPUT, Service, Stuck, World
+from streamer.settings.settings import Workers
 
 _SESSION_SECONDS = 5.0
 _NEW_WORKER_SECONDS = 20.0
-_CLOCK = Path(__file__).with_name("clock")
-"""Folder of what lets a Python process see another time."""
 
 
 def everything_killed(world: World, chance: random.Random) -> None:
@@ -123,9 +124,8 @@ def clock_jump(world: World, chance: random.Random) -> None:
     service = world.chosen_service(chance)
     offset = world.directory / f"clock-{service.instance}"
     set_clock(offset, chance.choice((-1, 1)) * chance.choice((90, 3_000, 90_000, 40_000_000)))
-    path = os.pathsep.join(filter(None, (str(_CLOCK), os.environ.get("PYTHONPATH"))))
     service.kill()
-    service.start({"PYTHONPATH": path, "CHAOS_CLOCK": str(offset)})
+    service.start({"CHAOS_CLOCK": str(offset)})
     time.sleep(chance.uniform(4, 9))
     set_clock(offset, 0)
 
@@ -135,3 +135,18 @@ def set_clock(file: Path, offset_seconds: int) -> None:
     new = file.with_suffix(".new")
     new.write_text(str(offset_seconds))
     new.replace(file)
+
+
+def why_no_poison_can_be_given(_: World) -> str:
+    return "" if "document_timeout_ms" in Workers.model_fields else "this service does not isolate deadly documents"
+
+
+def poison(world: World, chance: random.Random) -> None:
+    """A document that ends every process that decodes it: it must become a dead letter, and the others go on."""
+    deadly = chance.choice(("abort", "segfault", "endless"))
+    producer = PatientProducer(world.broker.bootstrap_servers)
+    document = Sent(f'{{"id": "deadly", "text": "chaos-deadly-{deadly} {chance.random()}"}}'.encode())
+    with suppress(KafkaError):
+        # Where the broker is away, it comes as late as never.
+        producer.send(INPUT, {chance.randrange(world.traffic.partitions): [document]}, timeout_seconds=6)
+    producer.close()

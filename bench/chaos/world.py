@@ -25,6 +25,8 @@ INPUT = "documents"
 NAME = "chaos"
 PARTITIONS_MAX = 8
 RECOVERY_SECONDS_MAX = 120.0
+"""Unless the run says otherwise: a machine with much other work takes half a minute to start a service."""
+
 _STOP_SECONDS = 30.0
 _INDEX_BYTES = 2**30
 
@@ -44,6 +46,13 @@ SETTINGS = (
 """Timeouts as short as the relations between them allow, and batches so small that faults hit many."""
 
 
+INSIDE = Path(__file__).with_name("inside")
+"""Folder of what is imported by every process of the services."""
+
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join(filter(None, (str(INSIDE), os.environ.get("PYTHONPATH"))))}
+"""Variables of the services."""
+
+
 class Stuck(Exception):
     """The service did not come back, or came back with something wrong; the message says what and what was seen."""
 
@@ -58,8 +67,8 @@ class Service:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start the service; returns at once."""
-        self.process = self.run.start(self.log, environment)
+        """Start the service; returns at once. `environment` adds variables."""
+        self.process = self.run.start(self.log, {**ENVIRONMENT, **(environment or {})})
 
     @property
     def supervisor(self) -> subprocess.Popen[bytes]:
@@ -107,6 +116,7 @@ class World:
     partitions: int = 3
     workers: int = 2
     rate: float = 40.0
+    recovery_seconds_max: float = RECOVERY_SECONDS_MAX
     settings: tuple[str, ...] = ()
     services: list[Service] = field(default_factory=list)
     """The services that ought to be ready whenever no fault is at work."""
@@ -192,7 +202,7 @@ class World:
             admin.create_partitions({INPUT: self.traffic.partitions + 1})
         self.traffic.partitions += 1
 
-    def recover(self, timeout_seconds: float = RECOVERY_SECONDS_MAX) -> float:
+    def recover(self) -> float:
         """Wait until all services are ready, and what flowed in up to now has come out. Returns the seconds that it took.
 
         Raises Stuck after the timeout, where a service has ended by itself, and where anything came out wrong.
@@ -207,8 +217,8 @@ class World:
                 marks = self.traffic.mark()
             if marks is not None and not self.ledger.lacks(marks) and all(each.run.ready() for each in self.services):
                 return time.monotonic() - begin
-            if now - begin > timeout_seconds:
-                raise Stuck(f"not recovered within {timeout_seconds:g} s: {self._what_is_missing(marks)}")
+            if now - begin > self.recovery_seconds_max:
+                raise Stuck(f"not recovered within {self.recovery_seconds_max:g} s: {self._what_is_missing(marks)}")
 
     def watch(self) -> None:
         """Read what came out for a moment. Raises Stuck where it is wrong."""

@@ -11,6 +11,7 @@ import structlog
 from rich.console import Console
 
 from index import errors
+from streamer.cli.doctor import doctor
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, evaluate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
@@ -229,7 +230,7 @@ def _without_effect(settings: Settings) -> Iterator[str]:
         )
 
 
-for command in (index_group, idf, evaluate, calibrate, verify):
+for command in (index_group, idf, evaluate, calibrate, verify, doctor):
     cli.add_command(command)
 
 

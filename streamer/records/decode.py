@@ -178,6 +178,11 @@ class Decoder:
         return value
 
 
+def poison(record: Record, detail: str) -> DeadLetter:
+    """Dead letter of a record that must not be decoded, for that ends the process; `detail` says how."""
+    return DeadLetter(Reason.POISON, _bounded(detail), _key_text(record))
+
+
 _KINDS = {
     dict: "an object",
     list: "an array",

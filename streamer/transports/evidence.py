@@ -24,6 +24,7 @@ class Extent:
     committed  committed offset per source; none where nothing was ever committed
     outputs    most records that the outputs can hold, for a progress bar
     inputs     most records that the input can hold, for a progress bar
+    compacted  whether the input drops records whose key came again, so that a position of it may have no record any more
     trimmed    destination of each log of the outputs whose first records are gone
     """
 
@@ -33,6 +34,7 @@ class Extent:
     committed: Mapping[Source, int]
     outputs: int
     inputs: int
+    compacted: bool = False
     trimmed: Mapping[str, Destination] = field(default_factory=dict)
 
 

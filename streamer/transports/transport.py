@@ -19,7 +19,8 @@ from streamer.records.record import Batch, Destination, Outgoing, Record
 class Assigned:
     """Sources that this worker owns and that are not begun. None of their records is read before `seek` names the first offset.
 
-    Until then they are assigned again at every `read`, and no records come, of other sources neither.
+    A source whose next record the outside lost is assigned once more, so that recovery decides where to go on.
+    Until they begin, sources are assigned again at every `read`, and no records come, of other sources neither.
 
     `names` gives each stream's name for people (the topic, the file). A stream made anew under an old name can so be
     told from a known one. `others` are all other sources whose deliveries the same outside knows, whoever owns them, as

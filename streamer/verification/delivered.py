@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from index import Position, Source
+from index import Position, Source, Verdict
+from streamer.records.reason import Reason, label
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS
 from streamer.transports.evidence import Extent, Output
@@ -24,6 +25,7 @@ from streamer.verification.ledger import (
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
+_UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
 @dataclass
@@ -130,10 +132,17 @@ class DeliveredCheck:
         assert position is not None
         if source.stream not in self.extent.names and source.stream in self.streams:
             self.findings.unchecked["outputs of an input that was made anew since"] += 1
-        elif source in self.extent.first and position.offset < self.extent.first[source]:
+        elif self._may_be_gone(position):
             self.findings.unchecked["outputs of records that have left the input"] += 1
+        elif output.told.reason == _UNREADABLE:
+            self.findings.unchecked["outputs that stand for records that cannot be read"] += 1
         else:
             self.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
+
+    def _may_be_gone(self, position: Position) -> bool:
+        """Whether the input may have had a record at a position where it has none now."""
+        first, end = (offsets.get(position.source, 0) for offsets in (self.extent.first, self.extent.end))
+        return position.offset < (end if self.extent.compacted else first)
 
     def _note_differences(self, source: Source, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         expected = self.ledger.digests(source, rows)
@@ -149,7 +158,7 @@ class DeliveredCheck:
         state = self.ledger.state
         told = [each.told for each in outputs]
         # A position may stand twice in a batch.
-        np.add.at(state["outputs"], rows, np.uint8(1))
+        np.add.at(state["outputs"], rows, np.uint16(1))
         state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in told]
         state["distance"][rows] = [each.distance for each in told]
         state["id"][rows] = [digest_of_text(each.id) for each in told]
@@ -177,7 +186,7 @@ class DeliveredCheck:
         source = original.source
         if source.stream not in self.extent.names and source.stream in self.streams:
             self.findings.unchecked["originals in an input that was made anew since"] += 1
-        elif source in self.extent.first and original.offset < self.extent.first[source]:
+        elif self._may_be_gone(original):
             self.findings.unchecked["originals that have left the input"] += 1
         else:
             named = self.ledger.position_text(original)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from index import Index, Kind, Position, Source, Verdict
 from index.tools import Record, Snapshot, portions, snapshot
+from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import ELSEWHERE, NO_VERDICT, NONE, Ledger, chunks, digest_of_text
@@ -56,6 +57,11 @@ class JournalCheck:
             rows = self.ledger.rows_of(source, offsets)
             first, end = self.extent.first.get(source, 0), self.extent.end.get(source, 0)
             inside = (offsets >= first) & (offsets < end)
+            excused = inside & (rows == NONE)
+            if not self.extent.compacted:
+                excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_)
+            self.findings.unchecked["positions whose records the input no longer has"] += int(excused.sum())
+            inside &= ~excused
             self.findings.examine("journal-foreign", int(inside.sum()))
             self.findings.note(
                 "journal-foreign",
@@ -166,7 +172,7 @@ class JournalCheck:
                 enters = state["verdict"] == Verdict.UNIQUE
                 if inserts_all:
                     enters |= state["verdict"] == Verdict.DUPLICATE
-                needed = unknown & (enters | (at >= committed))
+                needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))
                 self.findings.unchecked["outputs that enter nothing, and that a restored index does not know"] += int(
                     (unknown & ~needed & (state["outputs"] > 0)).sum()
                 )

@@ -31,7 +31,7 @@ DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
 
 STATE = np.dtype(
     [
-        ("outputs", "u1"),
+        ("outputs", "<u2"),
         ("verdict", "u1"),
         ("journaled", "u1"),
         ("retired", "u1"),
@@ -84,7 +84,7 @@ def _digest(octets: bytes | None) -> int:
 
 
 def _packed(headers: Headers) -> bytes:
-    parts = [part for name, value in headers for part in (name.encode(errors="surrogatepass"), value or b"")]
+    parts = [part for name, value in headers for part in (name.encode("utf-8", "surrogatepass"), value or b"")]
     return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
 

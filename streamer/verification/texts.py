@@ -23,6 +23,8 @@ NO_KIND = 255
 
 _EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE)}
 _HASHES = 2**64
+_NOT_TO_BE_READ = {"poison", "unreadable"}
+"""Reasons of dead letters that decoding gives no reason for: what ends the process, and what stands for no bytes at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,11 @@ class TextCheck:
         """Note the fingerprints of outputs that belong to these rows, int64 [n]."""
         if self._by_headers:
             self._note_told(outputs, rows)
-        chosen = [place for place, each in enumerate(outputs) if not self._by_headers or self._is_in_sample(each)]
+        chosen = [
+            place
+            for place, each in enumerate(outputs)
+            if each.told.reason not in _NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
+        ]
         if chosen:
             self._read([outputs[place] for place in chosen], rows[chosen])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from index import Index
+from index import Index, Verdict
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
 from streamer.records.decode import Decoder
@@ -27,6 +27,8 @@ from streamer.verification.uniques import UniquesCheck
 
 SAMPLE = 20_000
 """Documents that are fingerprinted anew unless more are asked for."""
+
+COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 """A bar for a phase: its title, and how much there is to do; the callable takes what is done so far."""
@@ -68,6 +70,7 @@ class _Verification:
         self._sample = sample
         self._folder = folder
         self._findings = Findings()
+        self._findings.counts.update(dict.fromkeys(COUNTED, 0))
 
     def run(self) -> Findings:
         with self._progress("asking how far all is committed", None):
@@ -75,8 +78,8 @@ class _Verification:
         if not extent.committed:
             names = ", ".join(map(repr, extent.names.values()))
             raise NoDocuments(
-                f"Nothing of {names} was ever committed by group {self._settings.kafka.group!r}, so there is nothing to "
-                "verify; is kafka.group that of the service?"
+                f"Nothing of {names} was ever committed, so there is nothing to verify; is kafka.group, or --out, that of "
+                "the service?"
             )
         ledger = self._ledger(extent)
         prints = Prints.blank(self._folder, len(ledger), self._index.parameters)
@@ -113,7 +116,9 @@ class _Verification:
         has_headers = self._evidence.has_headers
         decoder = Decoder(self._settings.decode)
         texts = TextCheck(ledger, self._findings, prints, decoder, self._scheme, Sample(share), by_headers=has_headers)
-        streams = frozenset(self._index.stream_names())
+        names = self._index.stream_names()
+        # Verdicts over files name an original by its file.
+        streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])
         check = DeliveredCheck(ledger, extent, self._findings, streams, texts, has_headers)
         with self._progress("reading the outputs", extent.outputs) as done:
             read = 0

@@ -430,14 +430,15 @@ def test_first_and_end_offsets_follow_retention(world: World) -> None:
     assert (transport.first_offsets([source]), transport.end_offsets([source])) == ({source: 4}, {source: 6})
 
 
-def test_an_offset_that_retention_took_is_not_skipped_silently(world: World) -> None:
+def test_a_source_whose_next_record_retention_took_is_assigned_once_more(world: World) -> None:
     world.set_up()
     world.write(numbered(6))
     world.delete_before(4)
     transport = world.transport()
-    begin(transport, offset=1)
-    with pytest.raises(DeliveryDoubtful, match="changed under the reader"):
-        read_batch(transport)
+    source = only(begin(transport, offset=1))
+    assert read_assigned(transport).sources == (source,)
+    transport.seek(source, 4, None)
+    assert values(read_batch(transport)) == numbered(2, first=4)
 
 
 def test_a_committed_offset_says_by_which_index_was_decided_and_whether_it_was_whole(world: World) -> None:

@@ -17,6 +17,7 @@ class MemoryEvidence:
 
     broker: MemoryBroker
     settings: Settings
+    compacted: bool = False
     has_headers = True
 
     def __post_init__(self) -> None:
@@ -37,6 +38,7 @@ class MemoryEvidence:
             committed=dict(self.broker.group(self.settings.kafka.group).committed),
             outputs=sum(len(records) for _, _, records in self._outputs),
             inputs=sum(len(records) for _, records in self._inputs),
+            compacted=self.compacted,
             trimmed={
                 f"{output}/{number}": destination
                 for destination, output in self._topics().items()

@@ -52,6 +52,10 @@ class World:
     instance: str = "0"
     each_turn: Callable[[], None] = lambda: None
 
+    def __post_init__(self) -> None:
+        index = self.settings.index.model_copy(update={"directory": self.directory})
+        self.settings = self.settings.model_copy(update={"index": index})
+
     def fill(self, items: Sequence[Stored | bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
         if self.settings.topics.input not in self.broker.topics:
             self.broker.create_for(self.settings, partitions)

@@ -15,8 +15,11 @@ from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
     AuthorizationError,
+    InvalidSessionTimeoutError,
+    InvalidTransactionTimeoutError,
     KafkaConfigurationError,
     KafkaError,
+    RetriableError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
 )
@@ -26,6 +29,8 @@ from kafka.serializer import Serializer
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.handshake import require_login, require_login_everywhere
+from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
@@ -77,11 +82,25 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
         yield
     except SaslAuthenticationFailedError as error:
         raise SettingsError(f"{servers} refuses kafka.sasl_username and kafka.sasl_password: {error}") from error
-    except (AuthorizationError, TopicAuthorizationFailedError) as error:
-        raise SettingsError(f"{servers} does not allow this user what is needed while {doing}: {error}") from error
+    except AuthorizationError as error:
+        raise SettingsError(refusal(settings, withheld_in(settings, error, doing))) from error
+    except InvalidSessionTimeoutError as error:
+        raise SettingsError(
+            f"kafka.session_timeout_ms ({settings.kafka.session_timeout_ms}): {servers} takes none below its "
+            "group.min.session.timeout.ms or above its group.max.session.timeout.ms (by default 6000 and 1800000)"
+        ) from error
     except KafkaConfigurationError as error:
         raise SettingsError(f"the Kafka client refuses its settings while {doing}: {error}") from error
     except KafkaError as error:
+        if InvalidTransactionTimeoutError.__name__ in str(error):
+            # The client wraps this one up, as text in an error without a kind.
+            raise SettingsError(
+                f"kafka.transaction_timeout_ms ({settings.kafka.transaction_timeout_ms}): {servers} takes none above its "
+                "transaction.max.timeout.ms (by default 900000)"
+            ) from error
+        if isinstance(error, RetriableError):
+            # The client says no more of a certificate or a password that some broker refuses.
+            require_login_everywhere(settings)
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
 
 
@@ -212,7 +231,12 @@ def let_go(producer: KafkaProducer) -> None:
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
-    """Client for the administration of topics, groups and transactions."""
+    """Client for the administration of topics, groups and transactions.
+
+    Every use of a broker begins with one, so the login is tried here. Raises SettingsError where it is refused, and the
+    client's errors.
+    """
+    require_login(settings)
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
 
 
@@ -235,11 +259,10 @@ def transaction_ms_max(settings: Settings) -> int:
     with broker_errors(settings, "asking for the longest transaction"), make_admin(settings) as admin:
         brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
         wanted = [ConfigResource("broker", broker, {_TRANSACTION_MS_MAX: None}) for broker in brokers]
-        try:
-            found = admin.describe_configs(wanted, config_filter="all")["broker"]
-        except AuthorizationError:
-            return _TRANSACTION_MS_MAX_DEFAULT
-    return max(int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values())
+        found = admin.describe_configs(wanted, config_filter="all")["broker"]
+    # Where this user may not ask, the client answers with nothing.
+    allowed = [int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values() if _TRANSACTION_MS_MAX in each]
+    return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
 
 
 def compacted_topics(settings: Settings, topics: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.evidence import Extent, Output
 from streamer.transports.kafka.changelog import read_stretches, topic_of, whole_ends
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, require_fast_checksums
-from streamer.transports.kafka.topics import committed_offsets, require_topics
+from streamer.transports.kafka.topics import committed_offsets, is_compacted, require_topics
 
 
 class KafkaEvidence:
@@ -34,7 +34,7 @@ class KafkaEvidence:
         """
         require_fast_checksums()
         settings = self._settings
-        self._stream = require_topics(settings)
+        self._stream = require_topics(settings, to_read=True)
         committed = {
             source: offset for source, offset in committed_offsets(settings).items() if source.stream == self._stream
         }
@@ -54,6 +54,7 @@ class KafkaEvidence:
             committed=committed,
             outputs=sum(len(stretch) for _, _, stretch in outputs),
             inputs=sum(map(len, self._input.values())),
+            compacted=is_compacted(settings, settings.topics.input),
             trimmed={_log(at): destination for destination, at, stretch in outputs if stretch.start},
         )
 

@@ -16,10 +16,12 @@ import time
 
 import structlog
 from kafka import KafkaAdminClient, KafkaConsumer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import ask_for_rejoin
+from streamer.transports.kafka.handshake import require_login_everywhere
+from streamer.transports.kafka.topics import require_same_topic
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +38,7 @@ class OwnershipWatch:
     """Holds the assignments of a group's members against the partitions of the input, at intervals."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._group = settings.kafka.group
         self._topic = settings.topics.input
         self._due_seconds = time.monotonic() + CHECK_SECONDS
@@ -46,15 +49,16 @@ class OwnershipWatch:
         self.answered_seconds = -math.inf
         """When the broker last answered, even if by an error, on the monotonic clock."""
 
-    def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> None:
+    def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer, topic_id: str) -> None:
         """Look, if a look is due; where partitions stay without an owner, let the consumer join anew with its next poll.
 
-        Where the broker does not answer, nothing is known, and what was found before stands. Raises nothing for it:
-        whether the broker answers is for the reading to find out.
+        Where the broker does not answer, nothing is known, and what was found before stands: whether it answers is for the
+        reading to find out. Raises SettingsError where it would answer with other settings, such as a new password, and
+        DeliveryDoubtful where the topic no longer has this id: an idle consumer may not notice for ever.
         """
         if time.monotonic() < self._due_seconds:
             return
-        free = self._answer(admin, consumer)
+        free = self._answer(admin, consumer, topic_id)
         self._due_seconds = time.monotonic() + CHECK_SECONDS
         if free is None:
             self._suspects = frozenset()
@@ -68,14 +72,18 @@ class OwnershipWatch:
             log.info("every partition has an owner again", topic=self._topic)
         self.unowned = unowned
 
-    def _answer(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> frozenset[int] | None:
+    def _answer(self, admin: KafkaAdminClient, consumer: KafkaConsumer, topic_id: str) -> frozenset[int] | None:
         try:
+            require_same_topic(self._settings, admin, topic_id)
             free = self._free(admin, consumer)
         except KafkaError as error:
             # Once: the client complains often enough while a broker is away.
             if self._answered:
                 log.warning("cannot look for partitions without an owner", reason=str(error))
             self._answered = False
+            if isinstance(error, RetriableError):
+                # Else the reading would wait for ever: the client does not say that it is turned away.
+                require_login_everywhere(self._settings)
             return None
         self._answered = True
         return free

@@ -32,9 +32,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+import structlog
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
+    AuthorizationError,
     CommitFailedError,
     FencedInstanceIdError,
     KafkaError,
@@ -62,14 +64,16 @@ from streamer.transports.kafka.clients import (
     make_admin,
     make_consumer,
     require_fast_checksums,
-    topic_ids,
     within_timeout,
 )
 from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
-from streamer.transports.kafka.topics import Note, parse_note, require_topics
+from streamer.transports.kafka.rights import refusal, withheld_in
+from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
 from streamer.transports.transport import Assigned, Claim, Trimmed
+
+log = structlog.get_logger(__name__)
 
 _CLOSE_MS_MAX = 1_000
 
@@ -135,8 +139,9 @@ class KafkaTransport:
 
     def read(self) -> Batch | Assigned:
         """See Transport. Raises DeliveryDoubtful besides, where this worker no longer knows which sources it owns."""
-        # 0. Every few seconds, see that somebody owns each partition; if not, the poll joins anew.
-        self._ownership.look(self._admin, self._consumer)
+        # 0. Every few seconds, see that the topic is still the same and that somebody owns each partition; if not, the poll
+        #    joins anew.
+        self._ownership.look(self._admin, self._consumer, self._stream)
         # 1. Poll, and take the membership at once.
         polled = self._poll()
         if polled:
@@ -225,6 +230,10 @@ class KafkaTransport:
                 f"an output is larger than its topic or the broker takes ({error}): raise max.message.bytes of the output "
                 "topics, or kafka.request_bytes_max, beyond what the input topic takes; nothing is lost meanwhile"
             ) from error
+        except AuthorizationError as error:
+            self._drop_producer()
+            missing = withheld_in(self._settings, error, "delivering")
+            raise SettingsError(f"{refusal(self._settings, missing)}; nothing is lost meanwhile") from error
         except (KafkaError, ValueError, DeliveryDoubtful) as error:
             self._drop_producer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
@@ -333,6 +342,8 @@ class KafkaTransport:
         partitions = {source: self._partition(source) for source in sources}
         with broker_errors(self._settings, "looking up offsets"):
             found = look_up(list(partitions.values()), timeout_ms=self._settings.kafka.delivery_timeout_ms)
+        # The client asks by name, and partitions are assigned anew when their topic is made anew.
+        self._require_same_topic()
         return {source: found[partition] for source, partition in partitions.items()}
 
     def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
@@ -349,9 +360,20 @@ class KafkaTransport:
                 return {}
             except FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
-            except (OffsetOutOfRangeError, LogTruncationError) as error:
+            except OffsetOutOfRangeError as error:
+                self._begin_anew(frozenset(error.args[0]))
+                return {}
+            except LogTruncationError as error:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
         return polled
+
+    def _begin_anew(self, gone: frozenset[TopicPartition]) -> None:
+        """Let partitions be assigned once more whose next record is gone, behind what was read of them before."""
+        if any((kept.topic, kept.partition) in gone for kept in self._kept):
+            return
+        ours = gone & self._consumer.assignment()
+        log.warning("the next records are gone: looking anew where to begin", partitions=sorted(map(tuple, ours)))
+        self._notes.changes.extend([(False, ours), (True, ours)])
 
     def _pass_damage(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
         """Go on behind records that cannot be read, where the policy allows that. Raises RecordsUnreadable.
@@ -367,11 +389,8 @@ class KafkaTransport:
             self._consumer.seek(partition, end)
 
     def _require_same_topic(self) -> None:
-        name = self._settings.topics.input
-        with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
-            found = topic_ids(self._admin, [name])[name]
-        if found != self._stream:
-            raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
+        with broker_errors(self._settings, f"asking for the id of topic {self._settings.topics.input!r}"):
+            require_same_topic(self._settings, self._admin, self._stream)
 
     def _follow_assignment(self) -> None:
         """Carry the noted changes out. New partitions that this worker owns now stay unsought."""

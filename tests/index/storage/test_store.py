@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.errors import IndexFull, IndexMissing
+from index.errors import IndexDamaged, IndexFull, IndexMissing
 from index.index import Index
 from index.storage import store as store_module
 from index.storage.layout import Table
@@ -177,7 +177,7 @@ def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
 
     store.write(fill)
     assert store.read(begins) == list(values.values())
-    with pytest.raises(AssertionError, match="has no value"):
+    with pytest.raises(IndexDamaged, match="table log lacks 00"):
         store.read(lambda transaction: transaction.addresses(Table.LOG, [b"\0"]))
     store.close()
 

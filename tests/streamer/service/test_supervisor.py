@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
+from index.tools import Writer
 from streamer.observe import metrics
 from streamer.service import heartbeat, supervisor
 from streamer.service.loop import State
@@ -293,6 +294,40 @@ def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play
         one.at(seconds + 0.5, lambda: told.append(one.supervisor.ready()))
     one.run(stop_at=5.0)
     assert told == [(False, "nobody reads partitions 2, 3 of 'documents'; the workers join anew"), (True, "ok")]
+
+
+def test_a_worker_that_hears_nothing_is_not_ready_and_its_silence_is_shown_over_its_restarts(
+    play: Callable[..., Play],
+) -> None:
+    told: list[str] = []
+    shown: list[str] = []
+    one = play([Life(ends=300.0, exit_code=os.EX_TEMPFAIL), Life(reports_from=50.0)])
+    one.at(100.0, lambda: one.supervisor._heartbeats.note_contact(0, 100.0))
+    for seconds in (101.0, 250.0, 310.0):
+        one.at(seconds, lambda: told.append(one.supervisor.ready()[1]))
+        one.at(seconds, lambda: shown.append(one.shown()))
+    one.run(stop_at=320)
+    assert told[0] == "ok"
+    assert told[1].startswith("worker 0 has heard nothing from the broker for 150 s")
+    assert told[2].startswith("worker 0 is starting and has heard nothing from the broker for 210 s")
+    assert ['neardup_broker_contact_timestamp_seconds{worker="0"} 100.0' in each for each in shown] == [True] * 3
+
+
+def test_who_holds_the_writer_lock_is_told_when_a_worker_makes_no_progress_unless_it_is_a_worker_at_work(
+    play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = iter([Writer(4_711, "worker", stopped=False), Writer(4_712, "orphan", stopped=True)])
+    monkeypatch.setattr(supervisor, "writer_of", lambda _: next(writers, None))
+    one = play([Life(silent_from=4.0)])
+    one.stage.process_number = 4_711
+    told: list[str] = []
+    for seconds in (5.0, 11.0):
+        one.at(seconds, lambda: told.append(one.supervisor._slots[0].waits_for))
+    with capture_logs() as logged:
+        one.run(stop_at=12.5)
+    assert told[0] == ""
+    assert told[1].startswith("process 4712 (orphan) is stopped")
+    assert [each["holder"] for each in logged if each["event"] == "worker killed"] == [told[1]]
 
 
 def test_a_worker_that_is_gone_is_not_ready_even_before_that_is_noticed(play: Callable[..., Play]) -> None:

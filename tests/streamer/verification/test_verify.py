@@ -598,6 +598,44 @@ def test_an_input_that_was_made_anew_is_checked_and_its_predecessor_is_not(tmp_p
     assert findings.unchecked["originals in an input that was made anew since"] > 0
 
 
+def test_records_that_a_compacted_input_dropped_are_not_checked(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log = world.broker.topics["documents"].partitions[0]
+    for offset in (0, 3, len(documents()[::2])):
+        log.records.pop(offset, None)
+    found = wrong(verified(world))
+    assert found["foreign"]
+    assert found["journal-foreign"]
+    assert found["original-missing"]
+    findings = verified(world, MemoryEvidence(world.broker, world.settings, compacted=True))
+    assert wrong(findings) == {}
+    assert findings.unchecked["originals that have left the input"] > 0
+
+
+@pytest.mark.parametrize("reason", ["poison", "unreadable"])
+def test_the_text_of_a_dead_letter_that_must_not_or_cannot_be_read_is_not_read(tmp_path: Path, reason: str) -> None:
+    world = worked(tmp_path)
+    before = verified(world).counts["texts read"]
+    log, offset, record = outputs(world, "documents-dead-letter")[0]
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.reason", reason))
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.counts["texts read"] == before - 1
+
+
+def test_a_dead_letter_that_stands_for_records_that_cannot_be_read_is_not_foreign(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    world.broker.skip("documents", 0)
+    gap = world.broker.topics["documents"].partitions[0].end - 1
+    _, _, record = outputs(world, "documents-dead-letter")[0]
+    headers = with_header(record.headers, "neardup.position", f"documents/0/{gap}")
+    log = world.broker.topics["documents-dead-letter"].partitions[0]
+    log.append(Stored(None, None, -1, with_header(headers, "neardup.reason", "unreadable")))
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["outputs that stand for records that cannot be read"] == 1
+
+
 def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:
     world = worked(tmp_path)
     world.settings = Settings.model_validate({"minhash": {"similarity_min": 0.9}})
