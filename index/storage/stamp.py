@@ -42,16 +42,6 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     return stored
 
 
-def _found(transaction: Transaction) -> bytes | None:
-    """The stamp, or None; without the seal that a format before 3 does not have."""
-    bare = next((bytes(value) for key, value in transaction.raw(Table.META) if key == STAMP_KEY), b"")
-    try:
-        json.loads(bare)
-    except ValueError:
-        return transaction.get(Table.META, STAMP_KEY)
-    return bare
-
-
 def identified(store: Store, *, read_only: bool) -> str:
     """Id of the index, 32 hexadecimal digits; drawn where it has none yet, or "" where nothing may be written."""
     found = store.read(lambda transaction: transaction.get(Table.META, IDENTITY_KEY))
@@ -67,3 +57,13 @@ def identified(store: Store, *, read_only: bool) -> str:
         return drawn
 
     return (found or store.write(operation)).hex()
+
+
+def _found(transaction: Transaction) -> bytes | None:
+    """The stamp, or None; without the seal that a format before 3 does not have."""
+    bare = next((bytes(value) for key, value in transaction.raw(Table.META) if key == STAMP_KEY), b"")
+    try:
+        json.loads(bare)
+    except ValueError:
+        return transaction.get(Table.META, STAMP_KEY)
+    return bare
