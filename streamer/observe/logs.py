@@ -98,6 +98,8 @@ def _last(form: str, out: TextIO) -> list[structlog.typing.Processor]:
         return [
             strip,
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(serializer=lambda event, **_: orjson.dumps(event, default=str).decode()),
+            structlog.processors.JSONRenderer(
+                serializer=lambda event, **_: orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+            ),
         ]
     return [strip, structlog.dev.ConsoleRenderer(colors=out.isatty())]

@@ -21,6 +21,8 @@ The client loses records or fencing unless it is used by these rules (tests/cont
     (tests/contract/test_unowned_partitions.py).
 12  One record that the client cannot parse ends all reading: `kafka.unreadable` reads odd header names, and tells where
     damage begins and ends (tests/contract/test_unreadable_records.py).
+12  What was fetched before a pause goes at the next `seek`, or the client may fetch nothing more of that partition
+    (tests/contract/test_paused_partitions.py).
 
 The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions` handles it, and
 tests/contract/test_forgotten_transactions.py holds that.

@@ -146,6 +146,15 @@ class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
 
         fetcher._parse_fetched_data = parse_or_note
 
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """As the client's, and lets go of what was fetched at an earlier position before the partition was paused.
+
+        The client keeps that aside, and fetches nothing of the partition meanwhile. It may never look at it again: not as
+        long as another partition, whose records were all handed out, has nothing new.
+        """
+        super().seek(partition, offset)
+        self._fetcher._paused_partition_records.pop(partition, None)
+
 
 def _of_no_use(fetched: Any) -> str:
     """Why nothing can be read of what the broker answered for a partition; empty where something can."""

@@ -39,7 +39,9 @@ def test_console_lines_hold_level_event_and_values_without_colour() -> None:
 def test_json_lines_are_json_and_carry_the_worker() -> None:
     out = io.StringIO()
     configure_logging("info", "json", worker=2, stream=out)
-    structlog.get_logger("streamer.service.loop").warning("offsets skipped", count=5, input="文档")
+    structlog.get_logger("streamer.service.loop").warning(
+        "offsets skipped", count=5, input="文档", by_partition={0: "a"}
+    )
     logging.getLogger("kafka.net").error("Connection failed: %s", "refused")
     own, client = (orjson.loads(line) for line in out.getvalue().splitlines())
     timestamp = own.pop("timestamp")
@@ -48,6 +50,7 @@ def test_json_lines_are_json_and_carry_the_worker() -> None:
         "event": "offsets skipped",
         "count": 5,
         "input": "文档",
+        "by_partition": {"0": "a"},
         "level": "warning",
         "logger": "streamer.service.loop",
         "worker": 2,
