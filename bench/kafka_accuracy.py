@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.accuracy import Stream, machine
-from bench.chaos import wait_until_ready
 from bench.documents import document_lines
 from bench.named_settings import Setting, parse
+from bench.ready import wait_until_ready
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill, stop
 from deploy.local_kafka import LocalKafka
 from streamer.settings.types import Section

@@ -28,8 +28,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.accuracy import machine
-from bench.chaos import wait_until_ready
 from bench.index import anonymous_mib
+from bench.ready import wait_until_ready
 from deploy.kafka_run import DESTINATIONS, Run, stop
 from deploy.local_kafka import LocalKafka
 

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,8 +36,8 @@ class Run:
         """Name of the output topic of a destination."""
         return f"{self.name}-{destination}"
 
-    def arguments(self) -> list[str]:
-        """Command that runs the service, for this interpreter."""
+    def arguments(self, *command: str) -> list[str]:
+        """Command line of `streamer` with the run's settings, for this interpreter; runs the service where nothing is named."""
         values = {
             "kafka.bootstrap_servers": self.bootstrap_servers,
             "kafka.group": self.name,
@@ -49,13 +49,24 @@ class Run:
             "observe.port": str(self.port),
         }
         chosen = [f"{key}={value}" for key, value in values.items()] + list(self.settings)
-        return [sys.executable, "-m", "streamer", *(part for one in chosen for part in ("--set", one)), "run"]
+        return [
+            sys.executable,
+            "-m",
+            "streamer",
+            *(part for one in chosen for part in ("--set", one)),
+            *(command or ("run",)),
+        ]
 
-    def start(self, log: Path) -> subprocess.Popen[bytes]:
-        """Start the service in a session of its own; its log is appended to `log`."""
+    def start(self, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Start the service in a session of its own; its log is appended to `log`. `environment` adds variables."""
         with log.open("ab") as stream:
             return subprocess.Popen(
-                self.arguments(), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, start_new_session=True
+                self.arguments(),
+                stdout=stream,
+                stderr=stream,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )
 
     def ready(self) -> bool:

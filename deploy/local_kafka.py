@@ -110,7 +110,8 @@ def _port_is_free(port: int) -> bool:
         return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Port that nothing listens on. Raises LocalKafkaError where none is found."""
     for port in random.sample(PICKED_PORTS, 200):
         if _port_is_free(port):
             return port
@@ -118,13 +119,28 @@ def _free_port() -> int:
 
 
 class LocalKafka:
-    """A broker in one JVM process. Its directory holds settings, log and all data, and survives restarts."""
+    """A broker in one JVM process. Its directory holds settings, log and all data, and survives restarts.
 
-    def __init__(self, directory: Path, port: int | None = None, overrides: Mapping[str, str] | None = None) -> None:
+    Where a proxy stands before it, `proxy_port` is the proxy's port: clients that come in at `proxied_port` are sent there.
+    `listeners`: ports of further listeners by name, whose protocols `overrides` give (listener.security.protocol.map).
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        proxy_port: int | None = None,
+        listeners: Mapping[str, int] | None = None,
+    ) -> None:
         self.directory = directory.resolve()
-        self.port = port or _free_port()
+        self.port = port or free_port()
+        self.proxied_port = free_port() if proxy_port else None
+        self._proxy_port = proxy_port
         self.log_path = self.directory / "broker.log"
         self._overrides = dict(overrides or {})
+        self._listeners = {"PLAINTEXT": self.port, **(listeners or {})}
         self._java_command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -218,12 +234,19 @@ class LocalKafka:
             self._process = None
 
     def _write_settings(self) -> None:
-        controller_port = _free_port()
+        controller_port = free_port()
+        ports = {**self._listeners, "CONTROLLER": controller_port}
         settings = {
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{controller_port}",
+            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
             "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-            **self._overrides,
         }
+        if self._proxy_port:
+            settings |= {
+                "listeners": f"{settings['listeners']},PROXIED://{HOST}:{self.proxied_port}",
+                "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port},PROXIED://{HOST}:{self._proxy_port}",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
+            }
+        settings |= self._overrides
         # Of two lines with the same name the last one counts.
         lines = "".join(f"{name}={value}\n" for name, value in settings.items())
         (self.directory / "server.properties").write_text(BROKER_SETTINGS.read_text() + lines)

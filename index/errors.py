@@ -34,4 +34,5 @@ class IndexExists(IndexProblem):
 
 
 class IndexInUse(IndexProblem):
-    """Another process has the index open, so its file cannot be replaced; or the file was replaced just now."""
+    """Another process has the index open, so its file cannot be replaced; or the file was replaced just now; or a stopped
+    process keeps all others from writing."""

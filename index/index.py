@@ -19,16 +19,19 @@ from index.decide.forget import ignored
 from index.decide.lookup import all_visible
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import NO_NUMBER, Applied, Decisions, Entries, Position, Source
+from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.tree import Tree, lookup_of
 from index.session import OpenIndex, ReadSession, Retention
 from index.storage import documents, sources
+from index.storage.data_file import DATA_FILE
 from index.storage.documents import Document
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.stamp import stamped
 from index.storage.statistics import Statistics, statistics_of
 from index.storage.store import CommitHooks, Store, Transaction
+from index.turn import Turn
 
 MAP_BYTES_INITIAL = 2**26
 SIZES = TreeSizes()
@@ -50,7 +53,9 @@ class Index:
     def __init__(self, opened: OpenIndex) -> None:
         """Use `Index.open`."""
         self._opened = opened
+        self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
+        self.retention = opened.retention
 
     @classmethod
     def open(
@@ -91,6 +96,8 @@ class Index:
         with ExitStack() as on_failure:
             on_failure.callback(store.close)
             stored = stamped(store, parameters, os.fspath(directory))
+            # Every batch reads the numbers of the forgotten by their keys alone.
+            store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             tree = Tree(stored, sizes)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.
@@ -101,6 +108,7 @@ class Index:
 
     def close(self) -> None:
         """Close the files; further calls do nothing."""
+        self._turn.give_back()
         self._opened.store.close()
 
     def __enter__(self) -> Self:
@@ -170,6 +178,20 @@ class Index:
         self._opened.store.write(
             lambda transaction: sources.move_applied(transaction, {source: offset}, {source: mark})
         )
+
+    def take_turn(self) -> bool:
+        """Take the turn at bringing the index up to date, which one process at most has; returns whether this one has it.
+
+        Keeps nobody from writing: those who bring an index up to date agree to take turns. Raises IndexMissing.
+        """
+        try:
+            return self._turn.take()
+        except FileNotFoundError as error:
+            raise IndexMissing(f"The index in {self._opened.directory} was removed while it was in use.") from error
+
+    def give_turn_back(self) -> None:
+        """Let another process take the turn. A turn also ends with its process, and at `close`."""
+        self._turn.give_back()
 
     def applied(self) -> dict[Source, Applied]:
         """Applied offset and mark of every known source."""

@@ -36,6 +36,12 @@ class NoDocuments(StreamerError):
     exit_code = os.EX_DATAERR
 
 
+class RecordsUnreadable(StreamerError):
+    """Records are damaged, and a person has to decide what becomes of them. The message names offsets and setting."""
+
+    exit_code = os.EX_CONFIG
+
+
 class InputUnreadable(StreamerError):
     """A file cannot be opened or is damaged."""
 
@@ -56,6 +62,12 @@ class DeliveryDoubtful(StreamerError):
 
 class OutputFull(DeliveryDoubtful):
     """A batch was not delivered, for the disk of the outputs is full."""
+
+    exit_code = os.EX_IOERR
+
+
+class NoRoomForMetrics(StreamerError):
+    """The folder for temporary files, where the processes count their metrics, cannot be used or is full."""
 
     exit_code = os.EX_IOERR
 

@@ -13,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from deploy.local_kafka import LocalKafka
+    from tests.support.secure_kafka import SecureKafka
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +42,23 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
         if problem:
             pytest.fail(problem, pytrace=False)
         yield SimpleNamespace(bootstrap_servers=bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """One broker with TLS, passwords and rights for all tests, always a local one."""
+    from deploy.local_kafka import LocalKafkaError
+    from tests.support.secure_kafka import running
+
+    problem = ""
+    with ExitStack() as stack:
+        try:
+            broker = stack.enter_context(running(tmp_path_factory.mktemp("secure-kafka")))
+        except LocalKafkaError as error:
+            problem = str(error)
+        if problem:
+            pytest.fail(problem, pytrace=False)
+        yield broker
 
 
 @pytest.fixture

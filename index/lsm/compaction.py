@@ -201,7 +201,8 @@ def _slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair,
     shape = frozen.shape
     numbered = shape.numbered and now.table == 0
     key = segment_key(now.table, now.bound)
-    value = transaction.view(Table.SEGMENTS, key)
+    # What is written anew gets a new seal, so damage since the last check would be sealed in.
+    value = transaction.view(Table.SEGMENTS, key, anew=True)
     above = transaction.key_above(Table.SEGMENTS, key)
     segment_end = above[1:] if above is not None and above[0] == now.table else None
     new, new_numbers, removed, end = frozen.of_table(now.table, now.bound, segment_end, capacity)

@@ -45,6 +45,8 @@ class SegmentDirectory:
         """Addresses in the held snapshot; 0: not read yet."""
         self._written = np.empty(0, np.bool_)
         """Which segments were written since the held snapshot."""
+        self._checked = np.empty(0, np.bool_)
+        """Which segments were checked because the one before them was wanted."""
         self._take(0, 0, [])
 
     def __len__(self) -> int:
@@ -71,6 +73,7 @@ class SegmentDirectory:
         count = len(keys)
         self._addresses = _replaced(self._addresses, begin, end, np.zeros(count, np.uint64))
         self._written = _replaced(self._written, begin, end, np.ones(count, np.bool_))
+        self._checked = _replaced(self._checked, begin, end, np.zeros(count, np.bool_))
         raw = np.frombuffer(b"".join(self.keys), np.uint8).reshape(len(self), 1 + self._shape.bound_bytes)
         first_word = np.ascontiguousarray(raw[:, 1 : 1 + _WORD_BYTES])
         self.bounds = first_word.view(">u8")[:, 0].astype(np.uint64)
@@ -83,8 +86,14 @@ class SegmentDirectory:
     def addresses(self, transaction: Transaction, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
         """Memory addresses of the wanted segments, bool [segments]: uint64 [segments]; any value for the others.
 
-        Addresses hold until this transaction writes or ends.
+        Addresses hold until this transaction writes or ends. A key that was damaged shifts entries into the segment before
+        it, and does not fit the seal of its value. So the segment behind each wanted one is checked, too.
         """
+        behind = np.zeros_like(wanted)
+        behind[1:] = wanted[:-1]
+        for place in np.flatnonzero(behind & ~self._checked).tolist():
+            transaction.existing(Table.SEGMENTS, self.keys[place])
+        self._checked |= behind
         held = transaction.held()
         if held is not self._held:
             assert self._compaction is not None, "a transaction must begin with `follow`"

@@ -80,8 +80,7 @@ class Segments:
         entries = self._shape.entry_columns(0, NO_KEYS, fingerprints, numbers)
         segments, places = bisect.places_in_segments(entries, spans)
         for segment in np.unique(segments[segments >= 0]).tolist():
-            value = transaction.view(Table.SEGMENTS, self._directory.keys[segment])
-            assert value is not None
+            value = transaction.existing(Table.SEGMENTS, self._directory.keys[segment])
             here = segments == segment
             numbers[here] = segment_numbers(value, places[here], self._shape.columns)
         return numbers

@@ -1,4 +1,4 @@
-"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones.
+"""Codec of the large values that `layout` draws: batches of the log, segments, tombstones; and the seal of every value.
 
 A value that is cut off raises ValueError or struct.error when unpacked; only ids are not checked.
 """
@@ -9,13 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
-from index.storage.layout import pack_text
+from index.storage.layout import Table, pack_text
 
 _BATCH = struct.Struct("<IIIII")
 _SEGMENT = struct.Struct("<II")
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES = 16
+_SEEDS = {table: xxhash.xxh3_64_intdigest(table.value) for table in Table}
+
+SEAL = struct.Struct("<Q")
+
+SEALS_MAX = 2**20
+"""Seals that are remembered: 64 MiB."""
 
 LOG_SOURCE = np.dtype([("stream", "<u4"), ("partition", "<u4")])
 LOG_ROW = np.dtype(
@@ -33,6 +40,45 @@ LOG_ROW = np.dtype(
     ]
 )
 LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4")])
+
+
+def seal_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
+    """The seal of a value: XXH3 of its bytes, seeded with that of its key, which is seeded with that of the table's name.
+
+    A value that was moved to another key, or to another table, does not fit its seal any more.
+    """
+    of_key = xxhash.xxh3_64_intdigest(key, _SEEDS[table])
+    return SEAL.pack(xxhash.xxh3_64_intdigest(content, of_key))
+
+
+class Seals:
+    """Seals of the values of a file. Those `read_in_parts` are checked once: their seals are remembered, up to SEALS_MAX."""
+
+    def __init__(self) -> None:
+        self._fitting: set[bytes] = set()
+
+    def of(self, table: Table, key: bytes, content: bytes | memoryview) -> bytes:
+        """As `seal_of`, of a value that needs no check any more."""
+        seal = seal_of(table, key, content)
+        if table.read_in_parts:
+            if len(self._fitting) >= SEALS_MAX:
+                self._fitting.clear()
+            self._fitting.add(seal)
+        return seal
+
+    def fits(self, table: Table, key: bytes, value: memoryview, *, anew: bool = False) -> bool:
+        """Whether a value with its seal behind it is what was written; `anew`: reads all of it in any case."""
+        if len(value) < SEAL.size:
+            return False
+        seal = value[-SEAL.size :].tobytes()
+        # The seal also tells one version of a value from another.
+        if seal in self._fitting and not anew:
+            return True
+        return seal == self.of(table, key, value[: -SEAL.size])
+
+    def forget(self) -> None:
+        """Check every value again."""
+        self._fitting.clear()
 
 
 class Lines(NamedTuple):
@@ -138,7 +184,7 @@ def unpack_tombstones(value: bytes | memoryview, words: int) -> Tombstones:
 def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64]) -> bytes:
     """A value of `chunks`: columns uint16 [columns, n] and document numbers uint64 [n], [0] where not numbered.
 
-    Only table 0 of SimHash is numbered. Values have few different sizes, so that freed pages fit other segments.
+    Only table 0 of SimHash is numbered. Sealed values have few different sizes, so that freed pages fit other segments.
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
     parts = [_SEGMENT.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
@@ -189,7 +235,8 @@ def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
 
 
 def _size_class(size: int) -> int:
-    """The least size, not below this one, that fills whole pages whose number has at most 5 significant bits."""
-    pages = -(-(size + _PAGE_HEADER_BYTES) // _PAGE_BYTES)
+    """The least size, not below this one, that fills whole pages with a seal; their number has at most 5 significant bits."""
+    beside = _PAGE_HEADER_BYTES + SEAL.size
+    pages = -(-(size + beside) // _PAGE_BYTES)
     step = 1 << max(0, pages.bit_length() - 5)
-    return (-(-pages // step) * step) * _PAGE_BYTES - _PAGE_HEADER_BYTES
+    return (-(-pages // step) * step) * _PAGE_BYTES - beside

@@ -1,6 +1,10 @@
-"""LMDB's file before it is mapped: made whole, checked, and claimed by one opening of this process.
+"""LMDB's files beside LMDB: made whole and checked before LMDB reads them, claimed by one opening of this process.
 
-A page that is missing would kill the process (SIGBUS) when it is read, so the meta pages are read first.
+LMDB trusts what it reads. A page that is missing kills the process when it is read (SIGBUS), and so may a page of a tree
+that holds anything else than what LMDB wrote (SIGSEGV). So the meta pages are read before the file is mapped, and the
+pages of all trees before LMDB walks through the first of them. What stands in the values, their seals tell (`codec`). A
+page of the lock file for which the disk has no room would kill the process too, when it is written, so that file gets its
+room first.
 
 Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):
 
@@ -10,34 +14,61 @@ Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_p
                  leaf pages, overflow pages, entries, root u64 each; then last page u64, transaction u64
 
 A process finds the pages of the newer transaction, and writes the older one's place.
+
+The lock file begins with the same magic; the writers' mutex stands behind the first 64 bytes, and begins with the number
+of the thread that holds it (a robust mutex of the GNU C library; its two highest bits are flags).
 """
 
+import errno
 import os
+import re
 import struct
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 import lmdb
+import numpy as np
 from lmdb import verify
 
-from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged
+from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull
 
 DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
+
+LOCK_BYTES = 8_192
+"""Size of the lock file of an environment with LMDB's default of 126 readers."""
+
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Errors of a full disk. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
 
 WAY_OUT = "Move the file away, then restore a backup (streamer index restore) or build the index anew (streamer index rebuild)."
 
 _META = struct.Struct("<QHHHH II QQ IHHQQQQQ IHHQQQQQ QQ")
 _HEADER = struct.Struct("<QHHHH")
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
-_BRANCH, _LEAF, _META_PAGE = 0x01, 0x02, 0x08
+_BRANCH, _LEAF, _META_PAGE, _FIXED = 0x01, 0x02, 0x08, 0x20
+_IN_OVERFLOW, _OWN_TREE, _MANY_VALUES = 0x01, 0x02, 0x04
+_TABLE_FLAGS = {0, 0x14}
+_TREE = struct.Struct("<IHHQQQQQ")
 _INTEGER_KEYS, _NO_SUBFOLDER = 0x08, 0x4000
 _NO_ROOT = 2**64 - 1
 _DEPTH_MAX = 32
 _MAP_BYTES_LIMIT = 2**46
 _PAGE_BYTES = {2**power for power in range(8, 17)}
+
+_SPARE = re.compile(
+    r"^(?P<table>.+) DB: overflow page \d+ header mp_pages (?P<pages>\d+) != OVPAGES\(\d+\)=(?P<needed>\d+)$"
+)
+_COUNTED = re.compile(r"^(?P<table>.+) DB: walked (?P<walked>\d+) overflow pages, record says (?P<recorded>\d+)$")
+_UNREACHED = re.compile(r"^(?P<pages>\d+) page\(s\) are neither reachable nor in the freeDB ")
+_COMMAND_SHOWN = 100
+_MUTEX_AT, _THREAD_BITS = 64, 2**30 - 1
 
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """A writer may replace both pages while they are read."""
@@ -45,6 +76,23 @@ _TRIES, _PAUSE_SECONDS = 5, 0.02
 _open_directories: set[tuple[int, int]] = set()
 _open_directories_turn = Lock()
 """Which directories this process has open: LMDB's locks belong to the process, and a second opening would break them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The process that holds the writer lock of an index: its number, what it runs, and whether it is stopped."""
+
+    process: int
+    command: str
+    stopped: bool
+
+    def __str__(self) -> str:
+        state = "is stopped and" if self.stopped else "runs and"
+        ways = f"let it go on (kill -CONT {self.process}) or end" if self.stopped else "wait for it, or end"
+        return (
+            f"process {self.process} ({self.command}) {state} holds the writer lock of the index: {ways} it "
+            f"(kill -KILL {self.process}), which loses nothing"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +111,127 @@ class _Meta:
 
 
 def create(directory: Path) -> None:
-    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage."""
+    """Make an empty data file where there is none. It appears whole or not at all, so an empty file is always damage.
+
+    Raises IndexFull, OSError.
+    """
     if os.path.lexists(directory / DATA_FILE):
         return
-    with tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart:
-        lmdb.open(apart, map_size=2**20).close()
+    with (
+        room_in(directory),
+        suppress(FileExistsError),
+        tempfile.TemporaryDirectory(prefix=DATA_FILE + ".", dir=directory) as apart,
+    ):
+        # Nobody else knows this folder, so no lock is needed.
+        lmdb.open(apart, map_size=2**20, lock=False).close()
+        (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
+
+
+def give_lock_file_room(directory: Path) -> None:
+    """Have the disk set its blocks aside for the lock file, whose bytes stay as they are. Raises IndexFull, OSError.
+
+    Closing the file lets go of every lock that this process has on it: call before LMDB opens it.
+    """
+    with room_in(directory):
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
-        except FileExistsError:
-            return
+            os.posix_fallocate(descriptor, 0, LOCK_BYTES)
+        finally:
+            os.close(descriptor)
 
 
-def require_whole(file: Path) -> None:
+def writer_of(directory: Path) -> Writer | None:
+    """The process of this machine that holds the writer lock, while it does; None where that cannot be told.
+
+    LMDB waits for the lock without limit, and a stopped process never gives it back.
+    """
+    try:
+        with (directory / LOCK_FILE).open("rb") as file:
+            begin, status = file.read(_MUTEX_AT + 4), os.fstat(file.fileno())
+        magic, thread = int.from_bytes(begin[:4], "little"), int.from_bytes(begin[_MUTEX_AT:], "little") & _THREAD_BITS
+        if magic != _MAGIC or not thread:
+            return None
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{thread}/status").read_text().splitlines())
+        process = Path("/proc") / fields["Tgid"].strip()
+        words = process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
+        # The number may be another process's by now, or that of another container.
+        has_it_open = any(_same_file(descriptor, status) for descriptor in process.joinpath("fd").iterdir())
+    except (OSError, KeyError):
+        return None
+    return (
+        Writer(int(process.name), " ".join(words)[:_COMMAND_SHOWN], fields["State"].split()[0] in "Tt")
+        if has_it_open
+        else None
+    )
+
+
+def _same_file(descriptor: Path, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(descriptor.stat(), status)
+    except OSError:
+        return False
+
+
+@contextmanager
+def room_in(directory: Path) -> Iterator[None]:
+    """Turn errors of a full disk, LMDB's and the system's, into IndexFull."""
+    try:
+        yield
+    except (lmdb.DiskError, OSError) as problem:
+        if isinstance(problem, OSError) and problem.errno not in DISK_FULL:
+            raise
+        raise IndexFull(
+            f"The disk that holds the index in {directory} is full or failing: {problem}. Make room; nothing was kept."
+        ) from problem
+
+
+def require_whole(file: Path) -> int:
     """Raise IndexDamaged where pages that LMDB will read are missing, or its meta pages are no such; reads no map.
 
     Raises FormatUnknown where the file is not LMDB's, or of another version. What stands in the other pages is not
-    looked at.
+    looked at. Gives the bytes of the file.
     """
     for left in reversed(range(_TRIES)):
+        size = file.stat().st_size
         found = _problem(file)
         if not found:
-            return
+            return size
         if left:
             time.sleep(_PAUSE_SECONDS)
     raise IndexDamaged(f"{file} is damaged: {found}. {WAY_OUT}")
+
+
+def require_uncut(file: Path, identity: tuple[int, int] | None, size: int) -> int:
+    """Raise IndexDamaged where a file, by its identity, is shorter than it was; LMDB never cuts one. Gives its bytes.
+
+    A file that is gone or was replaced is as long as it was: who has it open may go on reading it.
+    """
+    try:
+        status = file.stat()
+    except OSError:
+        return size
+    if _identity(status) != identity:
+        return size
+    if status.st_size < size:
+        raise IndexDamaged(
+            f"{file} is damaged: it was cut from {size} bytes to {status.st_size} while it was open. {WAY_OUT}"
+        )
+    return status.st_size
+
+
+def require_sound(file: Path, last_transaction: Callable[[], int]) -> None:
+    """Raise IndexDamaged where LMDB must not read all pages, see `structure_problems`; call this inside a transaction.
+
+    last_transaction  number of the last transaction of all processes
+    """
+    while True:
+        before = last_transaction()
+        problems = structure_problems(file)
+        if not problems:
+            return
+        if last_transaction() == before:
+            raise IndexDamaged(f"{file} is damaged: {problems[0]}. {WAY_OUT}")
+        # The file grew while it was read, or one of the two pages that name all others was replaced.
 
 
 def _problem(file: Path) -> str:
@@ -170,15 +315,169 @@ def _lacks_used_pages(file: Path) -> bool:
     return any("beyond EOF" in str(problem) for problem in problems)
 
 
+def structure_problems(file: Path) -> list[str]:
+    """Problems of the file's pages, in words; none where LMDB may read all of them. Reads every page of every tree.
+
+    While other processes write, call this inside a transaction, which pins the pages of its snapshot and of later ones.
+    """
+    try:
+        problems = _without_spare_pages([str(problem) for problem in verify.verify(os.fspath(file), subdir=False)])  # type: ignore[no-untyped-call]
+    except (verify.VerifyError, struct.error, IndexError, ValueError, OverflowError) as problem:
+        return [str(problem) or repr(problem)]
+    return problems or list(_tree_problems(file))
+
+
+def _tree_problems(file: Path) -> Iterator[str]:
+    """What LMDB's own check passes over, in a file that it found sound."""
+    with file.open("rb") as opened:
+        descriptor = opened.fileno()
+        begin = os.pread(descriptor, 2 * max(_PAGE_BYTES), 0)
+        first = _META.unpack_from(begin)
+        metas = (_meta_of(page) for page in (first, _META.unpack_from(begin, first[9])))
+        newer = max(metas, key=lambda meta: meta.transaction)
+        for tree, name in zip(newer.trees, ("the free pages", "the tables"), strict=True):
+            yield from _TreeWalk(descriptor, newer.page_bytes, name, by_number=tree is newer.trees[0]).problems(
+                tree.root
+            )
+
+
+class _TreeWalk:
+    """Walk through a tree in the order of its keys.
+
+    Every key must stand where LMDB would look for it: not below the separator before it, and below the one behind it.
+    The nodes of a page must fill it to its end without gaps, which LMDB takes for granted when it adds one. Flags must be
+    such as this program's tables have.
+    """
+
+    def __init__(self, descriptor: int, page_bytes: int, name: str, *, by_number: bool = False) -> None:
+        self._descriptor = descriptor
+        self._page_bytes = page_bytes
+        self._name = name
+        self._by_number = by_number
+        self._last: bytes | int | None = None
+        self._separator: bytes | int | None = None
+
+    def problems(self, number: int) -> Iterator[str]:
+        """Problems of the page of this number and of all below it; those of the tree, where it is the root."""
+        if number == _NO_ROOT:
+            return
+        page = os.pread(self._descriptor, self._page_bytes, number * self._page_bytes)
+        _, fixed_bytes, flags, lower, upper = _HEADER.unpack_from(page)
+        where, count = f"page {number} of {self._name}", (lower - _HEADER.size) // 2
+        if flags & _FIXED:
+            if upper != self._page_bytes - count * (fixed_bytes - 2):
+                yield f"{where} is not as full as it says"
+            ends = (_HEADER.size + place * fixed_bytes for place in (1, count))
+            yield from self._keys(where, *(page[end - fixed_bytes : end] for end in ends))
+            return
+        is_branch = bool(flags & _BRANCH)
+        halves = np.frombuffer(page, "<u2").astype(np.int64)
+        places = halves[_HEADER.size // 2 : lower // 2]
+        low, high, node_flags, key_bytes = (halves[places // 2 + field] for field in range(4))
+        value_bytes = np.where(node_flags & _IN_OVERFLOW, 8, high << 16 | low) * (not is_branch)
+        sizes = 8 + key_bytes + value_bytes
+        order = np.argsort(places)
+        edges = np.append(places[order], self._page_bytes)
+        if (
+            not count
+            or (places % 2).any()
+            or edges[0] != upper
+            or ((edges[:-1] + sizes[order] + 1) // 2 * 2 != edges[1:]).any()
+        ):
+            yield f"the nodes of {where} do not fill it"
+            return
+
+        def key(node: int) -> bytes:
+            return page[places[node] + 8 : places[node] + 8 + key_bytes[node]]
+
+        if is_branch:
+            for node in range(count):
+                if node:
+                    yield from self._separate(where, key(node))
+                yield from self.problems(int(low[node] | high[node] << 16 | node_flags[node] << 32))
+            return
+        if (node_flags & ~(_IN_OVERFLOW | _OWN_TREE | _MANY_VALUES)).any():
+            yield f"a node of {where} has a flag that is none"
+        yield from self._keys(where, key(0), key(count - 1))
+        for node in np.flatnonzero(node_flags & (_OWN_TREE | _MANY_VALUES)).tolist():
+            begin = int(places[node] + 8 + key_bytes[node])
+            value = page[begin : begin + int(value_bytes[node])]
+            yield from self._inside(where, key(node), value, int(node_flags[node]))
+
+    def _inside(self, where: str, key: bytes, value: bytes, flags: int) -> Iterator[str]:
+        """Problems of a table, or of the many values of one key."""
+        if flags & _OWN_TREE:
+            of_tree = _TREE.unpack(value)
+            name = f"`{key.decode(errors='replace')}`"
+            if flags & _MANY_VALUES:
+                name = f"the values of {key.hex()} in {self._name}"
+            elif of_tree[1] not in _TABLE_FLAGS:
+                yield f"{name} has flags that no table has"
+            yield from _TreeWalk(self._descriptor, self._page_bytes, name).problems(of_tree[-1])
+            return
+        _, fixed_bytes, page_flags, lower, upper = _HEADER.unpack_from(value)
+        count = (lower - _HEADER.size) // 2
+        if not page_flags & _FIXED or not count or upper != len(value) - count * (fixed_bytes - 2):
+            yield f"the values of {key.hex()} on {where} are not as many as they say"
+
+    def _separate(self, where: str, key: bytes) -> Iterator[str]:
+        self._separator = self._ordered(key)
+        if self._last is not None and self._separator <= self._last:  # type: ignore[operator]
+            yield f"a separator of {where} is not above the keys before it"
+
+    def _keys(self, where: str, first: bytes, last: bytes) -> Iterator[str]:
+        if self._separator is not None and self._ordered(first) < self._separator:  # type: ignore[operator]
+            yield f"the first key of {where} is below its separator"
+        self._last = self._ordered(last)
+
+    def _ordered(self, key: bytes) -> bytes | int:
+        return int.from_bytes(key, "little") if self._by_number else key
+
+
+def _without_spare_pages(problems: Sequence[str]) -> list[str]:
+    """Problems but those that pages to spare account for, to the page.
+
+    LMDB writes a shorter value into the pages of a longer one that the same transaction wrote (`mdb_cursor_put`), which
+    is sound. The check reports such a value, and counts the pages that are left over as missing.
+    """
+    spare: Counter[str] = Counter()
+    left: list[str] = []
+    for problem in problems:
+        found = _SPARE.match(problem)
+        if found and int(found["pages"]) > int(found["needed"]):
+            spare[found["table"]] += int(found["pages"]) - int(found["needed"])
+        else:
+            left.append(problem)
+    return [problem for problem in left if not _is_accounted_for(problem, spare)]
+
+
+def _is_accounted_for(problem: str, spare: Counter[str]) -> bool:
+    if counted := _COUNTED.match(problem):
+        return int(counted["recorded"]) - int(counted["walked"]) == spare[counted["table"]]
+    unreached = _UNREACHED.match(problem)
+    return unreached is not None and int(unreached["pages"]) == spare.total()
+
+
 def claim(directory: Path) -> tuple[int, int]:
     """Register a directory as open; gives its identity for `release`. Raises AlreadyOpen."""
-    status = directory.stat()
-    identity = (status.st_dev, status.st_ino)
+    identity = _identity(directory.stat())
     with _open_directories_turn:
         if identity in _open_directories:
             raise AlreadyOpen(f"The index in {directory} is already open in this process; share that one.")
         _open_directories.add(identity)
     return identity
+
+
+def identity_of(file: Path) -> tuple[int, int] | None:
+    """Device and number of a file, which no other file has while it exists; None where it cannot be found."""
+    try:
+        return _identity(file.stat())
+    except OSError:
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def release(identity: tuple[int, int]) -> None:

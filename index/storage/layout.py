@@ -1,4 +1,4 @@
-"""The bytes on disk, format version 2. No other module knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 3. No other module knows them; a change of any byte is a new version.
 
 One LMDB file with thirteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the state of the compaction; only the file calls them so.
@@ -9,7 +9,10 @@ One LMDB file with thirteen tables. Table `chunks` holds the segments, table `am
     look  bytes that `second_look` alone reads: of one length in an index, none without a second look
     text  UTF-8; a lone surrogate, which JSON can hold, as WTF-8
 
-    meta       "stamp"                             -> JSON {"format": 2, "bits": .., "distance_max": .., ..}
+Every value of every table ends with its seal, which is not drawn below: XXH3 of table, key and value, <u64 (see
+`codec.seal_of`). `store` sets the seal, checks it and takes it off.
+
+    meta       "stamp"                             -> JSON {"format": 3, "bits": .., "distance_max": .., ..}
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
                "merge"                             -> merged to <u64, frozen to <u64, frozen tombstones <u64, version of
@@ -77,7 +80,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 class Table(Enum):
@@ -101,6 +104,11 @@ class Table(Enum):
     def many_values(self) -> bool:
         """Whether a key has many values, all of one size, sorted bytewise."""
         return self in (Table.EXACT, Table.REPEATS)
+
+    @property
+    def read_in_parts(self) -> bool:
+        """Whether values are large, and look-ups read a few pages of them again and again."""
+        return self in (Table.LOG, Table.SEGMENTS)
 
 
 STAMP_KEY = b"stamp"

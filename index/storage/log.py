@@ -124,17 +124,13 @@ def write(
 
 
 def read(transaction: Transaction, key: bytes, words: int) -> Batch:
-    """The batch of a key, which must exist."""
-    value = transaction.view(Table.LOG, key)
-    assert value is not None, "the journal names a batch that is not in the log"
-    return _batch(key, value, words)
+    """The batch of a key that the journal names. Raises IndexDamaged where there is none."""
+    return _batch(key, transaction.existing(Table.LOG, key), words)
 
 
 def copied(transaction: Transaction, key: bytes, words: int) -> Batch:
     """As `read`, but the batch stays valid when its transaction writes."""
-    value = transaction.get(Table.LOG, key)
-    assert value is not None, "there is no such batch in the log"
-    return _batch(key, memoryview(value), words)
+    return _batch(key, memoryview(bytes(transaction.existing(Table.LOG, key))), words)
 
 
 def walk(transaction: Transaction, words: int, begin: bytes = b"") -> Iterator[Batch]:

@@ -130,7 +130,7 @@ class Parameters:
         if version != FORMAT_VERSION:
             raise FormatUnknown(
                 f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
-                "Use the program that wrote it, or build the index anew in another directory."
+                "Build it anew from what was delivered (streamer index rebuild), or use the program that wrote it."
             )
         return cls.from_fields(fields)
 

@@ -1,5 +1,7 @@
 """The stamp in the file: written when the index is created, compared whenever the index is opened."""
 
+import json
+
 from index.errors import FormatUnknown
 from index.storage.layout import STAMP_KEY, Table
 from index.storage.parameters import Parameters
@@ -17,7 +19,7 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     if store.is_new() and asked is None:
         raise FormatUnknown(f"The index in {where} was never finished being created.")
     store.prepare([Table.META])
-    stamp = store.read(lambda transaction: transaction.get(Table.META, STAMP_KEY))
+    stamp = store.read(_found)
     if stamp is not None:
         stored = Parameters.from_stamp(stamp, where)
         stored.require_equal(asked or stored, where)
@@ -37,3 +39,14 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     stored = Parameters.from_stamp(store.write(operation), where)
     stored.require_equal(asked, where)
     return stored
+
+
+def _found(transaction: Transaction) -> bytes | None:
+    """The stamp, or None; without the seal that a format before 3 does not have."""
+    bare = transaction.bare(Table.META, STAMP_KEY)
+    if bare is not None:
+        try:
+            json.loads(bare)
+        except ValueError:
+            return transaction.get(Table.META, STAMP_KEY)
+    return bare

@@ -11,7 +11,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -23,7 +23,8 @@ import lmdb
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.kernels.scan import address_of
 from index.storage import data_file
-from index.storage.data_file import DATA_FILE, WAY_OUT, claim, release
+from index.storage.codec import SEAL, Seals, seal_of
+from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, identity_of, release
 from index.storage.layout import Table
 
 MAP_BYTES_MIN = 2**20
@@ -34,8 +35,6 @@ HELD_WRITES = 32
 HELD_SECONDS = 1.0
 """Age at which the next operation ends a held transaction: other processes may write much where this one rests."""
 
-# A disk that fills up stops a write half-way, which LMDB reports as EIO.
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
@@ -58,18 +57,25 @@ class CommitHooks:
 
 
 class Transaction:
-    """One LMDB transaction, valid only inside the operation that receives it."""
+    """One LMDB transaction, valid only inside the operation that receives it.
+
+    Every value is sealed when it is put. Whatever gives a value checks its seal, takes it off, and raises IndexDamaged
+    where it does not fit. A value that is `read_in_parts` is checked once per process, and when `anew` is asked for. Where
+    a key is missing, its neighbours are checked: a key that was damaged would be one of them.
+    """
 
     def __init__(
         self,
         environment: lmdb.Environment,
         transaction: "lmdb.Transaction[memoryview]",
         tables: "Mapping[Table, lmdb._Database]",
+        seals: Seals,
         holding: "Holding | None" = None,
     ) -> None:
         self._environment = environment
         self._transaction = transaction
         self._tables = tables
+        self._seals = seals
         self._holding = holding
         self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
 
@@ -91,34 +97,56 @@ class Transaction:
         value = self.view(table, key)
         return None if value is None else bytes(value)
 
-    def view(self, table: Table, key: bytes) -> memoryview | None:
+    def view(self, table: Table, key: bytes, *, anew: bool = False) -> memoryview | None:
         """The value of a key as a view of the map, or None. Valid until this transaction writes."""
-        return self._transaction.get(key, db=self._tables[table])
+        value = self._transaction.get(key, db=self._tables[table])
+        if value is None:
+            self._require_missing(table, key)
+            return None
+        return self._content(table, key, value, anew=anew)
+
+    def bare(self, table: Table, key: bytes) -> bytes | None:
+        """The value of a key as it stands in the file, with its seal if it has one; or None. Checks nothing."""
+        value = self._transaction.get(key, db=self._tables[table])
+        return None if value is None else bytes(value)
 
     def addresses(self, table: Table, keys: Sequence[bytes]) -> list[int]:
         """Addresses in memory of the values of keys, which must exist; valid as long as a `view`."""
-        get, handle = self._transaction.get, self._tables[table]
         # A batch reads thousands; numpy's own way to an address takes eight times as long.
-        views = [get(key, db=handle) for key in keys]
-        assert None not in views, "a key has no value"
-        return list(map(address_of, views))
+        return [address_of(self.existing(table, key)) for key in keys]
+
+    def existing(self, table: Table, key: bytes) -> memoryview:
+        """As `view`, of a key that another value names. Raises IndexDamaged where there is none."""
+        value = self.view(table, key)
+        if value is None:
+            raise self._damaged(f"table {table.value.decode()} lacks {key.hex()}")
+        return value
 
     def get_many(self, table: Table, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
         """(key, value) of every key that exists, in the order given; of many values the lowest."""
-        return [(bytes(key), bytes(value)) for key, value in self._cursor(table).getmulti(keys)]
+        raw = [(bytes(key), value) for key, value in self._cursor(table).getmulti(keys)]
+        found = [(key, bytes(self._content(table, key, value))) for key, value in raw]
+        if len(found) < len(keys):
+            for key in set(keys).difference(key for key, _ in found):
+                self._require_missing(table, key)
+        return found
 
     def first_values(self, table: Table, key: bytes, count_max: int) -> list[bytes]:
         """The lowest values of a key, at most `count_max`, ascending."""
         cursor = self._cursor(table)
-        return [bytes(value) for value in islice(cursor.iternext_dup(), count_max)] if cursor.set_key(key) else []
+        if not cursor.set_key(key):
+            self._require_missing(table, key)
+            return []
+        return [bytes(self._content(table, key, value)) for value in islice(cursor.iternext_dup(), count_max)]
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Set the value of a key."""
-        self._transaction.put(key, value, db=self._tables[table])
+        self._transaction.put(key, value + self._seals.of(table, key, value), db=self._tables[table])
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add values to their keys, in a table of many values to a key."""
-        self._cursor(table).putmulti(list(zip(keys, values, strict=True)))
+        pairs = zip(keys, values, strict=True)
+        self._cursor(table).putmulti([(key, value + seal_of(table, key, value)) for key, value in pairs])
 
     def floor(self, table: Table, key: bytes) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key not above `key`, or None; the value is a `view`."""
@@ -126,7 +154,8 @@ class Transaction:
         found = cursor.set_range(key)
         if not (found and cursor.key() == key) and not (cursor.prev() if found else cursor.last()):
             return None
-        return bytes(cursor.key()), cursor.value()
+        key = bytes(cursor.key())
+        return key, self._content(table, key, cursor.value())
 
     def key_above(self, table: Table, key: bytes) -> bytes | None:
         """The least key above `key`, or None."""
@@ -135,20 +164,28 @@ class Transaction:
             return None
         if cursor.key() == key and not cursor.next_nodup():
             return None
-        return bytes(cursor.key())
+        above = bytes(cursor.key())
+        self._content(table, above, cursor.value())
+        return above
 
     def walk(self, table: Table, begin: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """All pairs from the key `begin` on, ascending; each value is a `view`."""
         cursor = self._cursor(table)
         pairs = cursor.iternext() if not begin or cursor.set_range(begin) else iter(())
-        return ((bytes(key), value) for key, value in pairs)
+        return ((bytes(key), self._content(table, bytes(key), value)) for key, value in pairs)
+
+    def damaged(self, table: Table) -> Iterator[tuple[bytes, bool]]:
+        """Every value of a table by its key, ascending, with whether it does not fit its seal; all are checked anew."""
+        for key, value in self._cursor(table):
+            yield bytes(key), not self._seals.fits(table, bytes(key), value, anew=True)
 
     def delete(self, table: Table, key: bytes, value: bytes = b"") -> bool:
         """Remove a key, or one of its many values; gives whether it was there."""
-        return self._transaction.delete(key, value, db=self._tables[table])
+        sealed = value + seal_of(table, key, value) if table.many_values and value else value
+        return self._transaction.delete(key, sealed, db=self._tables[table])
 
     def keys(self, table: Table, first: bytes = b"", last: bytes | None = None) -> list[bytes]:
-        """Keys from `first` to `last`, both included, ascending; by default all."""
+        """Keys from `first` to `last`, both included, ascending; by default all. Their values are not checked."""
         cursor = self._cursor(table)
         if first and not cursor.set_range(first):
             return []
@@ -172,6 +209,20 @@ class Transaction:
         """Size of the memory map: a larger file needs a larger map."""
         return self._environment.info()["map_size"]
 
+    def _content(self, table: Table, key: bytes, value: memoryview, *, anew: bool = False) -> memoryview:
+        """A value without its seal, which must fit."""
+        if not self._seals.fits(table, key, value, anew=anew):
+            raise self._damaged(f"the value of {key.hex()} in table {table.value.decode()} is not what was written")
+        return value[: -SEAL.size]
+
+    def _require_missing(self, table: Table, key: bytes) -> None:
+        """Check the neighbours of a key that is missing."""
+        self.floor(table, key)
+        self.key_above(table, key)
+
+    def _damaged(self, problem: str) -> IndexDamaged:
+        return IndexDamaged(f"The index in {self._environment.path()} is damaged: {problem}. {WAY_OUT}")
+
     def _anywhere(self, table: Table) -> "lmdb.Cursor[memoryview]":
         """A shared cursor at any place: making a cursor takes longer than placing it."""
         if table not in self._placed:
@@ -189,9 +240,10 @@ class Holding:
     freed pages cannot be used again, so it is ended soon.
     """
 
-    def __init__(self, environment: lmdb.Environment, tables: "Mapping[Table, lmdb._Database]") -> None:
+    def __init__(self, environment: lmdb.Environment, tables: "Mapping[Table, lmdb._Database]", seals: Seals) -> None:
         self._environment = environment
         self._tables = tables
+        self._seals = seals
         self._held: tuple[lmdb.Transaction[memoryview], Transaction] | None = None
         self._writes = 0
         self._until = 0.0
@@ -200,7 +252,7 @@ class Holding:
         """The open transaction; begins one where none is open."""
         if self._held is None:
             own = self._environment.begin(buffers=True)
-            self._held = own, Transaction(self._environment, own, self._tables)
+            self._held = own, Transaction(self._environment, own, self._tables, self._seals)
             self._writes, self._until = 0, time.monotonic() + HELD_SECONDS
         return self._held[1]
 
@@ -223,7 +275,7 @@ class Store:
     def __init__(
         self, directory: Path, *, map_bytes_initial: int, map_bytes_max: int, read_only: bool, hooks: CommitHooks
     ) -> None:
-        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, FormatUnknown.
+        """Open or create. Raises IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull, FormatUnknown.
 
         Raises OSError where the directory cannot be made, written or read.
         """
@@ -235,27 +287,40 @@ class Store:
         self._hooks = hooks
         self._turn = Lock()
         self._tables: dict[Table, lmdb._Database] = {}
+        self._seals = Seals()
         if read_only and not (directory / DATA_FILE).is_file():
             raise IndexMissing(f"There is no index in {directory}.")
         if not read_only:
             directory.mkdir(parents=True, exist_ok=True)
         self._identity = claim(directory)
-        self._is_open = False
-        try:
+        with ExitStack() as opening:
+            opening.callback(release, self._identity)
             if not read_only:
                 data_file.create(directory)
-            data_file.require_whole(directory / DATA_FILE)
-            self._environment = self._opened(map_bytes_initial)
             # The path as it is now: the process may change its current folder.
             self._file = (directory / DATA_FILE).absolute()
-            self._file_identity = _identity_of(self._file)
-            self._holding = Holding(self._environment, self._tables)
-            self._is_open = True
-        finally:
-            if not self._is_open:
-                release(self._identity)
+            self._size = data_file.require_whole(self._file)
+            # LMDB reads without locks where it may not write.
+            with suppress(OSError) if read_only else nullcontext():
+                data_file.give_lock_file_room(directory)
+            if not read_only:
+                self._require_no_stopped_writer()
+            self._environment = self._opened(map_bytes_initial)
+            opening.callback(self._environment.close)
+            self._file_identity = identity_of(self._file)
+            self._holding = Holding(self._environment, self._tables, self._seals)
+            # What is read here stays as it is while this transaction is open, whatever other processes write.
+            with self._begin(write=False):
+                data_file.require_sound(self._file, lambda: self._environment.info()["last_txnid"])
+            opening.pop_all()
+        self._is_open = True
         # A reader that was killed would keep freed pages in use.
         self._environment.reader_check()
+
+    def _require_no_stopped_writer(self) -> None:
+        writer = data_file.writer_of(self._directory)
+        if writer is not None and writer.stopped:
+            raise IndexInUse(f"{self._directory}: {writer}.")
 
     def _opened(self, map_bytes: int) -> lmdb.Environment:
         try:
@@ -307,10 +372,18 @@ class Store:
                 )
 
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
-        """Run `operation` on the state of one moment. Raises IndexDamaged."""
-        with self._turn, self._begun(write=False) as transaction:
-            self._holding.grow_old(write=False)
-            return operation(Transaction(self._environment, transaction, self._tables))
+        """Run `operation` on the state of one moment. Raises IndexDamaged.
+
+        Raises IndexMissing as `write` does, where the store is not read-only: a service that only looks at its index must
+        learn of it, too.
+        """
+        with self._turn:
+            with self._begun(write=False) as transaction:
+                self._holding.grow_old(write=False)
+                result = operation(Transaction(self._environment, transaction, self._tables, self._seals))
+            if not self._read_only:
+                self._require_in_place()
+            return result
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
         """Run `operation` and commit its writes, or nothing if it raises. It may run again from the start.
@@ -326,7 +399,8 @@ class Store:
                 try:
                     with self._begun(write=True) as transaction:
                         self._holding.grow_old(write=True)
-                        result = operation(Transaction(self._environment, transaction, self._tables, self._holding))
+                        own = Transaction(self._environment, transaction, self._tables, self._seals, self._holding)
+                        result = operation(own)
                         self._hooks.before_commit()
                     break
                 except lmdb.MapFullError:
@@ -337,11 +411,16 @@ class Store:
             return result
 
     def _require_in_place(self) -> None:
-        if _identity_of(self._file) != self._file_identity:
+        if identity_of(self._file) != self._file_identity:
             raise IndexMissing(
                 f"The index in {self._directory} was removed or replaced while it was in use. Put it back, or start again: "
                 "what was delivered is then restored into a new one."
             )
+
+    def check_anew(self) -> None:
+        """Forget which values this process has checked."""
+        with self._turn:
+            self._seals.forget()
 
     def copy_to(self, file_descriptor: int, *, compact: bool) -> None:
         """Write the state of one moment into a file, while other processes may write. `compact` leaves out free pages.
@@ -372,6 +451,7 @@ class Store:
             raise self._named(problem) from problem
 
     def _begin(self, *, write: bool) -> "lmdb.Transaction[memoryview]":
+        self._size = data_file.require_uncut(self._file, self._file_identity, self._size)
         while True:
             try:
                 return self._environment.begin(write=write, buffers=True)
@@ -393,7 +473,7 @@ class Store:
 
     def _named(self, problem: lmdb.Error) -> Exception:
         """The index's error for an LMDB error; the LMDB error itself where an invariant is broken."""
-        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in _DISK_FULL:
+        if isinstance(problem, lmdb.DiskError) or getattr(problem, "code", 0) in DISK_FULL:
             return IndexFull(
                 f"The disk that holds the index in {self._directory} is full or failing: {problem}. "
                 "Make room; nothing of this batch was kept."
@@ -412,14 +492,6 @@ class Store:
                 self._holding.let_go()
                 self._environment.close()
                 release(self._identity)
-
-
-def _identity_of(file: Path) -> tuple[int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _whole_pages(size: int) -> int:

@@ -3,7 +3,7 @@
 Every function takes an open `Index`, or the directory of one, and returns plain values.
 """
 
-from index.storage.data_file import DATA_FILE
+from index.storage.data_file import DATA_FILE, Writer, writer_of
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
 from index.tools.buckets import BucketSizes
@@ -28,6 +28,7 @@ __all__ = [
     "Record",
     "Snapshot",
     "Survey",
+    "Writer",
     "compile_kernels",
     "copy",
     "has_index",
@@ -38,4 +39,5 @@ __all__ = [
     "snapshot",
     "survey",
     "verify",
+    "writer_of",
 ]

@@ -5,28 +5,20 @@ A copy appears under its name once it is complete and synced, or not at all.
 
 import fcntl
 import os
-import re
 import shutil
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import lmdb
-from lmdb import verify as lmdb_verify
 
 from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexInUse, IndexMissing
 from index.index import Index, internals_of
-from index.storage.data_file import DATA_FILE, claim, release, require_whole
+from index.storage import data_file
+from index.storage.data_file import DATA_FILE, LOCK_BYTES, LOCK_FILE, claim, release, require_whole
 from index.storage.layout import Table, unpack_applied
 
-LOCK_FILE = "lock.mdb"
 FORMER_FILE = "data.mdb.former"
-_SPARE = re.compile(
-    r"^(?P<table>.+) DB: overflow page \d+ header mp_pages (?P<pages>\d+) != OVPAGES\(\d+\)=(?P<needed>\d+)$"
-)
-_COUNTED = re.compile(r"^(?P<table>.+) DB: walked (?P<walked>\d+) overflow pages, record says (?P<recorded>\d+)$")
-_UNREACHED = re.compile(r"^(?P<pages>\d+) page\(s\) are neither reachable nor in the freeDB ")
 _UNFINISHED = ".unfinished"
 
 
@@ -88,6 +80,7 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
         os.ftruncate(lock, 0)
         unfinished.replace(data)
         _sync(directory)
+        os.posix_fallocate(lock, 0, LOCK_BYTES)
         # This process holds LMDB's lock, so it opens the file as its first process would.
         lmdb.open(os.fspath(directory), readonly=True).close()
         return before, data.stat().st_size
@@ -103,6 +96,7 @@ def remove_unused(directory: Path) -> bool:
     try:
         with _held(directory):
             require_whole(directory / DATA_FILE)
+            data_file.require_sound(directory / DATA_FILE, lambda: 0)
             if _was_used(directory):
                 return False
             (directory / DATA_FILE).unlink()
@@ -117,41 +111,15 @@ def structure_problems(directory: Path) -> list[str]:
 
     While other processes write, call this inside a read of the index, which pins the pages of its snapshot.
     """
-    try:
-        problems = lmdb_verify.verify(os.fspath(directory / DATA_FILE), subdir=False)  # type: ignore[no-untyped-call]
-    except lmdb_verify.VerifyError as problem:
-        problems = [problem]
-    return _without_spare_pages([str(problem) for problem in problems])
-
-
-def _without_spare_pages(problems: Sequence[str]) -> list[str]:
-    """Problems but those that pages to spare account for, to the page.
-
-    LMDB writes a shorter value into the pages of a longer one that the same transaction wrote (`mdb_cursor_put`), which
-    is sound. The check reports such a value, and counts the pages that are left over as missing.
-    """
-    spare: Counter[str] = Counter()
-    left: list[str] = []
-    for problem in problems:
-        found = _SPARE.match(problem)
-        if found and int(found["pages"]) > int(found["needed"]):
-            spare[found["table"]] += int(found["pages"]) - int(found["needed"])
-        else:
-            left.append(problem)
-    return [problem for problem in left if not _is_accounted_for(problem, spare)]
-
-
-def _is_accounted_for(problem: str, spare: Counter[str]) -> bool:
-    if counted := _COUNTED.match(problem):
-        return int(counted["recorded"]) - int(counted["walked"]) == spare[counted["table"]]
-    unreached = _UNREACHED.match(problem)
-    return unreached is not None and int(unreached["pages"]) == spare.total()
+    return data_file.structure_problems(directory / DATA_FILE)
 
 
 def _copy_compacted(source: Path, file_descriptor: int, *, locked: bool) -> None:
     """locked: this process holds the source's lock; opening the lock file again would release it."""
     try:
         with lmdb.open(os.fspath(source), readonly=True, lock=not locked) as environment:
+            with environment.begin():
+                data_file.require_sound(source / DATA_FILE, lambda: environment.info()["last_txnid"])
             environment.copyfd(file_descriptor, compact=True)
     except lmdb.Error as problem:
         raise IndexDamaged(f"The index in {source} cannot be copied: {problem}.") from problem

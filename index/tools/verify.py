@@ -3,6 +3,7 @@
 Verification only reads, and does not trust what it reads.
 
 structure  the pages of the file are sound; in a broken structure no table can be read safely, so nothing else is checked
+checksums  every value fits its seal; where one does not, the tables are not compared
 counters   the counters equal what the tables hold
 log        batches are whole, without gaps except where batches have expired, and their rows stand in the journal; every
            original exists, is its own original and is not later, or has left the log, or is a duplicate whose own
@@ -25,6 +26,7 @@ import numpy.typing as npt
 
 from index.decide.forget import ignored
 from index.entry import NO_NUMBER
+from index.errors import IndexDamaged
 from index.index import Index, internals_of
 from index.session import ReadSession
 from index.storage import scan
@@ -53,11 +55,38 @@ def verify(index: Index, progress: Callable[[int], None] = ignored) -> list[Find
     opened = internals_of(index)
 
     def operation(session: ReadSession) -> list[Finding]:
-        structure = Finding("structure", 1)
+        structure, checksums = Finding("structure", 1), Finding("checksums")
         structure.note(structure_problems(opened.directory))
-        return [structure] if structure.wrong else [structure, *verify_tables(session, progress)]
+        if structure.wrong:
+            return [structure]
+        _check_seals(session, checksums, in_parts=False)
+        if not checksums.wrong:
+            try:
+                # This checks all values that are read in parts, once.
+                compared = verify_tables(session, progress)
+                checksums.examined += sum(session.transaction.count(table) for table in Table if table.read_in_parts)
+                return [structure, checksums, *compared]
+            except IndexDamaged as problem:
+                _check_seals(session, checksums, in_parts=True)
+                checksums.note([] if checksums.wrong else [str(problem)])
+                return [structure, checksums]
+        _check_seals(session, checksums, in_parts=True)
+        return [structure, checksums]
 
+    opened.store.check_anew()
     return opened.read(operation)
+
+
+def _check_seals(session: ReadSession, finding: Finding, *, in_parts: bool) -> None:
+    """Check the values of all tables that are read in parts, or of all others."""
+    for table in Table:
+        if table.read_in_parts == in_parts:
+            for key, is_damaged in session.transaction.damaged(table):
+                finding.examined += 1
+                name = table.value.decode()
+                finding.note(
+                    [f"the value of {key.hex()} in table {name} is not what was written"] if is_damaged else []
+                )
 
 
 def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignored) -> list[Finding]:

@@ -34,20 +34,24 @@ from prometheus_client import (
 )
 from prometheus_client.metrics import disable_created_metrics
 from prometheus_client.metrics_core import Metric
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from streamer.errors import NoRoomForMetrics
 from streamer.records import reason
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
 """Values of label `step`: the six verbs, in order."""
 
-WORKER_STATES = ("starting", "running", "draining", "stopped")
+WORKER_STATES = ("starting", "restoring", "running", "draining", "stopped")
 """Values of label `state`."""
 
 RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "error")
 """Values of label `cause`, in this order: delivery in doubt or broker away; a transaction that a person has to end;
 silence; a signal; an error."""
+
+FILE_BYTES = 2**18
+"""Room for the series of one process and one type: for some 1,000 partitions. Its file grows when there are more."""
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """Content type of `Metrics.exposition`."""
@@ -58,14 +62,18 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One metric. `merge` says which process's value of a gauge is shown where several have one."""
+    """One metric. `merge` says which process's value of a gauge is shown where several have one.
+
+    livemostrecent  the newest, of the processes that live; see `forget_gauges`
+    max             the largest, of all that ever lived
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     meaning: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    merge: Literal["mostrecent", "max"] = "mostrecent"
+    merge: Literal["livemostrecent", "max"] = "livemostrecent"
 
 
 DOCUMENTS = Definition(
@@ -134,13 +142,23 @@ INDEX_BYTES_MAX = Definition("neardup_index_bytes_max", "gauge", "Bytes that the
 OFFSETS_SKIPPED = Definition(
     "neardup_offsets_skipped_total",
     "counter",
-    "Offsets that the broker deleted before they were read, and that a setting allowed to skip.",
+    "Offsets that a setting allowed to skip: the broker deleted them before they were read, or they are damaged.",
     ("topic", "partition"),
 )
 RESTORED = Definition(
     "neardup_restored_total",
     "counter",
     "Documents that entered the index again from the output topics. Nothing is delivered for them.",
+)
+RESTORING_OFFSETS = Definition(
+    "neardup_restoring_offsets",
+    "gauge",
+    "Offsets of the input by which the index is behind and is being restored; 0 when it is whole.",
+)
+RESTORE_GAPS = Definition(
+    "neardup_restore_gaps_total",
+    "counter",
+    "Partitions of output topics that had lost records the index may have needed, where a setting allowed to go on.",
 )
 WORKER_RESTARTS = Definition(
     "neardup_worker_restarts_total", "counter", "Restarts of workers, by the cause of their end.", ("cause",)
@@ -151,6 +169,18 @@ LAST_DELIVERY = Definition(
     "gauge",
     "Time of the last delivery of a batch, in seconds since 1970; 0 before the first.",
     merge="max",
+)
+BROKER_CONTACT = Definition(
+    "neardup_broker_contact_timestamp_seconds",
+    "gauge",
+    "Time of the last answer that a worker had from the brokers, in seconds since 1970; before the first, the service's start.",
+    ("worker",),
+)
+BATCH_AGE = Definition(
+    "neardup_batch_age_seconds",
+    "gauge",
+    "Seconds that the batch under way in a worker has taken since it was read; 0 where none is.",
+    ("worker",),
 )
 BUILD_INFO = Definition(
     "neardup_build_info",
@@ -176,9 +206,13 @@ DEFINITIONS = (
     INDEX_BYTES_MAX,
     OFFSETS_SKIPPED,
     RESTORED,
+    RESTORING_OFFSETS,
+    RESTORE_GAPS,
     WORKER_RESTARTS,
     WORKERS,
     LAST_DELIVERY,
+    BROKER_CONTACT,
+    BATCH_AGE,
     BUILD_INFO,
 )
 
@@ -190,18 +224,43 @@ def prepare(directory: Path, worker: int | None) -> None:
     """Let this process count in files of `directory`. Call once, before the process makes its first `Metrics()`.
 
     The supervisor (`worker` None) calls first, and removes the files of an earlier service. Two processes that live at
-    the same time must not have the same worker number.
+    the same time must not have the same worker number. Raises NoRoomForMetrics: the files are mapped, and a page for
+    which the disk has no room would kill the process (SIGBUS).
     """
     global _directory
-    name = "supervisor" if worker is None else f"worker-{worker}"
-    if worker is None:
-        directory.mkdir(parents=True, exist_ok=True)
-        for file in directory.glob("*.db"):
-            file.unlink()
+    name = _name_of(worker)
+    try:
+        if worker is None:
+            directory.mkdir(parents=True, exist_ok=True)
+            for file in directory.glob("*.db"):
+                file.unlink()
+        for prefix in sorted({_prefix_of(definition) for definition in DEFINITIONS}):
+            with (directory / f"{prefix}_{name}.db").open("ab") as opened:
+                os.posix_fallocate(opened.fileno(), 0, FILE_BYTES)
+    except OSError as error:
+        raise NoRoomForMetrics(
+            f"the processes count their metrics in {directory.parent}, which cannot be used: {error.strerror}: make room "
+            "there, or name another folder in TMPDIR"
+        ) from error
     _directory = directory
     # The library looks at both whenever it makes a value, so it does not matter when it was imported.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
     values.ValueClass = values.MultiProcessValue(process_identifier=lambda: name)  # type: ignore[no-untyped-call]
+
+
+def forget_gauges(worker: int) -> None:
+    """Show no longer what a worker that has ended saw last: nobody knows whether it is still so. Its counts stay."""
+    if _directory is not None:
+        mark_process_dead(_name_of(worker), str(_directory))  # type: ignore[no-untyped-call]
+
+
+def _prefix_of(definition: Definition) -> str:
+    """First part of the name that the library gives to the file of a metric."""
+    return f"gauge_{definition.merge}" if definition.kind == "gauge" else definition.kind
+
+
+def _name_of(worker: int | None) -> str:
+    return "supervisor" if worker is None else f"worker-{worker}"
 
 
 def release() -> None:
@@ -269,9 +328,17 @@ class _Files(Collector):
 
     def collect(self) -> Iterable[Metric]:
         # A new file is empty for a moment, and the library cannot read an empty file.
-        files = [str(file) for file in sorted(self._directory.glob("*.db")) if file.stat().st_size]
+        files = [str(file) for file in sorted(self._directory.glob("*.db")) if not _is_empty(file)]
         merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
         return merged
+
+
+def _is_empty(file: Path) -> bool:
+    try:
+        return file.stat().st_size == 0
+    except FileNotFoundError:
+        # Gauges of a worker that has just ended; the library, too, passes over such a file.
+        return True
 
 
 class Metrics:
@@ -299,9 +366,13 @@ class Metrics:
         self._index_bytes_max = self._gauge(INDEX_BYTES_MAX)
         self._offsets_skipped = self._counter(OFFSETS_SKIPPED)
         self._restored = self._counter(RESTORED)
+        self._restoring_offsets = self._gauge(RESTORING_OFFSETS)
+        self._restore_gaps = self._counter(RESTORE_GAPS)
         self._worker_restarts = self._counter(WORKER_RESTARTS)
         self._workers = self._gauge(WORKERS)
         self._last_delivery = self._gauge(LAST_DELIVERY)
+        self._broker_contact = self._gauge(BROKER_CONTACT)
+        self._batch_age = self._gauge(BATCH_AGE)
         self._lags_shown: set[tuple[str, int]] = set()
         self._start_at_zero()
 
@@ -375,6 +446,14 @@ class Metrics:
         """Count documents that entered the index again, from the outputs."""
         self._restored.inc(count)
 
+    def restoring_offsets(self, count: int) -> None:
+        """Show by how many offsets of the input the index is behind while it is restored; 0 at the end."""
+        self._restoring_offsets.set(count)
+
+    def restore_gaps(self, count: int) -> None:
+        """Count parts of outputs that had lost records when the index was restored from them."""
+        self._restore_gaps.inc(count)
+
     def worker_restarted(self, cause: str) -> None:
         """Count the restart of a worker; `cause` is one of `RESTART_CAUSES`."""
         self._worker_restarts.labels(cause).inc()
@@ -383,6 +462,11 @@ class Metrics:
         """Show how many workers are in each of `WORKER_STATES`; a missing state has none."""
         for state in WORKER_STATES:
             self._workers.labels(state).set(states.get(state, 0))
+
+    def worker_seen(self, worker: int, *, contact_seconds: float, batch_age_seconds: float) -> None:
+        """Show when a worker last had an answer from the brokers, in seconds since 1970, and the age of its batch, 0 for none."""
+        self._broker_contact.labels(worker).set(contact_seconds)
+        self._batch_age.labels(worker).set(batch_age_seconds)
 
     def exposition(self) -> bytes:
         """All metrics of all processes of the directory, in Prometheus' text format."""

@@ -103,6 +103,8 @@ class Decoder:
     def _decode(self, record: Record) -> Document | DeadLetter:
         value = record.value
         if value is None:
+            if record.lost is not None:
+                return DeadLetter(Reason.UNREADABLE, _bounded(record.lost.why), None)
             return DeadLetter(Reason.TOMBSTONE, "the record has no value", _key_text(record))
         if len(value) > self._value_bytes_max:
             detail = f"the value has {len(value)} bytes, decode.value_bytes_max is {self._value_bytes_max}"

@@ -18,6 +18,7 @@ class Reason(IntEnum):
     NESTED_TOO_DEEP = 20
     NO_TEXT = 21
     TEXT_NOT_STRING = 22
+    UNREADABLE = 23
 
 
 _LABELS = {
@@ -33,6 +34,7 @@ _LABELS = {
     (Verdict.DEAD_LETTER, Reason.NESTED_TOO_DEEP): "nested-too-deep",
     (Verdict.DEAD_LETTER, Reason.NO_TEXT): "no-text",
     (Verdict.DEAD_LETTER, Reason.TEXT_NOT_STRING): "text-not-string",
+    (Verdict.DEAD_LETTER, Reason.UNREADABLE): "unreadable",
 }
 
 

@@ -21,9 +21,20 @@ class Destination(StrEnum):
     DEAD_LETTER = "dead-letter"
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Records that cannot be read, and that a policy skipped: how many offsets, and which and why in words."""
+
+    offsets: int
+    why: str
+
+
 @dataclass(slots=True)
 class Record:
-    """One record as the transport read it. `topic` is the name of the topic or the file, for people."""
+    """One record as the transport read it. `topic` is the name of the topic or the file, for people.
+
+    Where `lost` is set, the record stands for others that cannot be read: it has the offset of the first, and no content.
+    """
 
     source: Source
     topic: str
@@ -32,6 +43,7 @@ class Record:
     value: bytes | None
     timestamp_ms: int
     headers: Headers = ()
+    lost: Lost | None = None
 
     @property
     def position(self) -> str:

@@ -34,12 +34,13 @@ CONNECT_PREFIX = "__connect.errors."
 CONNECT_CLASS = "streamer.document.Decoder"
 CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
 
-_DESTINATIONS = {
+DESTINATIONS = {
     Verdict.UNIQUE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
 }
+"""Output of each verdict."""
 
 
 def explain(
@@ -115,7 +116,7 @@ def route(
     """
     if not with_headers:
         return [
-            Outgoing(_DESTINATIONS[decision.verdict], record, (), decision)
+            Outgoing(DESTINATIONS[decision.verdict], record, (), decision)
             for record, decision in zip(records, decisions, strict=True)
         ]
     outgoing: list[Outgoing] = []
@@ -126,7 +127,7 @@ def route(
         gained = _gained(record, decision)
         if decision.verdict is Verdict.DEAD_LETTER:
             gained += _connect_errors(record, decision, connector_name, task_id)
-        outgoing.append(Outgoing(_DESTINATIONS[decision.verdict], record, kept + gained, decision))
+        outgoing.append(Outgoing(DESTINATIONS[decision.verdict], record, kept + gained, decision))
     return outgoing
 
 

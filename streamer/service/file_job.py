@@ -29,6 +29,7 @@ FILES_POLICY = Recovery(
 
 _SHOWN = {
     State.STARTING: "starting",
+    State.RESTORING: "restoring",
     State.RUNNING: "filtering",
     State.DRAINING: "filtering",
     State.STOPPED: "ended",
@@ -49,7 +50,7 @@ class _ProgressListener:
 
     def _enter(self, state: State) -> None:
         self._progress.update(self._task, description=_SHOWN[state])
-        if state is State.RUNNING:
+        if state in (State.RESTORING, State.RUNNING):
             # The bar starts only now: an error at the start should not stand below an empty bar.
             self._progress.start()
 

@@ -1,14 +1,15 @@
-"""Heartbeats of the workers: state, last progress and findings of each, in memory shared with the supervisor."""
+"""Heartbeats of the workers: state, step, last progress and findings of each, in memory shared with the supervisor."""
 
 import multiprocessing
 import time
 from collections.abc import Sequence
 from multiprocessing.context import SpawnContext
 
-from streamer.service.loop import State
+from streamer.service.loop import STEPS, State
 
 _STATES = tuple(State)
 _NEVER = -1.0
+_READ = 0
 
 UNOWNED_NAMED_MAX = 32
 """Most partitions without an owner that a worker can name."""
@@ -22,6 +23,9 @@ class Heartbeats:
         self._states = chosen.Array("b", [_STATES.index(State.STOPPED)] * count, lock=False)
         self._progress = chosen.Array("d", [0.0] * count, lock=False)
         self._first_report = chosen.Array("d", [_NEVER] * count, lock=False)
+        self._steps = chosen.Array("b", [_READ] * count, lock=False)
+        self._batch_read = chosen.Array("d", [_NEVER] * count, lock=False)
+        self._contact = chosen.Array("d", [_NEVER] * count, lock=False)
         # One more than each partition's number; 0 is an empty place.
         self._unowned = [chosen.Array("l", [0] * UNOWNED_NAMED_MAX, lock=False) for _ in range(count)]
 
@@ -30,6 +34,7 @@ class Heartbeats:
         self._states[worker] = _STATES.index(State.STARTING)
         self._first_report[worker] = _NEVER
         self._progress[worker] = time.monotonic()
+        self.enter_step(worker, STEPS[_READ])
         self.note_unowned(worker, [])
 
     def enter(self, worker: int, state: State) -> None:
@@ -39,6 +44,7 @@ class Heartbeats:
         """
         self._states[worker] = _STATES.index(state)
         if state is not State.RUNNING:
+            self.enter_step(worker, STEPS[_READ])
             self.note_unowned(worker, [])
         self.beat(worker)
 
@@ -48,6 +54,20 @@ class Heartbeats:
         self._progress[worker] = now_seconds
         if self._first_report[worker] == _NEVER:
             self._first_report[worker] = now_seconds
+
+    def enter_step(self, worker: int, step: str) -> None:
+        """Note that worker number `worker` begins `step` of STEPS; a batch is under way in all but the first, read."""
+        number = STEPS.index(step)
+        self._steps[worker] = number
+        if number == _READ:
+            self._batch_read[worker] = _NEVER
+        elif self._batch_read[worker] == _NEVER:
+            self._batch_read[worker] = time.monotonic()
+
+    def note_contact(self, worker: int, seconds: float | None) -> None:
+        """Note when worker number `worker` last had an answer from the brokers, on the monotonic clock; None changes nothing."""
+        if seconds is not None:
+            self._contact[worker] = seconds
 
     def note_unowned(self, worker: int, partitions: Sequence[int]) -> None:
         """Note that worker number `worker` finds these partitions of the input without an owner; the first few are kept."""
@@ -62,6 +82,23 @@ class Heartbeats:
         """State that the worker entered last."""
         number: int = self._states[worker]
         return _STATES[number]
+
+    def step(self, worker: int) -> str:
+        """Step that the worker entered last."""
+        number: int = self._steps[worker]
+        return STEPS[number]
+
+    def batch_age_seconds(self, worker: int) -> float:
+        """Seconds since the batch under way was read; 0 where none is under way."""
+        return self._age_seconds(self._batch_read[worker]) or 0.0
+
+    def contact_age_seconds(self, worker: int) -> float | None:
+        """Seconds since the worker, or the one before it, last had an answer from the brokers; None if none ever had."""
+        return self._age_seconds(self._contact[worker])
+
+    @staticmethod
+    def _age_seconds(since_seconds: float) -> float | None:
+        return None if since_seconds == _NEVER else max(0.0, time.monotonic() - since_seconds)
 
     def reported(self, worker: int) -> bool:
         """Whether the worker has reported anything since its launch."""

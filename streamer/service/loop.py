@@ -1,13 +1,16 @@
 """The loop: read, decode, fingerprint, decide, route, commit; and its states.
 
-    STARTING --> RUNNING --> DRAINING --> STOPPED
-        |           |                        ^
-        +-----------+------------------------+
+        +----------------------+
+        |                      v
+    STARTING --> RESTORING <-> RUNNING --> DRAINING --> STOPPED
+        |            |         |                           ^
+        +------------+---------+---------------------------+
 
-STARTING  the transport opens, and the first sources are recovered
-RUNNING   batches walk the path
-DRAINING  a stop was asked for: the batch under way is finished, no other is read
-STOPPED   every resource is released
+STARTING   the transport opens, and the first sources are recovered
+RESTORING  the index is being restored, by this worker or another: nobody decides before that is done
+RUNNING    batches walk the path
+DRAINING   a stop was asked for: the batch under way is finished, no other is read
+STOPPED    every resource is released
 
 An error leaves the loop as an exception. The loop retries nothing: a fresh process replays from the journal.
 """
@@ -23,6 +26,7 @@ import numpy.typing as npt
 import structlog
 
 from index import NO_DISTANCE, Decisions, Entries, Index, Verdict, minhash
+from streamer.errors import DeliveryDoubtful
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -30,7 +34,8 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.pipeline import entries_of, fingerprint_documents
-from streamer.service.recovery import Recoverer
+from streamer.service.recovery import Recoverer, Unrecovered
+from streamer.service.restoring import RestoringListener
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -43,14 +48,16 @@ class State(Enum):
     """State of a service, as drawn above."""
 
     STARTING = "starting"
+    RESTORING = "restoring"
     RUNNING = "running"
     DRAINING = "draining"
     STOPPED = "stopped"
 
 
 TRANSITIONS: Mapping[State, frozenset[State]] = {
-    State.STARTING: frozenset({State.RUNNING, State.STOPPED}),
-    State.RUNNING: frozenset({State.DRAINING, State.STOPPED}),
+    State.STARTING: frozenset({State.RESTORING, State.RUNNING, State.STOPPED}),
+    State.RESTORING: frozenset({State.RUNNING, State.STOPPED}),
+    State.RUNNING: frozenset({State.RESTORING, State.DRAINING, State.STOPPED}),
     State.DRAINING: frozenset({State.STOPPED}),
     State.STOPPED: frozenset(),
 }
@@ -58,14 +65,16 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds per step of one batch: wall time, and CPU time of this process."""
+    """Seconds per step of one batch: wall time, and CPU time of this process. `entered` is told the name of each step."""
 
+    entered: Callable[[str], None]
     wall_seconds: dict[str, float] = field(default_factory=dict)
     cpu_seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Charge the time spent inside to the step `name`, one of STEPS."""
+        self.entered(name)
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.wall_seconds[name] = time.perf_counter() - wall
@@ -104,20 +113,22 @@ def _nobody(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Callables for what happens in the loop; each is called once per turn or batch, never per document.
+    """Callables for what happens in the loop; each is called once per turn, step or batch, never per document.
 
-    state     the service entered a state
-    progress  the loop made one turn
-    batch     a batch was delivered
-    skipped   of this input and partition, a policy skipped this many offsets
-    restored  this many documents entered the index again
+    state      the service entered a state
+    step       the loop entered this step of STEPS
+    progress   the loop made one turn
+    batch      a batch was delivered
+    skipped    of this input and partition, a policy skipped this many offsets
+    restoring  see RestoringListener
     """
 
     state: Callable[[State], None] = _nobody
+    step: Callable[[str], None] = _nobody
     progress: Callable[[], None] = _nobody
     batch: Callable[[BatchReport], None] = _nobody
     skipped: Callable[[str, int, int], None] = _nobody
-    restored: Callable[[int], None] = _nobody
+    restoring: RestoringListener = field(default_factory=RestoringListener)
 
 
 class Service:
@@ -147,6 +158,7 @@ class Service:
         self._task_id = task_id
         self._stream_names: dict[str, str] = {}
         self._state = State.STARTING
+        self._has_begun = False
         self._stop_asked = False
 
     @property
@@ -168,6 +180,7 @@ class Service:
             if self._state is State.RUNNING:
                 self._enter(State.DRAINING)
         finally:
+            self._recoverer.close()
             self._transport.close()
             self._enter(State.STOPPED)
 
@@ -178,7 +191,7 @@ class Service:
         self._listener.state(state)
 
     def _step(self) -> bool:
-        stopwatch = Stopwatch()
+        stopwatch = Stopwatch(self._listener.step)
         with stopwatch.step("read"):
             event = self._transport.read()
         if isinstance(event, Finished):
@@ -187,21 +200,34 @@ class Service:
             self._begin(event)
         elif event.records:
             self._walk(event, stopwatch)
-        elif event.snapshot is not None and self._state is State.STARTING:
+        elif event.snapshot is not None and self._state in (State.STARTING, State.RESTORING):
             # A member without a source stands by for the others, and counts as ready.
             self._enter(State.RUNNING)
         return True
 
     def _begin(self, assigned: Assigned) -> None:
-        for source, plan in self._recoverer.recover(assigned).items():
+        plans = self._recoverer.recover(assigned)
+        if isinstance(plans, Unrecovered):
+            if plans is Unrecovered.RESTORING:
+                self._wait_for_restoring()
+            return
+        self._has_begun = True
+        for source, plan in plans.items():
             name = assigned.names[source.stream]
             log.info("reading", input=name, partition=source.partition, offset=plan.begin)
             if plan.skipped:
                 log.warning("offsets skipped", input=name, partition=source.partition, count=plan.skipped)
             # Zero is reported too: Prometheus sees an increase only of a counter that was shown at zero before.
             self._listener.skipped(name, source.partition, plan.skipped)
-        if self._state is State.STARTING:
+        if self._state is not State.RUNNING:
             self._enter(State.RUNNING)
+
+    def _wait_for_restoring(self) -> None:
+        if self._has_begun:
+            # Its sources were begun on an index that was whole: somebody moved offsets, or put an old index in its place.
+            raise DeliveryDoubtful("the index is being restored while this worker reads: it begins anew")
+        if self._state is not State.RESTORING:
+            self._enter(State.RESTORING)
 
     def _walk(self, batch: Batch, stopwatch: Stopwatch) -> None:
         with stopwatch.step("decode"):
@@ -215,6 +241,10 @@ class Service:
             outgoing = self._route(batch, documents, entries, decisions)
         with stopwatch.step("commit"):
             self._transport.deliver(batch, outgoing)
+        for record in batch.records:
+            if record.lost is not None:
+                log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
+                self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
         self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
 
     def _route(

@@ -17,31 +17,39 @@
 `plan` is pure; `recover` carries a plan out. A plan may be carried out twice, or half and then whole: the result is the
 same.
 
+The workers of a group share one index, so one source that is behind concerns all of them: its documents would be missing
+in the decisions on every other source. "Restoring" is therefore no state of a worker but of the index: some source of the
+stream, whoever owns it, has C > A. Whoever sees that begins nothing. One worker, which has the turn, restores all that is
+behind, also what nobody owns. The others look again and again. When a worker dies, its turn ends, and another goes on.
+Once begun, sources cannot fall behind: an offset is committed after it was applied, by all who share the index.
+
 A first start at the end commits a start for every partition of the stream at once, whoever owns it: else a worker could
 not tell a partition that another worker began a moment ago from one that was added later. The owner of the lowest partition
 does it, and the others wait for it: an offset that is committed for somebody else must never fall behind a delivery.
 """
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
-import numpy as np
-
-from index import Applied, Index, Kind, Position, Source, Verdict
+from index import Applied, Index, Source
 from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
-from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position
-from streamer.service.pipeline import prepare
+from streamer.service.restoring import Restoration, RestoringListener
 from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Transport
 
 BEGIN_WAIT_SECONDS = 20.0
 """Longest wait for the owner of the lowest partition; it has joined the same group, and needs a second."""
 
-_BEGIN_RETRY_SECONDS = 0.1
+TURN_WAIT_SECONDS = 5.0
+"""Wait for the turn after which the index counts as being restored: to begin sources takes a moment."""
+
+SLICE_SECONDS = 2.0
+"""Time to restore in one go: in between the worker reads, which is its sign of life to the group."""
+
+_RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +110,18 @@ def _plan(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
         return _plan_without_committed(offsets, policy, where)
     if offsets.committed < offsets.first:
         return _plan_offsets_gone(offsets, policy, where)
-    behind = range(offsets.applied or 0, offsets.committed)
+    return Plan(offsets.committed, restore=_behind(offsets.committed, offsets.applied, policy, where))
+
+
+def _behind(committed: int, applied: int | None, policy: Recovery, where: str) -> range:
+    """[A, C), what the index lacks of a source. Raises RecoveryRefused where it lacks anything and the policy says so."""
+    behind = range(applied or 0, committed)
     if behind and policy.index_behind == "stop":
         raise RecoveryRefused(
-            f"{where}: the group is at {offsets.committed}, the index at {offsets.applied or 0}: the index is new or an old "
-            "copy. Set recovery.index_behind = 'restore' to enter what is missing from the output topics."
+            f"{where}: the group is at {committed}, the index at {applied or 0}: the index is new or an old copy. Set "
+            "recovery.index_behind = 'restore' to enter what is missing from the output topics."
         )
-    return Plan(offsets.committed, restore=behind)
+    return behind
 
 
 def _plan_recreated(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
@@ -150,6 +163,17 @@ def _plan_offsets_gone(offsets: SourceOffsets, policy: Recovery, where: str) -> 
     return Plan(offsets.first, restore=range(offsets.applied or 0, offsets.committed), commit=True, skipped=gone)
 
 
+class Unrecovered(Enum):
+    """Why the assigned sources cannot begin yet.
+
+    WAITING    another worker begins sources, or has to do so first
+    RESTORING  the index is being restored, by this worker or by another
+    """
+
+    WAITING = auto()
+    RESTORING = auto()
+
+
 class Recoverer:
     """Brings newly assigned sources to the offset where reading goes on."""
 
@@ -160,53 +184,109 @@ class Recoverer:
         decoder: Decoder,
         fingerprinter: Scheme,
         policy: Recovery,
-        *,
-        insert: str,
-        progress: Callable[[int], None],
+        listener: RestoringListener,
     ) -> None:
-        """`progress` is called at least once per batch of restored records, with their number."""
         self._transport = transport
         self._index = index
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._policy = policy
-        # Uniques first: a duplicate can enter only after its original.
-        self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-        if insert == "all":
-            self._outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
-        self._progress = progress
+        self._listener = listener
+        self._restoration: Restoration | None = None
+        self._waiting_since: float | None = None
 
-    def recover(self, assigned: Assigned) -> dict[Source, Plan]:
-        """Plan for every source, then carry the plans out. A refused plan (RecoveryRefused) leaves all as it was."""
-        if self._policy.first_start == "latest":
-            self._begin_at_end(assigned)
+    def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
+        """Plan for every source, then carry the plans out; or do a bounded part of what has to be done before.
+
+        In the latter case (Unrecovered) no source may begin: read, and recover what is assigned then. A refused plan
+        (RecoveryRefused) leaves all as it was.
+        """
+        if not self._index.take_turn():
+            return Unrecovered.RESTORING if self._wait() > TURN_WAIT_SECONDS else Unrecovered.WAITING
+        recovered = self._recover(assigned)
+        if recovered is not Unrecovered.RESTORING:
+            self._index.give_turn_back()
+        if isinstance(recovered, dict):
+            self._waiting_since = None
+        return recovered
+
+    def close(self) -> None:
+        """Break off a restoration, and let another worker have the turn."""
+        if self._restoration is not None:
+            self._restoration.close()
+        self._index.give_turn_back()
+
+    def _wait(self) -> float:
+        """Wait a little, with a sign of life; returns for how many seconds that goes on already."""
+        now_seconds = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now_seconds
+        self._listener.restored(0)
+        time.sleep(_RETRY_SECONDS)
+        return now_seconds - self._waiting_since
+
+    def _recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
+        if self._restoration is not None:
+            return self._restore(self._restoration)
+        if self._policy.first_start == "latest" and not self._begin_at_end(assigned):
+            return Unrecovered.WAITING
         applied = self._index.applied()
         plans = {source: plan(offsets, self._policy) for source, offsets in self._offsets_of(assigned, applied).items()}
-        self._restore(plans)
+        behind = {source: planned.restore for source, planned in plans.items()} | self._others_behind(assigned, applied)
+        if any(behind.values()):
+            self._restoration = Restoration(
+                self._transport,
+                self._index,
+                self._decoder,
+                self._fingerprinter,
+                {source: offsets for source, offsets in behind.items() if offsets},
+                assigned.names,
+                stop_where_trimmed=self._policy.outputs_trimmed == "stop",
+                listener=self._listener,
+            )
+            return self._restore(self._restoration)
         for source, planned in plans.items():
             if planned.commit:
                 self._transport.commit_start({source: planned.begin})
             self._index.begin(source, assigned.names[source.stream], planned.begin)
-            if planned.restore or planned.skipped:
+            if planned.skipped:
                 self._index.set_applied(source, planned.begin)
             self._transport.seek(source, planned.begin, applied.get(source))
         return plans
 
-    def _begin_at_end(self, assigned: Assigned) -> None:
-        """Begin all partitions of a stream that nobody knows yet at their ends, or wait until another worker has."""
+    def _restore(self, restoration: Restoration) -> Unrecovered:
+        if restoration.go_on(SLICE_SECONDS):
+            # What is assigned may have changed meanwhile: the next call looks again.
+            self._restoration = None
+        return Unrecovered.RESTORING
+
+    def _others_behind(self, assigned: Assigned, applied: dict[Source, Applied]) -> dict[Source, range]:
+        """What the index lacks of the sources that are not assigned to this worker, as `plan` has it of its own."""
+        behind: dict[Source, range] = {}
+        for source, committed in self._transport.committed(assigned.others).items():
+            if committed is not None:
+                at = applied[source].offset if source in applied else None
+                where = f"{assigned.names[source.stream]}/{source.partition}"
+                behind[source] = _behind(committed, at, self._policy, where)
+        return behind
+
+    def _begin_at_end(self, assigned: Assigned) -> bool:
+        """Begin all partitions of a stream that nobody knows yet at their ends; returns whether they have begun.
+
+        The owner of the lowest partition does it. Raises DeliveryDoubtful where the others wait for it for too long.
+        """
         everywhere = assigned.sources + assigned.others
-        deadline = time.monotonic() + BEGIN_WAIT_SECONDS
-        while not self._begun_of(assigned, self._index.applied()):
-            if min(everywhere) in assigned.sources:
-                starts = self._transport.end_offsets(everywhere)
-                self._transport.commit_start(starts)
-                for source, offset in starts.items():
-                    self._index.begin(source, assigned.names[source.stream], offset)
-                return
-            if time.monotonic() > deadline:
+        if self._begun_of(assigned, self._index.applied()):
+            return True
+        if min(everywhere) not in assigned.sources:
+            if self._wait() > BEGIN_WAIT_SECONDS:
                 raise DeliveryDoubtful(f"no worker has begun {min(everywhere)} at its end: the others wait for it")
-            self._progress(0)
-            time.sleep(_BEGIN_RETRY_SECONDS)
+            return False
+        starts = self._transport.end_offsets(everywhere)
+        self._transport.commit_start(starts)
+        for source, offset in starts.items():
+            self._index.begin(source, assigned.names[source.stream], offset)
+        return True
 
     def _begun_of(self, assigned: Assigned, applied: dict[Source, Applied]) -> bool:
         streams = {stream for name in assigned.names.values() for stream in self._index.streams(name)}
@@ -237,30 +317,3 @@ class Recoverer:
             )
             for source in assigned.sources
         }
-
-    def _restore(self, plans: dict[Source, Plan]) -> None:
-        ranges = {source: planned.restore for source, planned in plans.items() if planned.restore}
-        if not ranges:
-            return
-        # All changelogs are opened before the first is read, so that a refusal comes before any change.
-        logs = [(verdict, self._transport.changelog(ranges, [destination])) for destination, verdict in self._outputs]
-        for verdict, log in logs:
-            for records in log:
-                self._restore_records(records, verdict)
-
-    def _restore_records(self, records: Sequence[Record], verdict: Verdict) -> None:
-        if not records:
-            # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
-            self._progress(0)
-            return
-        entries = prepare(self._decoder, self._fingerprinter, records)
-        decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
-        entries = entries.take(np.flatnonzero(decided))
-        originals: list[Position | None] = [
-            parse_original_position(record.headers) if verdict is Verdict.DUPLICATE else None
-            for record, keep in zip(records, decided, strict=True)
-            if keep
-        ]
-        verdicts = np.full(len(entries), verdict, dtype=np.uint8)
-        self._index.restore(entries, verdicts, originals)
-        self._progress(len(entries))

@@ -23,10 +23,12 @@ from pathlib import Path
 
 import structlog
 
+from index.tools import writer_of
 from streamer.observe import metrics
 from streamer.observe.http import HttpServer
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
+from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
 from streamer.service.worker import work
 from streamer.settings.settings import Settings
 
@@ -41,6 +43,12 @@ A busy machine has taken 14 s to import alone. `workers.progress_timeout_ms` cou
 """
 
 
+_BUS_ERROR = (
+    "SIGBUS: a mapped file was cut, or its disk is full or fails; look at index.directory and at the folder for temporary "
+    "files"
+)
+
+
 @dataclass(slots=True)
 class Slot:
     """Place of one worker.
@@ -48,6 +56,7 @@ class Slot:
     start_due_seconds  when the next may start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
     exit_code          of the last process that ended, None before
+    waits_for          who holds the index's writer lock while the worker makes no progress; empty as far as nobody does
     """
 
     number: int
@@ -55,6 +64,7 @@ class Slot:
     start_due_seconds: float = 0.0
     backoff_ms: int = 0
     exit_code: int | None = None
+    waits_for: str = ""
 
 
 class Supervisor:
@@ -67,6 +77,7 @@ class Supervisor:
         self._slots = [Slot(number) for number in range(settings.workers.count)]
         self._stop = threading.Event()
         self._exit_code = os.EX_OK
+        self._begun_seconds = time.time()
 
     def stop(self) -> None:
         """Ask for an orderly end. Safe to call from a signal handler and more than once."""
@@ -77,21 +88,21 @@ class Supervisor:
         return (False, "stopping") if self._stop.is_set() else (True, "ok")
 
     def ready(self) -> tuple[bool, str]:
-        """Whether every worker is RUNNING in a live process and every partition has an owner, and a few words on what is not."""
-        for slot in self._slots:
-            state = self._heartbeats.state(slot.number)
-            if slot.process is None or not slot.process.is_alive() or state is not State.RUNNING:
-                words = f"worker {slot.number} is {state.value if slot.process else 'waiting to be restarted'}"
-                return False, words + (self._hangs() if slot.exit_code == os.EX_PROTOCOL else "")
-        if unowned := self._heartbeats.unowned():
-            named = ", ".join(map(str, unowned))
-            return False, f"nobody reads partitions {named} of {self._settings.topics.input!r}; the workers join anew"
-        return True, "ok"
+        """Whether the service does its work now, and a few words on what it lacks; see `readiness`."""
+        return readiness(self._settings, [self._seen(slot) for slot in self._slots], self._heartbeats.unowned())
 
-    def _hangs(self) -> str:
-        return (
-            f"; group {self._settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "
-            "end; the log says which, and docs/operations.md under NeardupTransactionHanging how"
+    def _seen(self, slot: Slot) -> WorkerSeen:
+        beats, process = self._heartbeats, slot.process
+        return WorkerSeen(
+            number=slot.number,
+            started=process is not None,
+            alive=process is not None and process.is_alive(),
+            state=beats.state(slot.number),
+            exit_code=slot.exit_code,
+            step=beats.step(slot.number),
+            batch_age_seconds=beats.batch_age_seconds(slot.number),
+            contact_age_seconds=beats.contact_age_seconds(slot.number),
+            waits_for=slot.waits_for,
         )
 
     def run(self) -> int:
@@ -116,7 +127,7 @@ class Supervisor:
         while not self._stop.is_set():
             for slot in self._slots:
                 self._attend(slot, directory, measures)
-            measures.workers(self._states())
+            self._show(measures)
             alive = [slot.process.sentinel for slot in self._slots if slot.process is not None]
             multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)
 
@@ -127,10 +138,22 @@ class Supervisor:
         elif not slot.process.is_alive():
             self._bury(slot, measures, cause=metrics.restart_cause(slot.process.exitcode or 0))
         elif reason := self._stands_still(slot.number):
-            log.error("worker killed", worker=slot.number, reason=reason)
+            log.error("worker killed", worker=slot.number, reason=reason, holder=slot.waits_for or None)
             slot.process.kill()
             slot.process.join()
             self._bury(slot, measures, cause="no-progress")
+        else:
+            self._look_for_the_writer(slot)
+
+    def _look_for_the_writer(self, slot: Slot) -> None:
+        """Learn who keeps a worker that makes no progress from writing, if it is not another worker at work."""
+        if self._heartbeats.silent_ms(slot.number) <= batch_age_ms_max(self._settings):
+            slot.waits_for = ""
+        elif not slot.waits_for and (writer := writer_of(self._settings.index.directory)):
+            own = {each.process.pid for each in self._slots if each.process is not None}
+            if writer.stopped or writer.process not in own:
+                slot.waits_for = str(writer)
+                log.error("a worker may wait for the index's writer lock", worker=slot.number, reason=slot.waits_for)
 
     def _stands_still(self, worker: int) -> str:
         """Why a worker that lives has to be killed; empty where it need not be."""
@@ -151,9 +174,10 @@ class Supervisor:
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
         exit_code = slot.exit_code = slot.process.exitcode
-        slot.process = None
+        slot.process, slot.waits_for = None, ""
         steady_ms = self._heartbeats.steady_ms(slot.number)
         self._heartbeats.enter(slot.number, State.STOPPED)
+        metrics.forget_gauges(slot.number)
         if exit_code == os.EX_CONFIG:
             log.error("stopping", worker=slot.number, reason="the worker's error needs a person; see its last line")
             self._exit_code = os.EX_CONFIG
@@ -169,11 +193,25 @@ class Supervisor:
         )
         slot.start_due_seconds = time.monotonic() + slot.backoff_ms / 1000
         measures.worker_restarted(cause)
-        log.warning("worker ended", worker=slot.number, exit_code=exit_code, restart_in_ms=slot.backoff_ms)
+        log.warning(
+            "worker ended",
+            worker=slot.number,
+            exit_code=exit_code,
+            restart_in_ms=slot.backoff_ms,
+            **({"reason": _BUS_ERROR} if exit_code == -signal.SIGBUS else {}),
+        )
 
-    def _states(self) -> dict[str, int]:
-        states = [self._heartbeats.state(slot.number) for slot in self._slots]
-        return {state.value: states.count(state) for state in State}
+    def _show(self, measures: metrics.Metrics) -> None:
+        seen = [self._seen(slot) for slot in self._slots]
+        states = [worker.state for worker in seen]
+        measures.workers({state.value: states.count(state) for state in State})
+        for worker in seen:
+            age_seconds = worker.contact_age_seconds
+            measures.worker_seen(
+                worker.number,
+                contact_seconds=self._begun_seconds if age_seconds is None else time.time() - age_seconds,
+                batch_age_seconds=worker.batch_age_seconds,
+            )
 
     def _end_workers(self) -> None:
         """Ask the workers to end, wait as long as a batch may take, then kill. A kill costs a replay and loses nothing."""

@@ -55,15 +55,7 @@ def build_service(
 ) -> Service:
     """Build one worker's service; `task_id` tells the worker from the others of its group."""
     decoder = Decoder(settings.decode)
-    recoverer = Recoverer(
-        transport,
-        index,
-        decoder,
-        fingerprinter,
-        policy,
-        insert=settings.index.insert,
-        progress=listener.restored,
-    )
+    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring)
     return Service(
         transport,
         index,

@@ -18,6 +18,7 @@ from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import BatchReport, Listener, State
+from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, exit_code_of, open_index
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
@@ -43,21 +44,30 @@ class MetricsListener:
         """Callables for the service's loop."""
         return Listener(
             state=self._enter,
+            step=self._step,
             progress=self._progress,
             batch=self._batch,
             skipped=self._measures.skipped,
-            restored=self._restored,
+            restoring=RestoringListener(self._restored, self._measures.restoring_offsets, self._measures.restore_gaps),
         )
 
     def _enter(self, state: State) -> None:
         self._heartbeats.enter(self._number, state)
         log.info("state", state=state.value)
 
+    def _step(self, step: str) -> None:
+        self._heartbeats.enter_step(self._number, step)
+
     def _progress(self) -> None:
-        self._heartbeats.beat(self._number)
+        self._beat()
         if time.monotonic() >= self._statistics_due:
             self._statistics_due = time.monotonic() + STATISTICS_PERIOD_SECONDS
             self._publish_statistics()
+
+    def _beat(self) -> None:
+        self._heartbeats.beat(self._number)
+        if self.transport is not None:
+            self._heartbeats.note_contact(self._number, self.transport.last_contact_seconds())
 
     def _publish_statistics(self) -> None:
         if self.transport is None or self.index is None:
@@ -86,7 +96,7 @@ class MetricsListener:
         )
 
     def _restored(self, count: int) -> None:
-        self._heartbeats.beat(self._number)
+        self._beat()
         self._measures.restored(count)
 
 
@@ -105,13 +115,13 @@ def end_with_parent() -> None:
 
 def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path) -> None:
     """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code."""
-    metrics.prepare(metrics_directory, worker=number)
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number)
     end_with_parent()
     # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     instance = f"{settings.kafka.instance}-{number}"
     try:
+        metrics.prepare(metrics_directory, worker=number)
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
         fingerprinter = scheme_for(settings)
         with open_index(settings, fingerprinter) as index:

@@ -113,6 +113,14 @@ class Recovery(Section):
     offsets_gone: Literal["stop", "skip"] = Field(
         "stop", description="Undelivered records were deleted by retention: stop, or skip and count them."
     )
+    outputs_trimmed: Literal["stop", "continue"] = Field(
+        "stop",
+        description="The index is to be restored, but outputs have lost records that it may need: stop, or restore the rest.",
+    )
+    unreadable: Literal["stop", "skip"] = Field(
+        "stop",
+        description="Records are damaged and stay so: stop, or skip and count them. One dead letter names their offsets.",
+    )
 
 
 class Workers(Section):

@@ -17,16 +17,35 @@ from streamer.records.record import Batch, Destination, Outgoing, Record
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """Sources that this worker owns from now on. None of their records is read before `seek` names the first offset.
+    """Sources that this worker owns and that are not begun. None of their records is read before `seek` names the first offset.
+
+    A source whose next record the outside lost is assigned once more, so that recovery decides where to go on.
+    Until they begin, sources are assigned again at every `read`, and no records come, of other sources neither.
 
     `names` gives each stream's name for people (the topic, the file). A stream made anew under an old name can so be
-    told from a known one. `others` are all other sources of the same streams, whoever owns them, as far as
-    known now.
+    told from a known one. `others` are all other sources whose deliveries the same outside knows, whoever owns them, as
+    far as known now.
     """
 
     sources: tuple[Source, ...]
     names: Mapping[str, str]
     others: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """A part of an output that has lost records, perhaps some that are to be restored.
+
+    place          name of the part, for people
+    why            what happened to it, in words that go on after the name
+    sources        whose records may be gone
+    first_time_ms  time of the first record that is left; None where none is, or where the time tells nothing
+    """
+
+    place: str
+    why: str
+    sources: tuple[Source, ...]
+    first_time_ms: int | None = None
 
 
 class Finished(Enum):
@@ -92,8 +111,14 @@ class Transport(Protocol):
         The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.
         """
 
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """Parts of the destinations that have lost records which `changelog` may have to give; None while time passes."""
+
     def lags(self) -> dict[Source, int]:
         """Unread offsets per assigned source, as known now; a source of which nothing is known is left out."""
+
+    def last_contact_seconds(self) -> float | None:
+        """When the outside last proved that it answers, on the monotonic clock; None where nobody has to answer (files)."""
 
     def unowned(self) -> tuple[Source, ...]:
         """Sources of the input that no worker reads, as found last; none where that cannot happen."""

@@ -61,7 +61,9 @@ def test_sources_are_assigned_before_any_record_is_read(world: World) -> None:
     assert len({source.stream for source in assigned.sources}) == 1
 
 
-def test_nothing_is_read_of_a_source_before_its_seek_even_where_offsets_are_committed(world: World) -> None:
+def test_sources_are_assigned_again_and_nothing_is_read_before_each_is_sought_even_where_offsets_are_committed(
+    world: World,
+) -> None:
     world.set_up(partitions=2)
     world.write(numbered(3), partition=0)
     world.write(numbered(3), partition=1)
@@ -74,12 +76,18 @@ def test_nothing_is_read_of_a_source_before_its_seek_even_where_offsets_are_comm
     transport.open()
     assigned = read_assigned(transport)
     for _ in range(3):
-        event = transport.read()
-        assert isinstance(event, Batch)
-        assert not event.records
+        assert transport.read() == assigned
     transport.seek(assigned.sources[1], 0, None)
-    records = read_records(transport, 3)
-    assert {record.source for record in records} == {assigned.sources[1]}
+    for _ in range(3):
+        event = transport.read()
+        assert isinstance(event, Assigned)
+        assert (event.sources, event.others) == (assigned.sources[:1], assigned.sources[1:])
+    transport.seek(assigned.sources[0], 2, None)
+    records = read_records(transport, 4)
+    assert sorted((record.source, record.offset) for record in records) == [
+        (assigned.sources[0], 2),
+        *((assigned.sources[1], offset) for offset in range(3)),
+    ]
 
 
 def test_records_of_a_source_come_in_offset_order_and_once(world: World) -> None:
@@ -422,14 +430,15 @@ def test_first_and_end_offsets_follow_retention(world: World) -> None:
     assert (transport.first_offsets([source]), transport.end_offsets([source])) == ({source: 4}, {source: 6})
 
 
-def test_an_offset_that_retention_took_is_not_skipped_silently(world: World) -> None:
+def test_a_source_whose_next_record_retention_took_is_assigned_once_more(world: World) -> None:
     world.set_up()
     world.write(numbered(6))
     world.delete_before(4)
     transport = world.transport()
-    begin(transport, offset=1)
-    with pytest.raises(DeliveryDoubtful, match="changed under the reader"):
-        read_batch(transport)
+    source = only(begin(transport, offset=1))
+    assert read_assigned(transport).sources == (source,)
+    transport.seek(source, 4, None)
+    assert values(read_batch(transport)) == numbered(2, first=4)
 
 
 def test_a_topic_made_anew_is_another_stream_without_committed_offsets(world: World) -> None:

@@ -50,7 +50,7 @@ def test_an_open_index_has_no_hatches() -> None:
     assert not HATCHES & set(vars(index.Index))
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
         "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "forget", "statistics",
-        "begin", "set_applied", "applied", "streams", "stream_names",
+        "begin", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
     }  # fmt: skip
 
 

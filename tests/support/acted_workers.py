@@ -43,6 +43,7 @@ class Stage:
     events: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     seconds: float = 0.0
     processes: list["FakeProcess"] = field(default_factory=list)
+    process_number: int = 0
 
     def monotonic(self) -> float:
         return self.seconds
@@ -91,6 +92,10 @@ class FakeProcess:
     @property
     def sentinel(self) -> "FakeProcess":
         return self
+
+    @property
+    def pid(self) -> int:
+        return self._stage.process_number
 
     @property
     def exitcode(self) -> int | None:

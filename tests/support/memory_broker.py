@@ -15,10 +15,10 @@ from enum import Enum, auto
 
 from index.entry import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.records.record import Batch, Destination, Headers, Outgoing, Record
+from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Trimmed
 
 
 class CrashPoint(Enum):
@@ -48,6 +48,7 @@ class Stored:
     value: bytes | None
     timestamp_ms: int = 0
     headers: Headers = ()
+    lost: Lost | None = None
 
 
 @dataclass
@@ -213,9 +214,9 @@ class MemoryTransport:
         if self._instance not in self._group.members:
             self._owned, self._positions = set(), {}
             self._join()
-        gained = self._follow_assignment()
-        if gained:
-            sources = tuple(Source(self._stream, partition) for partition in sorted(gained))
+        self._follow_assignment()
+        if unsought := self._owned - self._positions.keys():
+            sources = tuple(Source(self._stream, partition) for partition in sorted(unsought))
             every = (Source(self._stream, partition) for partition in range(len(self._input.partitions)))
             others = tuple(source for source in every if source not in sources)
             return Assigned(sources, {self._stream: self._settings.topics.input}, others)
@@ -277,6 +278,19 @@ class MemoryTransport:
             size = self._settings.batch.records_max
             yield from (found[start : start + size] for start in range(0, len(found), size))
 
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        for destination in destinations:
+            for number, log in enumerate(self._broker.topics[self._topics[destination]].partitions):
+                positions = [parse_position(record.headers) for record in log.records.values()]
+                before = {at.source for at in positions if at and at.offset < ranges.get(at.source, range(0)).start}
+                if log.first and ranges.keys() - before:
+                    times = [record.timestamp_ms for record in log.records.values()]
+                    sources = tuple(sorted(ranges.keys() - before))
+                    place = f"{self._topics[destination]}/{number}"
+                    yield Trimmed(place, f"begins at offset {log.first}", sources, times[0] if times else None)
+            yield None
+
     def lags(self) -> dict[Source, int]:
         """See Transport."""
         logs = self._input.partitions
@@ -284,6 +298,9 @@ class MemoryTransport:
             Source(self._stream, partition): logs[partition].end - position
             for partition, position in self._positions.items()
         }
+
+    def last_contact_seconds(self) -> None:
+        """See Transport."""
 
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""
@@ -323,11 +340,8 @@ class MemoryTransport:
             self._usable = False
             raise DeliveryDoubtful("the group gave the batch's sources to another worker")
 
-    def _follow_assignment(self) -> set[int]:
-        """Give up partitions that another should own, and take free ones that this member should own.
-
-        Returns the new ones.
-        """
+    def _follow_assignment(self) -> None:
+        """Give up partitions that another should own, and take free ones that this member should own."""
         group, member = self._group, self._member
         wanted = group.wanted(len(self._input.partitions))
         for partition, owner in list(group.owners.items()):
@@ -344,7 +358,6 @@ class MemoryTransport:
             for partition, position in self._positions.items()
             if partition in owned and partition not in gained
         }
-        return gained
 
     def _next_batch(self) -> Batch:
         bounds = self._settings.batch
@@ -354,7 +367,8 @@ class MemoryTransport:
         for partition, position in sorted(self._positions.items()):
             log = self._input.partitions[partition]
             if position < log.first:
-                raise DeliveryDoubtful("the input changed under the reader: its offset is gone")
+                del self._positions[partition]
+                break
             source = Source(self._stream, partition)
             for offset, found in log.from_offset(position):
                 value_bytes += len(found.value or b"")
@@ -374,6 +388,7 @@ class MemoryTransport:
             value=found.value,
             timestamp_ms=found.timestamp_ms,
             headers=found.headers,
+            lost=found.lost,
         )
 
     def _output(self, outgoing: Outgoing) -> Partition:

@@ -1,6 +1,6 @@
 """A worker over the in-memory broker, restarted after every crash as the supervisor would."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,9 +11,10 @@ from index.storage.store import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Headers
 from streamer.service.loop import BatchReport, Listener, Service, State
-from streamer.service.wiring import build_service
+from streamer.service.restoring import RestoringListener
+from streamer.service.wiring import build_service, retention_of
 from streamer.settings.settings import Recovery, Settings
-from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport
+from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Stored
 
 RESTARTS_MAX = 200
 
@@ -42,11 +43,16 @@ class World:
     broker: MemoryBroker = field(default_factory=MemoryBroker)
     reports: list[BatchReport] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
+    behind: list[int] = field(default_factory=list)
+    gaps: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     starts: int = 0
+    instance: str = "0"
+    each_turn: Callable[[], None] = lambda: None
 
-    def fill(self, items: Sequence[bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
+    def fill(self, items: Sequence[Stored | bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
         if self.settings.topics.input not in self.broker.topics:
             self.broker.create_for(self.settings, partitions)
         self.broker.write(self.settings.topics.input, partition, items)
@@ -56,23 +62,32 @@ class World:
         self.starts += 1
         fingerprinter = scheme_for(self.settings)
         parameters = parameters_for(self.settings, fingerprinter.stamp())
-        with Index.open(self.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=self.journal) as index:
-            transport = MemoryTransport(self.broker, self.settings, "0")
+        with Index.open(
+            self.directory,
+            parameters,
+            map_bytes_max=2**30,
+            hooks=hooks,
+            journal=self.journal,
+            retention=retention_of(self.settings.index),
+        ) as index:
+            transport = MemoryTransport(self.broker, self.settings, self.instance)
             service: Service
             idle = 0
 
             def stop_when_read() -> None:
                 nonlocal idle
+                self.each_turn()
                 idle = idle + 1 if not sum(transport.lags().values()) else 0
                 if idle > 2:
                     service.stop()
 
             listener = Listener(
                 state=self.states.append,
+                step=self.steps.append,
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),
-                restored=self.restored.append,
+                restoring=RestoringListener(self.restored.append, self.behind.append, self.gaps.append),
             )
             service = build_service(
                 self.settings, transport, index, fingerprinter, listener, policy or self.settings.recovery

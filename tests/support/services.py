@@ -4,6 +4,8 @@ import os
 import signal
 import socket
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +37,16 @@ def make_run(bootstrap_servers: str, directory: Path, *settings: str, partitions
     create_topics(bootstrap_servers, [run.topic(destination) for destination in DESTINATIONS])
     create_topics(bootstrap_servers, [run.input_topic], partitions)
     return run
+
+
+def ask(run: Run, path: str) -> tuple[int, str]:
+    """Status and body of an answer of the service."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{run.port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def wait_until(condition: Callable[[], bool], timeout_seconds: float = 40) -> None:

@@ -109,6 +109,19 @@ class OutputFolder:
         except OSError as error:
             raise SettingsError(f"--out {self.folder}: cannot be used: {error}.") from error
 
+    def look(self) -> tuple[Mapping[str, int], list[Delivered]]:
+        """What was delivered so far, beside a filter at work: lengths of the files by name, and the inputs.
+
+        Takes no lock and changes nothing. Raises SettingsError where nothing was filtered into the folder, and
+        RecoveryRefused where the checkpoint is damaged.
+        """
+        if not (self.folder / CHECKPOINT).is_file():
+            raise SettingsError(
+                f"--out {self.folder}: holds no {CHECKPOINT}: name a folder that lines were filtered into."
+            )
+        self._load()
+        return self._lengths, list(self.sources.values())
+
     def register(self, source: Delivered) -> None:
         """Write an input and its progress into the checkpoint, without any output. Raises DeliveryDoubtful."""
         sources = {**self.sources, source.path: source}

@@ -32,7 +32,7 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
-from streamer.transports.transport import FINISHED, Assigned, Finished
+from streamer.transports.transport import FINISHED, Assigned, Finished, Trimmed
 
 TAIL_RECORDS_MAX = 100_000
 """Most records that a crash can leave decided but undelivered: the largest `batch.records_max`."""
@@ -125,10 +125,11 @@ class FileTransport:
                 if path is None:
                     return FINISHED
                 self._reading = self._begin(path)
-                return Assigned((self._reading.source,), {self._reading.source.stream: self._reading.name})
             reading, reader = self._reading, self._reading.reader
             if reader is None:
-                raise RuntimeError(f"{reading.name}: seek must say where to begin")
+                names = {each.stream: each.name for each in self._folder.sources.values()}
+                others = (Source(stream, 0) for stream in names if stream != reading.source.stream)
+                return Assigned((reading.source,), names, tuple(others))
             begin = reader.count
             lines = self._lines(reading, reader)
             if lines or not reader.ended:
@@ -223,9 +224,18 @@ class FileTransport:
             )
         return read_changelog(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
 
+    def trimmed(
+        self, _ranges: Mapping[Source, range], _destinations: Sequence[Destination]
+    ) -> Iterator[Trimmed | None]:
+        """Nothing: a folder whose files lack what its checkpoint names is refused."""
+        return iter(())
+
     def lags(self) -> dict[Source, int]:
         """Nothing: the number of a file's lines is known only when the file is read."""
         return {}
+
+    def last_contact_seconds(self) -> None:
+        """See Transport."""
 
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 from index import Source
@@ -18,7 +18,14 @@ from streamer.errors import BrokerUnavailable, TransactionHanging
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, transaction_ms_max
+from streamer.transports.kafka.clients import (
+    broker_errors,
+    compacted_topics,
+    make_changelog_consumer,
+    transaction_ms_max,
+)
+from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
+from streamer.transports.transport import Trimmed
 
 log = structlog.get_logger(__name__)
 
@@ -89,6 +96,58 @@ def read_changelog(
         consumer.close(autocommit=False, timeout_ms=1_000)
 
 
+def find_trimmed(
+    settings: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]
+) -> Iterator[Trimmed | None]:
+    """See `Transport.trimmed`. Raises SettingsError, BrokerUnavailable.
+
+    The records of a source ascend in a partition. So nothing of its range is gone where the partition still has one from
+    before the range.
+    """
+    topics = [topic_of(settings, destination) for destination in destinations]
+    for topic in compacted_topics(settings, topics):
+        yield Trimmed(topic, "keeps of each key the last record only (cleanup.policy)", tuple(ranges))
+    with broker_errors(settings, "connecting to read the outputs back"):
+        consumer = make_changelog_consumer(settings)
+    try:
+        for topic in topics:
+            timeout_ms = settings.kafka.request_timeout_ms
+            with broker_errors(settings, f"looking up the offsets of {topic!r}"):
+                partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
+                firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
+                ends = consumer.end_offsets(partitions, timeout_ms=timeout_ms)
+            for partition in partitions:
+                if firsts[partition]:
+                    whole = range(firsts[partition], ends[partition])
+                    yield from _trimmed_part(settings, consumer, partition, whole, ranges)
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1_000)
+
+
+def _trimmed_part(
+    settings: Settings,
+    consumer: TolerantConsumer,
+    partition: TopicPartition,
+    whole: range,
+    ranges: Mapping[Source, range],
+) -> Iterator[Trimmed | None]:
+    unseen, first_time_ms = set(ranges), None
+    for polled, _ in read_stretches(settings, consumer, {partition: whole}):
+        for record in polled.get(partition, ()):
+            if first_time_ms is None:
+                first_time_ms = record.timestamp
+            position = parse_position(tuple(record.headers))
+            if position is not None and position.offset < ranges.get(position.source, range(0)).start:
+                unseen.discard(position.source)
+        # Of a range that begins at 0 no earlier record can be left.
+        if first_time_ms is not None and not any(ranges[source].start for source in unseen):
+            break
+        yield None
+    if unseen:
+        why = f"begins at offset {whole.start} now: what stood before was deleted"
+        yield Trimmed(f"{partition.topic}/{partition.partition}", why, tuple(sorted(unseen)), first_time_ms)
+
+
 def topic_of(settings: Settings, destination: Destination) -> str:
     """Name of the topic of a destination."""
     topics = settings.topics
@@ -113,7 +172,7 @@ def first_records(
         with broker_errors(settings, "looking up the offsets of the outputs"):
             firsts = consumer.beginning_offsets(list(starts), timeout_ms=settings.kafka.request_timeout_ms)
         stretches = {at: range(start, start + 1) for at, start in starts.items() if start >= firsts[at]}
-        for polled, _ in _read_stretches(settings, consumer, stretches):
+        for polled, _ in read_stretches(settings, consumer, stretches):
             for partition, records in polled.items():
                 found.update((partition, record) for record in records)
     finally:
@@ -122,12 +181,12 @@ def first_records(
 
 
 def _read_topic(
-    settings: Settings, consumer: KafkaConsumer, topic: str, ranges: Mapping[Source, range]
+    settings: Settings, consumer: TolerantConsumer, topic: str, ranges: Mapping[Source, range]
 ) -> Iterator[list[Record]]:
     timeout_ms = settings.kafka.request_timeout_ms
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
-    ends = yield from _whole_ends(settings, consumer, partitions)
+    ends = yield from whole_ends(settings, consumer, partitions)
     with broker_errors(settings, f"looking up the offsets of {topic!r}"):
         firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
     stretches: dict[TopicPartition, range] = {}
@@ -137,7 +196,7 @@ def _read_topic(
         stretches[partition] = range(begin, whole.stop)
         yield []
     order = SourceOrder(partition.partition for partition in partitions)
-    for polled, finished in _read_stretches(settings, consumer, stretches):
+    for polled, finished in read_stretches(settings, consumer, stretches):
         for partition, found in polled.items():
             for record in found:
                 restored = _as_it_was_read(settings, record, ranges)
@@ -148,8 +207,8 @@ def _read_topic(
         yield from _portions(order.ready(), settings.batch.records_max, settings.batch.bytes_max)
 
 
-def _whole_ends(
-    settings: Settings, consumer: KafkaConsumer, partitions: Sequence[TopicPartition]
+def whole_ends(
+    settings: Settings, consumer: TolerantConsumer, partitions: Sequence[TopicPartition]
 ) -> Generator[list[Record], None, dict[TopicPartition, int]]:
     """End of each partition at the call, returned once readers of committed records can read as far.
 
@@ -184,7 +243,7 @@ def _whole_ends(
 
 
 def _hidden(
-    settings: Settings, consumer: KafkaConsumer, ends: Mapping[TopicPartition, int]
+    settings: Settings, consumer: TolerantConsumer, ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """First offset of an open transaction, per partition that cannot be read up to its end because of one."""
     with broker_errors(settings, "looking up how far the outputs are committed"):
@@ -207,7 +266,11 @@ def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], secon
 
 
 def _first_needed(
-    settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, whole: range, ranges: Mapping[Source, range]
+    settings: Settings,
+    consumer: TolerantConsumer,
+    partition: TopicPartition,
+    whole: range,
+    ranges: Mapping[Source, range],
 ) -> int:
     """Offset in the output partition below which no record of the ranges lies.
 
@@ -220,7 +283,7 @@ def _first_needed(
     while begin > whole.start:
         stretch = range(max(whole.start, begin - length), begin)
         unseen = set(ranges)
-        for polled, _ in _read_stretches(settings, consumer, {partition: stretch}):
+        for polled, _ in read_stretches(settings, consumer, {partition: stretch}):
             for record in polled.get(partition, ()):
                 position = parse_position(tuple(record.headers))
                 if position is not None and position.offset < ranges.get(position.source, range(0)).start:
@@ -231,10 +294,13 @@ def _first_needed(
     return whole.start
 
 
-def _read_stretches(
-    settings: Settings, consumer: KafkaConsumer, stretches: Mapping[TopicPartition, range]
+def read_stretches(
+    settings: Settings, consumer: TolerantConsumer, stretches: Mapping[TopicPartition, range]
 ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
-    """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended."""
+    """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended.
+
+    Raises RecordsUnreadable, BrokerUnavailable.
+    """
     kafka, wait_ms = settings.kafka, settings.batch.wait_ms
     unread = {partition: stretch.stop for partition, stretch in stretches.items() if stretch}
     yield {}, [partition for partition in stretches if partition not in unread]
@@ -249,6 +315,9 @@ def _read_stretches(
     while unread:
         with broker_errors(settings, "reading the outputs back"):
             polled = consumer.poll(timeout_ms=wait_ms)
+            for partition, damage in consumer.damages.lasting(polled):
+                consumer.seek(partition, end_of_damage(settings, consumer, partition, damage))
+                consumer.damages.forget(partition)
             positions = {partition: consumer.position(partition, timeout_ms=wait_ms) for partition in unread}
         if polled:
             moved_at = time.monotonic()

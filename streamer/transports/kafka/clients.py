@@ -15,8 +15,11 @@ from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
     AuthorizationError,
+    InvalidSessionTimeoutError,
+    InvalidTransactionTimeoutError,
     KafkaConfigurationError,
     KafkaError,
+    RetriableError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
 )
@@ -26,6 +29,9 @@ from kafka.serializer import Serializer
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.handshake import require_login, require_login_everywhere
+from streamer.transports.kafka.rights import refusal, withheld_in
+from streamer.transports.kafka.unreadable import TolerantConsumer
 
 NULL_VALUE: Any = object()
 """Value to `send` for a record without one: the client refuses None where the key is None too."""
@@ -47,6 +53,7 @@ _METADATA_AGE_MS_MAX = 30_000
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
+_CLEANUP_POLICY = "cleanup.policy"
 
 
 _dropped: list[KafkaProducer] = []
@@ -75,11 +82,25 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
         yield
     except SaslAuthenticationFailedError as error:
         raise SettingsError(f"{servers} refuses kafka.sasl_username and kafka.sasl_password: {error}") from error
-    except (AuthorizationError, TopicAuthorizationFailedError) as error:
-        raise SettingsError(f"{servers} does not allow this user what is needed while {doing}: {error}") from error
+    except AuthorizationError as error:
+        raise SettingsError(refusal(settings, withheld_in(settings, error, doing))) from error
+    except InvalidSessionTimeoutError as error:
+        raise SettingsError(
+            f"kafka.session_timeout_ms ({settings.kafka.session_timeout_ms}): {servers} takes none below its "
+            "group.min.session.timeout.ms or above its group.max.session.timeout.ms (by default 6000 and 1800000)"
+        ) from error
     except KafkaConfigurationError as error:
         raise SettingsError(f"the Kafka client refuses its settings while {doing}: {error}") from error
     except KafkaError as error:
+        if InvalidTransactionTimeoutError.__name__ in str(error):
+            # The client wraps this one up, as text in an error without a kind.
+            raise SettingsError(
+                f"kafka.transaction_timeout_ms ({settings.kafka.transaction_timeout_ms}): {servers} takes none above its "
+                "transaction.max.timeout.ms (by default 900000)"
+            ) from error
+        if isinstance(error, RetriableError):
+            # The client says no more of a certificate or a password that some broker refuses.
+            require_login_everywhere(settings)
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
 
 
@@ -119,10 +140,10 @@ def _reading(settings: Settings) -> dict[str, Any]:
     }
 
 
-def make_consumer(settings: Settings, instance: str) -> KafkaConsumer:
+def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
     """Consumer of the input, a static member of the group. Raises the client's errors; see `broker_errors`."""
     kafka = settings.kafka
-    return KafkaConsumer(
+    return TolerantConsumer(
         **_connection(settings),
         **_reading(settings),
         client_id=f"{kafka.group}-{instance}",
@@ -140,10 +161,10 @@ def ask_for_rejoin(consumer: KafkaConsumer) -> None:
     consumer._coordinator.request_rejoin()
 
 
-def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> KafkaConsumer:
+def make_changelog_consumer(settings: Settings, *, committed_only: bool = True) -> TolerantConsumer:
     """Consumer without a group, to read outputs from any offset."""
     isolation = {} if committed_only else {"isolation_level": "read_uncommitted"}
-    return KafkaConsumer(
+    return TolerantConsumer(
         **_connection(settings),
         **(_reading(settings) | isolation),
         client_id=f"{settings.kafka.group}-changelog",
@@ -210,7 +231,12 @@ def let_go(producer: KafkaProducer) -> None:
 
 
 def make_admin(settings: Settings) -> KafkaAdminClient:
-    """Client for the administration of topics, groups and transactions."""
+    """Client for the administration of topics, groups and transactions.
+
+    Every use of a broker begins with one, so the login is tried here. Raises SettingsError where it is refused, and the
+    client's errors.
+    """
+    require_login(settings)
     return KafkaAdminClient(**_connection(settings), client_id=f"{settings.kafka.group}-admin")
 
 
@@ -238,6 +264,20 @@ def transaction_ms_max(settings: Settings) -> int:
         except AuthorizationError:
             return _TRANSACTION_MS_MAX_DEFAULT
     return max(int(each[_TRANSACTION_MS_MAX]["value"]) for each in found.values())
+
+
+def compacted_topics(settings: Settings, topics: list[str]) -> list[str]:
+    """Those of the topics that keep of each key the last record only; none where this user may not ask.
+
+    Raises SettingsError, BrokerUnavailable.
+    """
+    with broker_errors(settings, "asking how long the outputs are kept"), make_admin(settings) as admin:
+        wanted = [ConfigResource("topic", topic, {_CLEANUP_POLICY: None}) for topic in topics]
+        try:
+            found = admin.describe_configs(wanted, config_filter="all")["topic"]
+        except AuthorizationError:
+            return []
+    return [topic for topic in topics if "compact" in str(found[topic][_CLEANUP_POLICY]["value"])]
 
 
 def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:

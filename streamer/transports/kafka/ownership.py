@@ -11,14 +11,17 @@ Every member asks, because only the rejoin of the group's leader starts a rebala
 answers any other whose subscription is unchanged with the assignment that it has.
 """
 
+import math
 import time
 
 import structlog
 from kafka import KafkaAdminClient, KafkaConsumer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import ask_for_rejoin
+from streamer.transports.kafka.handshake import require_login_everywhere
+from streamer.transports.kafka.topics import require_same_topic
 
 log = structlog.get_logger(__name__)
 
@@ -26,10 +29,16 @@ CHECK_SECONDS = 5.0
 """Time between two looks: long against a rebalance's second round, and two small requests are cheap at this pace."""
 
 
+def silence_ms_max(settings: Settings) -> int:
+    """Longest time without an answer of the brokers in which all may be well: the next look, its answer and a read."""
+    return int(CHECK_SECONDS * 1000) + settings.kafka.request_timeout_ms + settings.batch.wait_ms
+
+
 class OwnershipWatch:
     """Holds the assignments of a group's members against the partitions of the input, at intervals."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._group = settings.kafka.group
         self._topic = settings.topics.input
         self._due_seconds = time.monotonic() + CHECK_SECONDS
@@ -37,16 +46,19 @@ class OwnershipWatch:
         self._answered = True
         self.unowned: tuple[int, ...] = ()
         """Partitions found without an owner for longer than an interval, ascending."""
+        self.answered_seconds = -math.inf
+        """When the broker last answered, even if by an error, on the monotonic clock."""
 
-    def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> None:
+    def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer, topic_id: str) -> None:
         """Look, if a look is due; where partitions stay without an owner, let the consumer join anew with its next poll.
 
-        Where the broker does not answer, nothing is known, and what was found before stands. Raises nothing for it:
-        whether the broker answers is for the reading to find out.
+        Where the broker does not answer, nothing is known, and what was found before stands: whether it answers is for the
+        reading to find out. Raises SettingsError where it would answer with other settings, such as a new password, and
+        DeliveryDoubtful where the topic no longer has this id: an idle consumer may not notice for ever.
         """
         if time.monotonic() < self._due_seconds:
             return
-        free = self._answer(admin, consumer)
+        free = self._answer(admin, consumer, topic_id)
         self._due_seconds = time.monotonic() + CHECK_SECONDS
         if free is None:
             self._suspects = frozenset()
@@ -60,14 +72,18 @@ class OwnershipWatch:
             log.info("every partition has an owner again", topic=self._topic)
         self.unowned = unowned
 
-    def _answer(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> frozenset[int] | None:
+    def _answer(self, admin: KafkaAdminClient, consumer: KafkaConsumer, topic_id: str) -> frozenset[int] | None:
         try:
+            require_same_topic(self._settings, admin, topic_id)
             free = self._free(admin, consumer)
         except KafkaError as error:
             # Once: the client complains often enough while a broker is away.
             if self._answered:
                 log.warning("cannot look for partitions without an owner", reason=str(error))
             self._answered = False
+            if isinstance(error, RetriableError):
+                # Else the reading would wait for ever: the client does not say that it is turned away.
+                require_login_everywhere(self._settings)
             return None
         self._answered = True
         return free
@@ -75,6 +91,7 @@ class OwnershipWatch:
     def _free(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> frozenset[int] | None:
         """Partitions without an owner; None where a rebalance is under way or the broker does not say. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
+        self.answered_seconds = time.monotonic()
         if group["error"] is not None:
             raise KafkaError(group["error"])
         if group["group_state"] != "Stable":

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Literal
 
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
+from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError, for_code
 
 from index import Source
-from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     broker_errors,
@@ -17,8 +19,10 @@ from streamer.transports.kafka.clients import (
     require_fast_checksums,
     topic_ids,
 )
+from streamer.transports.kafka.rights import require_rights_on_topics
 
 _LOAD_RECORDS = 5_000
+_CLEANUP = "cleanup.policy"
 
 
 def create_topics(
@@ -63,11 +67,18 @@ def create_topics(
     return {name: outcomes[name] for name in wanted}
 
 
-def require_topics(settings: Settings) -> str:
-    """Id of the input topic, once all four topics are found to exist. Raises SettingsError, BrokerUnavailable."""
+def require_topics(settings: Settings, *, to_read: bool = False) -> str:
+    """Id of the input topic, once all four topics are found to exist and this user may use them as the service does.
+
+    to_read  whether they are only to be read: reading will show what this user may not
+
+    Raises SettingsError, BrokerUnavailable.
+    """
     topics = settings.topics
     names = [topics.input, topics.unique, topics.duplicate, topics.dead_letter]
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
+        if not to_read:
+            require_rights_on_topics(settings, admin)
         found = topic_ids(admin, names)
     missing = [name for name, identity in found.items() if identity is None]
     if missing:
@@ -76,6 +87,14 @@ def require_topics(settings: Settings) -> str:
             "missing with `streamer topics create`, or correct the names under [topics]"
         )
     return str(found[topics.input])
+
+
+def require_same_topic(settings: Settings, admin: KafkaAdminClient, identity: str) -> None:
+    """Raise DeliveryDoubtful where the input topic no longer has this id: a fresh worker will ask a person. Raises KafkaError."""
+    name = settings.topics.input
+    found = topic_ids(admin, [name])[name]
+    if found != identity:
+        raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
@@ -92,6 +111,17 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
         for partition, at in found.items()
         if partition.topic == topic and at.offset >= 0
     }
+
+
+def is_compacted(settings: Settings, topic: str) -> bool:
+    """Whether a topic drops records whose key came again; False where this user may not ask. Raises BrokerUnavailable."""
+    wanted = [ConfigResource("topic", topic, {_CLEANUP: None})]
+    with broker_errors(settings, f"asking for the settings of {topic!r}"), make_admin(settings) as admin:
+        try:
+            found = admin.describe_configs(wanted, config_filter="all")["topic"]
+        except AuthorizationError:
+            return False
+    return "compact" in found[topic][_CLEANUP]["value"]
 
 
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:

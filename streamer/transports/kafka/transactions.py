@@ -52,11 +52,11 @@ from streamer.transports.kafka.clients import (
     transactional_id,
     within_timeout,
 )
+from streamer.transports.kafka.rights import OFFSETS_TOPIC
 from streamer.transports.kafka.topics import committed_offsets
 
 log = structlog.get_logger(__name__)
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _RETRY_SECONDS = 0.1
 
 Answer = TypeVar("Answer")

@@ -19,19 +19,24 @@ The client loses records or fencing unless it is used by these rules (tests/cont
 10  Offsets have gaps where the input is written in transactions. Lag is the end known from fetching minus the position.
 11  A stable group may leave partitions without an owner for ever: `kafka.ownership` looks for them, and joins anew
     (tests/contract/test_unowned_partitions.py).
+12  One record that the client cannot parse ends all reading: `kafka.unreadable` reads odd header names, and tells where
+    damage begins and ends (tests/contract/test_unreadable_records.py).
 
 The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions` handles it, and
 tests/contract/test_forgotten_transactions.py holds that.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+import structlog
+from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import (
+    AuthorizationError,
     CommitFailedError,
     FencedInstanceIdError,
     KafkaError,
@@ -47,9 +52,9 @@ from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
 from index import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.records.record import Batch, Destination, Outgoing, Record
+from streamer.records.record import Batch, Destination, Lost, Outgoing, Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import read_changelog, topic_of
+from streamer.transports.kafka.changelog import find_trimmed, read_changelog, topic_of
 from streamer.transports.kafka.clients import (
     NULL_VALUE,
     broker_errors,
@@ -58,13 +63,16 @@ from streamer.transports.kafka.clients import (
     make_admin,
     make_consumer,
     require_fast_checksums,
-    topic_ids,
     within_timeout,
 )
-from streamer.transports.kafka.ownership import OwnershipWatch
-from streamer.transports.kafka.topics import require_topics
+from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
+from streamer.transports.kafka.rights import refusal, withheld_in
+from streamer.transports.kafka.topics import require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
-from streamer.transports.transport import Assigned
+from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
+from streamer.transports.transport import Assigned, Trimmed
+
+log = structlog.get_logger(__name__)
 
 _CLOSE_MS_MAX = 1_000
 
@@ -102,10 +110,11 @@ class KafkaTransport:
         self._kept: deque[ConsumerRecord] = deque()
         self._unsought: set[TopicPartition] = set()
         self._topics = {destination: topic_of(settings, destination) for destination in Destination}
-        self._open_consumer: KafkaConsumer | None = None
+        self._open_consumer: TolerantConsumer | None = None
         self._open_producer: KafkaProducer | None = None
         self._open_admin: KafkaAdminClient | None = None
         self._connections: frozenset[object] = frozenset()
+        self._heard_seconds = -math.inf
 
     def open(self) -> None:
         """See Transport. Ends what a predecessor of the same instance left open, or the broker forgot to end.
@@ -123,22 +132,27 @@ class KafkaTransport:
             self._open_consumer.subscribe([self._settings.topics.input], listener=self._notes)
             # A group leader that does not know the partitions yet would assign none, and join again once it does.
             self._open_consumer.partitions_for_topic(self._settings.topics.input)
+        self._note_answer()
 
     def read(self) -> Batch | Assigned:
         """See Transport. Raises DeliveryDoubtful besides, where this worker no longer knows which sources it owns."""
-        # 0. Every few seconds, see that somebody owns each partition; if not, the poll joins anew.
-        self._ownership.look(self._admin, self._consumer)
+        # 0. Every few seconds, see that the topic is still the same and that somebody owns each partition; if not, the poll
+        #    joins anew.
+        self._ownership.look(self._admin, self._consumer, self._stream)
         # 1. Poll, and take the membership at once.
         polled = self._poll()
+        if polled:
+            self._note_answer()
         snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
         # 2. Follow the assignment; no record of a new partition may be handed out yet.
-        assigned = self._follow_assignment()
+        self._follow_assignment()
         for partition, records in polled.items():
             if partition not in self._unsought:
                 self._kept.extend(records)
-        if assigned:
+        self._pass_damage(polled)
+        if self._unsought:
             name = self._settings.topics.input
-            ours = sorted(partition.partition for partition in assigned)
+            ours = sorted(partition.partition for partition in self._unsought)
             with broker_errors(self._settings, f"asking for the partitions of {name!r}"):
                 others = sorted(set(self._consumer.partitions_for_topic(name) or ()) - set(ours))
             return Assigned(self._sources(ours), {self._stream: name}, self._sources(others))
@@ -168,6 +182,7 @@ class KafkaTransport:
                 # An offset without a note was set by hand, with Kafka's own tools, and is trusted.
                 ours = at is not None and at.metadata in (None, "", source.stream)
                 found[source] = at.offset if ours else None
+        self._note_answer()
         return found
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
@@ -207,9 +222,14 @@ class KafkaTransport:
                 f"an output is larger than its topic or the broker takes ({error}): raise max.message.bytes of the output "
                 "topics, or kafka.request_bytes_max, beyond what the input topic takes; nothing is lost meanwhile"
             ) from error
+        except AuthorizationError as error:
+            self._drop_producer()
+            missing = withheld_in(self._settings, error, "delivering")
+            raise SettingsError(f"{refusal(self._settings, missing)}; nothing is lost meanwhile") from error
         except (KafkaError, ValueError, DeliveryDoubtful) as error:
             self._drop_producer()
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
+        self._note_answer()
 
     def commit_start(self, offsets: Mapping[Source, int]) -> None:
         """See Transport. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
@@ -222,10 +242,23 @@ class KafkaTransport:
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""
-        return read_changelog(self._settings, ranges, destinations)
+        for records in read_changelog(self._settings, ranges, destinations):
+            if records:
+                self._note_answer()
+            yield records
+
+    def last_contact_seconds(self) -> float:
+        """See Transport. A poll that brings nothing proves nothing; an idle worker hears from its look at the group."""
+        return max(self._heard_seconds, self._ownership.answered_seconds)
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        return find_trimmed(self._settings, ranges, destinations)
 
     def lags(self) -> dict[Source, int]:
-        """See Transport. Leaves out sources of which nothing was fetched yet."""
+        """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
+        if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
+            return {}
         first_kept: dict[TopicPartition, int] = {}
         for record in self._kept:
             first_kept.setdefault(TopicPartition(record.topic, record.partition), record.offset)
@@ -262,7 +295,7 @@ class KafkaTransport:
         return self._open_admin
 
     @property
-    def _consumer(self) -> KafkaConsumer:
+    def _consumer(self) -> TolerantConsumer:
         assert self._open_consumer is not None, "the transport is not open"
         return self._open_consumer
 
@@ -271,6 +304,9 @@ class KafkaTransport:
         if self._open_producer is None:
             raise DeliveryDoubtful("an earlier batch may be undelivered: this transport delivers no more")
         return self._open_producer
+
+    def _note_answer(self) -> None:
+        self._heard_seconds = time.monotonic()
 
     def _drop_producer(self) -> None:
         producer, self._open_producer = self._open_producer, None
@@ -295,6 +331,8 @@ class KafkaTransport:
         partitions = {source: self._partition(source) for source in sources}
         with broker_errors(self._settings, "looking up offsets"):
             found = look_up(list(partitions.values()), timeout_ms=self._settings.kafka.delivery_timeout_ms)
+        # The client asks by name, and partitions are assigned anew when their topic is made anew.
+        self._require_same_topic()
         return {source: found[partition] for source, partition in partitions.items()}
 
     def _poll(self) -> dict[TopicPartition, list[ConsumerRecord]]:
@@ -311,19 +349,40 @@ class KafkaTransport:
                 return {}
             except FencedInstanceIdError as error:
                 raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
-            except (OffsetOutOfRangeError, LogTruncationError) as error:
+            except OffsetOutOfRangeError as error:
+                self._begin_anew(frozenset(error.args[0]))
+                return {}
+            except LogTruncationError as error:
                 raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
         return polled
 
-    def _require_same_topic(self) -> None:
-        name = self._settings.topics.input
-        with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
-            found = topic_ids(self._admin, [name])[name]
-        if found != self._stream:
-            raise DeliveryDoubtful(f"the topic {name!r} was deleted{' and made anew' if found else ''}")
+    def _begin_anew(self, gone: frozenset[TopicPartition]) -> None:
+        """Let partitions be assigned once more whose next record is gone, behind what was read of them before."""
+        if any((kept.topic, kept.partition) in gone for kept in self._kept):
+            return
+        ours = gone & self._consumer.assignment()
+        log.warning("the next records are gone: looking anew where to begin", partitions=sorted(map(tuple, ours)))
+        self._notes.changes.extend([(False, ours), (True, ours)])
 
-    def _follow_assignment(self) -> set[TopicPartition]:
-        """Carry the noted changes out. Returns the new partitions that this worker owns now."""
+    def _pass_damage(self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
+        """Go on behind records that cannot be read, where the policy allows that. Raises RecordsUnreadable.
+
+        What came before them is handed out first.
+        """
+        for partition, damage in self._consumer.damages.lasting(polled):
+            if any((kept.topic, kept.partition) == partition for kept in self._kept):
+                continue
+            end = end_of_damage(self._settings, self._consumer, partition, damage)
+            self._kept.append(LostRecords.of(partition, damage, end))
+            self._consumer.damages.forget(partition)
+            self._consumer.seek(partition, end)
+
+    def _require_same_topic(self) -> None:
+        with broker_errors(self._settings, f"asking for the id of topic {self._settings.topics.input!r}"):
+            require_same_topic(self._settings, self._admin, self._stream)
+
+    def _follow_assignment(self) -> None:
+        """Carry the noted changes out. New partitions that this worker owns now stay unsought."""
         assigned: set[TopicPartition] = set()
         while self._notes.changes:
             gained, partitions = self._notes.changes.popleft()
@@ -334,10 +393,11 @@ class KafkaTransport:
             self._consumer.pause(partition)
             self._consumer.seek(partition, 0)
         self._unsought |= assigned
-        return assigned
 
     def _forget(self, partitions: frozenset[TopicPartition]) -> None:
         self._unsought -= partitions
+        for partition in partitions:
+            self._consumer.damages.forget(partition)
         if self._kept:
             self._kept = deque(record for record in self._kept if (record.topic, record.partition) not in partitions)
 
@@ -357,6 +417,9 @@ class KafkaTransport:
             source = sources.get(found.partition)
             if source is None:
                 source = sources[found.partition] = Source(self._stream, found.partition)
+            end, lost = found.offset + 1, None
+            if isinstance(found, LostRecords):
+                end, lost = found.end, Lost(found.end - found.offset, found.why)
             records.append(
                 Record(
                     source=source,
@@ -366,9 +429,10 @@ class KafkaTransport:
                     value=found.value,
                     timestamp_ms=found.timestamp,
                     headers=tuple(found.headers),
+                    lost=lost,
                 )
             )
-            ends[source] = found.offset + 1
+            ends[source] = end
         return Batch(records, ends, snapshot=snapshot)
 
     def _require_all_ended(self, producer: KafkaProducer) -> None:

@@ -1,16 +1,18 @@
 """A data file that is cut, emptied or full of nonsense is called damaged before LMDB maps it; no process dies of one."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.errors import IndexDamaged
+from index.errors import IndexDamaged, IndexFull, IndexInUse
 from index.index import Index
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, require_whole
@@ -154,3 +156,143 @@ def test_a_creation_killed_anywhere_is_taken_up_by_the_next_opening(tmp_path: Pa
     assert done.returncode in (-signal.SIGKILL, 0)
     with Index.open(tmp_path, Parameters(), map_bytes_max=2**24) as index:
         assert index.statistics().entries == 0
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+FILLED_UP = """
+import sys
+from pathlib import Path
+from index.errors import IndexFull
+from tests.support.indexes import opened
+small = Path("/mnt")
+for free_kib in range(0, 64, 4):
+    (small / "filling").write_bytes(bytes(1024 * (64 - free_kib)))
+    try:
+        with opened(small / "index"):
+            print("opened", flush=True)
+    except IndexFull as problem:
+        print("full", str(small) in str(problem), flush=True)
+    (small / "filling").unlink()
+"""
+
+
+def on_a_small_disk(program: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program that sees a disk of 64 KiB at /mnt, which nobody else sees."""
+    mounted = f'mount -t tmpfs -o size=64k tmpfs /mnt && exec {sys.executable} -c "$0"'
+    return subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", mounted, program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+def can_mount() -> bool:
+    try:
+        return on_a_small_disk("pass").returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not can_mount(), reason="this user may not mount a disk of its own")
+def test_an_index_that_finds_no_room_to_begin_says_so_whatever_is_left_and_begins_when_there_is_some() -> None:
+    outcome = on_a_small_disk(FILLED_UP)
+    assert outcome.returncode == 0, outcome.stderr
+    told = outcome.stdout.splitlines()
+    assert told[0] == "full True"
+    assert set(told) == {"full True", "opened"}
+    assert told[-1] == "opened"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_lock_file_without_room_is_a_full_disk_and_not_a_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(IndexFull, match=str(tmp_path)):
+        opened(tmp_path)
+    monkeypatch.undo()
+    with opened(tmp_path):
+        pass
+
+
+# --- the writer lock --------------------------------------------------------------------------------------------------
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from index.index import internals_of
+from tests.support.indexes import opened
+with opened(Path(sys.argv[1])) as index:
+    internals_of(index).store.write(lambda transaction: (print("writing", flush=True), time.sleep(600)))
+"""
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
+    """A process amid a write into the index in `tmp_path`."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_process_that_holds_the_writer_lock_is_named_and_whether_it_is_stopped(
+    tmp_path: Path, writing: "subprocess.Popen[str]"
+) -> None:
+    found = data_file.writer_of(tmp_path)
+    assert found is not None
+    assert (found.process, found.stopped) == (writing.pid, False)
+    assert found.command.startswith(sys.executable)
+    suspend(writing)
+    found = data_file.writer_of(tmp_path)
+    assert found is not None
+    assert found.stopped
+    assert f"process {writing.pid} " in str(found)
+    assert f"kill -CONT {writing.pid}" in str(found)
+    writing.kill()
+    writing.wait()
+    assert data_file.writer_of(tmp_path) is None
+
+
+def test_an_index_whose_writer_is_stopped_is_refused_with_who_it_is_and_can_still_be_read(
+    tmp_path: Path, writing: "subprocess.Popen[str]"
+) -> None:
+    suspend(writing)
+    with pytest.raises(IndexInUse, match=rf"process {writing.pid} .*is stopped"):
+        opened(tmp_path)
+    with looked_at(tmp_path) as index:
+        assert index.statistics().entries == 0
+    writing.kill()
+    writing.wait()
+    with opened(tmp_path):
+        assert data_file.writer_of(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no lock file", bytes(8_192)])
+def test_of_a_lock_file_that_is_none_nobody_is_the_writer(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / data_file.LOCK_FILE).write_bytes(content)
+    assert data_file.writer_of(tmp_path) is None
+
+
+def test_a_number_in_the_lock_file_that_is_another_process_is_not_taken_for_the_writer(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        lock = bytearray((tmp_path / data_file.LOCK_FILE).read_bytes())
+    lock[64:68] = os.getppid().to_bytes(4, "little")
+    (tmp_path / data_file.LOCK_FILE).write_bytes(lock)
+    assert data_file.writer_of(tmp_path) is None
+
+
+def suspend(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from index.entry import Verdict
 from index.storage import journal, log
+from index.storage.codec import Seals
 from index.storage.layout import JOURNAL_KEY, LOG_KEY, Table, unpack_journal_run
 from index.storage.log import Origin
 from index.storage.store import CommitHooks, Store, Transaction
@@ -134,13 +135,13 @@ def test_batches_in_order_are_looked_up_without_a_look_at_the_log(tmp_path: Path
             reads.append(table)
             return super().floor(table, key)
 
-        def view(self, table: Table, key: bytes) -> memoryview | None:
+        def view(self, table: Table, key: bytes, *, anew: bool = False) -> memoryview | None:
             reads.append(table)
-            return super().view(table, key)
+            return super().view(table, key, anew=anew)
 
     def look_up(transaction: Transaction, offsets: list[int]) -> list[int]:
         reads.clear()
-        counting = Counting(transaction._environment, transaction._transaction, transaction._tables)
+        counting = Counting(transaction._environment, transaction._transaction, transaction._tables, Seals())
         found = journal.find(counting, 4, 2, np.array(offsets, np.uint64), 1)
         return found.rows["number"][found.known].tolist()
 

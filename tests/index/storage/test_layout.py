@@ -4,6 +4,7 @@ from pathlib import Path
 import lmdb
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from index.lsm.compaction import TreeSizes
 from index.matching.second_look import CosineLook
 from index.session import Retention
 from index.storage import layout
+from index.storage.codec import seal_of
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from tests.support.entries import Row, entries_of
@@ -25,7 +27,7 @@ EXPECTED_64 = {
     "meta": [
         ("636f756e74657273", "0700000000000000" "0800000000000000" "0000000000000000" "0600000000000000"),
         ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" "00"),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 2, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 3, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -75,13 +77,17 @@ EXPECTED_64 = {
 
 
 def raw(directory: Path) -> dict[str, list[tuple[str, str]]]:
-    """Everything that stands in the tables, as hexadecimal pairs."""
+    """Everything that stands in the tables, as hexadecimal pairs; without the seals, all of which must be as drawn."""
     with lmdb.open(str(directory), max_dbs=20, readonly=True) as environment:
         held = {}
         for table in Table:
             handle = environment.open_db(table.value, create=False)
             with environment.begin() as transaction:
-                held[table.value.decode()] = [(key.hex(), value.hex()) for key, value in transaction.cursor(db=handle)]
+                pairs = list(transaction.cursor(db=handle))
+                for key, value in pairs:
+                    of_key = xxhash.xxh3_64_intdigest(key, xxhash.xxh3_64_intdigest(table.value))
+                    assert value[-8:] == xxhash.xxh3_64_digest(value[:-8], of_key)[::-1]
+                held[table.value.decode()] = [(key.hex(), value[:-8].hex()) for key, value in pairs]
         return held
 
 
@@ -102,8 +108,8 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path) -> 
         index.admit(entries_of(rows), {SOURCE: 266}, {SOURCE: b"mark"})
         index.admit(entries_of(later), {})
     held = raw(tmp_path)
-    # A segment fills its pages, but for their header, with zeros.
-    assert {len(value) for _, value in held["chunks"]} == {2 * 4_080}
+    # A segment fills its pages, but for their header and its seal, with zeros.
+    assert {len(value) for _, value in held["chunks"]} == {2 * 4_072}
     held["chunks"] = [
         (key, value[: len(expected)] + value[len(expected) :].rstrip("0"))
         for (key, value), (_, expected) in zip(held["chunks"], EXPECTED_64["chunks"], strict=True)
@@ -167,11 +173,17 @@ def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path)
         handle = environment.open_db(b"meta")
         with environment.begin(write=True) as transaction:
             transaction.put(b"stamp", b'{"format": 1, "bits": 64}', db=handle)
-    before = raw(tmp_path)
+    before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 2"):
+        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 3"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
-    assert raw(tmp_path) == before
+    assert (tmp_path / "data.mdb").read_bytes() == before
+
+
+def test_the_seal_of_a_value_is_this_number() -> None:
+    assert seal_of(Table.RETIRED, bytes(8), b"").hex() == "075301d0aebd8111"
+    different = [(Table.AGES, bytes(8), b""), (Table.RETIRED, bytes(7), b""), (Table.RETIRED, bytes(8), b"\0")]
+    assert len({seal_of(*each) for each in different} | {seal_of(Table.RETIRED, bytes(8), b"")}) == 4
 
 
 def test_another_programs_file_is_refused_untouched(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index.errors import IndexDamaged
 from index.storage import log
 from index.storage.layout import LOG_KEY, Filing, Table
 from tests.support.stores import stores
@@ -127,8 +128,8 @@ def test_a_copied_batch_stays_as_it_was_when_its_transaction_writes() -> None:
         assert store.write(overwrite) == ["first", "second"]
 
 
-def test_a_batch_that_is_not_there_is_a_broken_promise() -> None:
+def test_a_batch_that_is_not_there_is_damage() -> None:
     with stores() as store:
         for read in (log.read, log.copied):
-            with pytest.raises(AssertionError, match="in the log"):
+            with pytest.raises(IndexDamaged, match="table log lacks"):
                 store.read(lambda transaction, r=read: r(transaction, log.key_of(3, 4), WORDS))  # type: ignore[misc]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.errors import IndexFull, IndexMissing
+from index.errors import IndexDamaged, IndexFull, IndexMissing
 from index.index import Index
 from index.storage import store as store_module
 from index.storage.layout import Table
@@ -102,6 +102,8 @@ def test_an_index_that_is_no_longer_where_it_was_takes_no_batch_in_silence(tmp_p
             IndexMissing, match=r"removed or replaced while it was in use\. Put it back, or start again"
         ):
             index.admit(entries_of(rows[2:]), ends_of(rows))
+        with pytest.raises(IndexMissing, match="removed or replaced"):
+            index.statistics()
 
 
 def test_an_index_is_found_in_place_from_wherever_its_process_goes(
@@ -175,7 +177,7 @@ def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
 
     store.write(fill)
     assert store.read(begins) == list(values.values())
-    with pytest.raises(AssertionError, match="has no value"):
+    with pytest.raises(IndexDamaged, match="table log lacks 00"):
         store.read(lambda transaction: transaction.addresses(Table.LOG, [b"\0"]))
     store.close()
 

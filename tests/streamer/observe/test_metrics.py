@@ -1,5 +1,6 @@
 """Every metric is there, counts right, and shows the same whether one process counts or several."""
 
+import errno
 import multiprocessing
 import os
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamer.errors import NoRoomForMetrics
 from streamer.observe import metrics
 from streamer.records import reason
 from tests.support.paths import DOCS
@@ -58,6 +60,8 @@ def see_everything(measures: metrics.Metrics) -> None:
     see_one_batch(measures)
     measures.observe_lags({("documents", 0): 12, ("documents", 1): 0})
     measures.observe_unowned(1)
+    measures.restoring_offsets(500)
+    measures.worker_seen(0, contact_seconds=1.7e9, batch_age_seconds=2.5)
     measures.observe_index(3, 4_096)
     measures.index_limit(2**40)
     measures.skipped("documents", 0, 5)
@@ -239,11 +243,59 @@ def test_a_partition_that_moves_shows_the_lag_of_its_new_owner(directory: Path) 
     assert 'partition="1"} 800' not in supervisor.exposition().decode()
 
 
+def test_what_a_worker_saw_last_is_shown_no_longer_when_it_has_ended_and_its_counts_stay(directory: Path) -> None:
+    supervisor = metrics.Metrics()
+    run_worker(directory, worker=0, batches=2, lags={("documents", 0): 12})
+    run_worker(directory, worker=1, batches=1, lags={("documents", 1): 7})
+    metrics.forget_gauges(0)
+    shown = supervisor.exposition()
+    assert 'neardup_lag_records{partition="1",topic="documents"} 7.0' in shown.decode()
+    assert 'neardup_lag_records{partition="0"' not in shown.decode()
+    assert value(shown, "neardup_batches_total") == 3
+    assert value(shown, "neardup_last_delivery_timestamp_seconds") > 1.7e9
+    run_worker(directory, worker=0, batches=0, lags={("documents", 0): 3})
+    assert value(supervisor.exposition(), "neardup_lag_records", topic="documents", partition="0") == 3
+
+
+def test_gauges_that_go_between_looking_for_files_and_reading_them_do_not_break_a_scrape(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = metrics.Metrics()
+    run_worker(directory, worker=0, batches=2, lags={("documents", 0): 12})
+    found = list(directory.glob("*.db"))
+    metrics.forget_gauges(0)
+    monkeypatch.setattr(Path, "glob", lambda *_: found)
+    assert value(supervisor.exposition(), "neardup_batches_total") == 2
+
+
 def test_a_service_starts_without_the_files_of_an_earlier_one(directory: Path) -> None:
     see_one_batch(metrics.Metrics())
     metrics.release()
     metrics.prepare(directory, worker=None)
     assert value(metrics.Metrics().exposition(), "neardup_batches_total") == 0
+
+
+@pytest.mark.parametrize("worker", [None, 0])
+def test_a_folder_without_room_for_the_metrics_is_named_before_anything_is_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: int | None
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    directory = tmp_path / "metrics"
+    directory.mkdir()
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(NoRoomForMetrics, match=f"{tmp_path}.*No space left on device.*TMPDIR"):
+        metrics.prepare(directory, worker)
+
+
+def test_every_file_that_a_process_maps_has_its_room_before(directory: Path) -> None:
+    see_everything(metrics.Metrics())
+    sizes = {file.name: file.stat() for file in directory.glob("*.db")}
+    assert len(sizes) == 4
+    for status in sizes.values():
+        assert status.st_size == metrics.FILE_BYTES
+        assert status.st_blocks * 512 >= status.st_size
 
 
 def test_a_file_just_made_and_still_empty_does_not_break_a_scrape(directory: Path) -> None:

@@ -63,3 +63,39 @@ def test_of_many_partitions_without_an_owner_the_first_are_named() -> None:
     board = Heartbeats(1)
     board.note_unowned(0, range(1_000))
     assert board.unowned() == list(range(heartbeat.UNOWNED_NAMED_MAX))
+
+
+def test_a_batch_is_as_old_as_its_first_step_after_the_read_until_the_next_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: seconds))
+    board = Heartbeats(2)
+    assert board.batch_age_seconds(0) == 0
+    for step in ("read", "decode", "fingerprint", "decide"):
+        board.enter_step(0, step)
+        seconds += 10
+    assert (board.step(0), board.batch_age_seconds(0)) == ("decide", 30)
+    assert (board.step(1), board.batch_age_seconds(1)) == ("read", 0)
+    board.enter_step(0, "read")
+    assert board.batch_age_seconds(0) == 0
+
+
+@pytest.mark.parametrize("gone", ["launched", "stopped"])
+def test_the_batch_of_a_process_that_is_gone_is_no_batch_of_its_successor(gone: str) -> None:
+    board = Heartbeats(1)
+    board.enter_step(0, "decide")
+    board.launch(0) if gone == "launched" else board.enter(0, State.STOPPED)
+    assert (board.step(0), board.batch_age_seconds(0)) == ("read", 0)
+
+
+def test_the_silence_of_the_brokers_goes_on_over_the_restarts_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: seconds))
+    board = Heartbeats(2)
+    assert board.contact_age_seconds(0) is None
+    board.note_contact(0, 99.0)
+    board.launch(0)
+    board.note_contact(0, None)
+    seconds = 150.0
+    assert (board.contact_age_seconds(0), board.contact_age_seconds(1)) == (51, None)

@@ -3,15 +3,17 @@
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from index.storage.store import CommitHooks
 from streamer.errors import RecoveryRefused
-from streamer.service.loop import State
+from streamer.records.record import Lost
+from streamer.service.loop import STEPS, State
 from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings
-from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport
+from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
 from tests.support.memory_service import SENTENCES, World, document
 
 
@@ -38,6 +40,13 @@ def test_every_record_comes_out_once_with_its_verdict(tmp_path: Path) -> None:
     destinations = Counter(destination for destination, _ in world.outputs().values())
     assert destinations == {"documents-unique": 7, "documents-duplicate": 6, "documents-dead-letter": 1}
     assert world.starts == 1
+
+
+def test_every_step_is_told_when_it_begins_and_a_turn_without_records_only_reads(tmp_path: Path) -> None:
+    world = peaceful(tmp_path, settings(100))
+    told = " ".join(world.steps)
+    assert told.count(" ".join(STEPS)) == len(world.reports) == 1
+    assert set(told.replace(" ".join(STEPS), "").split()) == {"read"}
 
 
 def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
@@ -164,6 +173,45 @@ def test_records_gone_by_retention_stop_the_service_or_are_counted(tmp_path: Pat
     world.run_once(policy=Recovery(offsets_gone="skip"))
     assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
     assert len(world.outputs()) == len(stream()) - 4
+
+
+@pytest.mark.parametrize("answer", ["stop", "skip"])
+def test_records_gone_by_retention_under_a_running_service_are_decided_about_without_a_restart(
+    tmp_path: Path, answer: Literal["stop", "skip"]
+) -> None:
+    world = World(tmp_path, settings(recovery=Recovery(offsets_gone=answer)))
+    world.fill(stream())
+
+    class Steps(list[str]):
+        def append(self, step: str) -> None:
+            super().append(step)
+            if self.count("commit") == 1:
+                world.broker.delete_before("documents", 0, 7)
+
+    world.steps = Steps()
+    if answer == "stop":
+        with pytest.raises(RecoveryRefused, match="4 offsets from 3 on were deleted by retention"):
+            world.run()
+    else:
+        world.run()
+        assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
+        assert len(world.outputs()) == len(stream()) - 4
+    assert world.starts == 1
+
+
+def test_records_that_cannot_be_read_leave_one_dead_letter_and_their_offsets_are_counted(tmp_path: Path) -> None:
+    world = World(tmp_path, settings())
+    world.fill(stream()[:3])
+    world.broker.write("documents", 0, [Crash(), Stored(None, None, lost=Lost(4, "offsets 3 to 6 are damaged"))])
+    world.fill(stream()[3:])
+    world.run()
+    assert world.starts == 2
+    assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
+    letters = [dict(letter.headers) for letter in world.broker.records(world.settings.topics.dead_letter)]
+    (headers,) = [headers for headers in letters if headers["neardup.reason"] == b"unreadable"]
+    assert headers["neardup.position"] == b"documents/0/3"
+    assert headers["__connect.errors.exception.message"] == b"unreadable: offsets 3 to 6 are damaged"
+    assert len(world.outputs()) == len(stream()) + 1
 
 
 def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +13,8 @@ from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.service import recovery
-from streamer.service.recovery import Plan, Recoverer, SourceOffsets, plan
+from streamer.service.recovery import Plan, Recoverer, SourceOffsets, Unrecovered, plan
+from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Assigned, Transport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport, Partition
@@ -43,9 +43,7 @@ def recoverer(
     transport: Transport, index: Index, policy: Recovery, progress: Callable[[int], None] = lambda count: None
 ) -> Recoverer:
     chosen = Settings()
-    return Recoverer(
-        transport, index, Decoder(chosen.decode), scheme_for(chosen), policy, insert="unique", progress=progress
-    )
+    return Recoverer(transport, index, Decoder(chosen.decode), scheme_for(chosen), policy, RestoringListener(progress))
 
 
 STOPPING = Recovery(index_behind="stop")
@@ -119,20 +117,15 @@ def test_workers_that_begin_at_the_end_begin_all_partitions_there_and_none_reads
         transports = [MemoryTransport(broker, chosen, str(number)) for number in (0, 1)]
         for transport in transports:
             transport.open()
-        assignments = [transport.read() for transport in transports]
+        # Both join before the first is asked to begin.
+        for transport in transports:
+            transport.read()
         plans: dict[Source, Plan] = {}
-
-        def begin(number: int) -> None:
-            assigned = assignments[number]
-            assert isinstance(assigned, Assigned)
-            plans.update(recoverer(transports[number], index, LATEST).recover(assigned))
-
-        with ThreadPoolExecutor(2) as threads:
-            first = threads.submit(begin, 1 - last)
-            time.sleep(0.3)
-            assert first.done() == (last == 1), "the worker without the lowest partition has to wait"
-            begin(last)
-            first.result(timeout=10)
+        for number in (1 - last, last, 1 - last):
+            assigned = transports[number].read()
+            if isinstance(assigned, Assigned):
+                recovered = recoverer(transports[number], index, LATEST).recover(assigned)
+                plans.update({} if isinstance(recovered, Unrecovered) else recovered)
     assert {source.partition: each.begin for source, each in plans.items()} == {0: 5, 1: 5}
 
 
@@ -148,8 +141,12 @@ def test_a_worker_waits_for_the_owner_of_the_lowest_partition_only_so_long(
     assert isinstance(whole, Assigned)
     part = Assigned(whole.sources[1:], whole.names, whole.sources[:1])
     signs_of_life: list[int] = []
-    with make_index(tmp_path) as index, pytest.raises(DeliveryDoubtful, match="at its end: the others wait"):
-        recoverer(transport, index, LATEST, signs_of_life.append).recover(part)
+    with make_index(tmp_path) as index:
+        waiting = recoverer(transport, index, LATEST, signs_of_life.append)
+        assert waiting.recover(part) is Unrecovered.WAITING
+        time.sleep(0.3)
+        with pytest.raises(DeliveryDoubtful, match="at its end: the others wait"):
+            waiting.recover(part)
     assert len(signs_of_life) > 1
 
 

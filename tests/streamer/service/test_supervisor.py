@@ -15,7 +15,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
+from index.tools import Writer
 from streamer.observe import metrics
 from streamer.service import heartbeat, supervisor
 from streamer.service.loop import State
@@ -100,7 +102,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Play]:
     def make(*lives: list[Life]) -> Play:
         stage = Stage()
         stage.lives.update(dict(enumerate(lives)))
-        clock = SimpleNamespace(monotonic=stage.monotonic)
+        clock = SimpleNamespace(monotonic=stage.monotonic, time=stage.monotonic)
         fake = SimpleNamespace(get_context=lambda kind: stage, connection=SimpleNamespace(wait=stage.wait))
         monkeypatch.setattr(supervisor, "multiprocessing", fake)
         monkeypatch.setattr(supervisor, "time", clock)
@@ -232,6 +234,18 @@ def test_every_restart_is_counted_by_its_cause(play: Callable[..., Play], exit_c
         assert f'neardup_worker_restarts_total{{cause="{other}"}} {2.0 if other == cause else 0.0}' in counted[0]
 
 
+def test_a_worker_that_dies_of_a_full_disk_under_a_mapped_file_is_told_with_where_to_look(
+    play: Callable[..., Play],
+) -> None:
+    failing = play([Life(ends=1.0, exit_code=-signal.SIGBUS)], [Life(ends=1.0, exit_code=-signal.SIGKILL)])
+    with capture_logs() as logged:
+        failing.run(stop_at=2)
+    reasons = {each["worker"]: each.get("reason", "") for each in logged if each["event"] == "worker ended"}
+    assert reasons[0].startswith("SIGBUS")
+    assert "index.directory" in reasons[0]
+    assert reasons[1] == ""
+
+
 def test_at_a_stop_workers_have_the_delivery_timeout_together_and_are_killed_after_it(
     play: Callable[..., Play],
 ) -> None:
@@ -282,13 +296,47 @@ def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play
     assert told == [(False, "nobody reads partitions 2, 3 of 'documents'; the workers join anew"), (True, "ok")]
 
 
+def test_a_worker_that_hears_nothing_is_not_ready_and_its_silence_is_shown_over_its_restarts(
+    play: Callable[..., Play],
+) -> None:
+    told: list[str] = []
+    shown: list[str] = []
+    one = play([Life(ends=300.0, exit_code=os.EX_TEMPFAIL), Life(reports_from=50.0)])
+    one.at(100.0, lambda: one.supervisor._heartbeats.note_contact(0, 100.0))
+    for seconds in (101.0, 250.0, 310.0):
+        one.at(seconds, lambda: told.append(one.supervisor.ready()[1]))
+        one.at(seconds, lambda: shown.append(one.shown()))
+    one.run(stop_at=320)
+    assert told[0] == "ok"
+    assert told[1].startswith("worker 0 has heard nothing from the broker for 150 s")
+    assert told[2].startswith("worker 0 is starting and has heard nothing from the broker for 210 s")
+    assert ['neardup_broker_contact_timestamp_seconds{worker="0"} 100.0' in each for each in shown] == [True] * 3
+
+
+def test_who_holds_the_writer_lock_is_told_when_a_worker_makes_no_progress_unless_it_is_a_worker_at_work(
+    play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = iter([Writer(4_711, "worker", stopped=False), Writer(4_712, "orphan", stopped=True)])
+    monkeypatch.setattr(supervisor, "writer_of", lambda _: next(writers, None))
+    one = play([Life(silent_from=4.0)])
+    one.stage.process_number = 4_711
+    told: list[str] = []
+    for seconds in (5.0, 11.0):
+        one.at(seconds, lambda: told.append(one.supervisor._slots[0].waits_for))
+    with capture_logs() as logged:
+        one.run(stop_at=12.5)
+    assert told[0] == ""
+    assert told[1].startswith("process 4712 (orphan) is stopped")
+    assert [each["holder"] for each in logged if each["event"] == "worker killed"] == [told[1]]
+
+
 def test_a_worker_that_is_gone_is_not_ready_even_before_that_is_noticed(play: Callable[..., Play]) -> None:
     one = play([Life(ends=4.0, exit_code=1)])
-    told: list[bool] = []
+    told: list[tuple[bool, str]] = []
     for seconds in (3.875, 4.0):
-        one.at(seconds, lambda: told.append(one.supervisor.ready()[0]))
+        one.at(seconds, lambda: told.append(one.supervisor.ready()))
     one.run(stop_at=5.0)
-    assert told == [True, False]
+    assert told == [(True, "ok"), (False, "worker 0 has just ended and will be restarted")]
 
 
 def test_a_worker_that_has_not_said_that_it_runs_is_starting(play: Callable[..., Play]) -> None:

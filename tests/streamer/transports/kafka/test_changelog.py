@@ -18,6 +18,7 @@ from streamer.records.route import POSITION, STREAM, parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import changelog
 from streamer.transports.kafka.changelog import SourceOrder, _portions, first_records, read_changelog, topic_of
+from streamer.transports.kafka.unreadable import Damages
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import KafkaWorld, begin, committed_records, make_settings, read_batch, routed
 
@@ -152,6 +153,8 @@ class Outputs:
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         self._positions = dict.fromkeys(partitions, 0)
+
+    damages = Damages()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._positions[partition] = offset

@@ -2,10 +2,15 @@
 
 import pytest
 from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    InvalidSessionTimeoutError,
     KafkaConfigurationError,
+    KafkaError,
     KafkaTimeoutError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
 )
 
 from streamer.errors import BrokerUnavailable, SettingsError
@@ -18,7 +23,20 @@ from tests.support.transport_worlds import make_settings
     [
         (KafkaTimeoutError("late"), BrokerUnavailable, "no answer from 127.0.0.1:1 while testing: .*late"),
         (SaslAuthenticationFailedError("no"), SettingsError, "refuses kafka.sasl_username"),
-        (TopicAuthorizationFailedError({"documents"}), SettingsError, "does not allow this user.*testing"),
+        (
+            TopicAuthorizationFailedError({"documents"}),
+            SettingsError,
+            "does not allow the anonymous.*testing.*documents",
+        ),
+        (GroupAuthorizationFailedError("g"), SettingsError, r"READ on group 'group-.*' \(kafka.group\)"),
+        (
+            TransactionalIdAuthorizationFailedError(),
+            SettingsError,
+            r"WRITE on transactional-id 'group-.*-0-'.*prefixed",
+        ),
+        (ClusterAuthorizationFailedError(), SettingsError, "a right on the cluster while testing"),
+        (InvalidSessionTimeoutError(), SettingsError, r"kafka.session_timeout_ms \(2000\)"),
+        (KafkaError("Unexpected: InvalidTransactionTimeoutError"), SettingsError, r"kafka.transaction_timeout_ms"),
         (KafkaConfigurationError("odd"), SettingsError, "refuses its settings"),
     ],
 )

@@ -9,8 +9,11 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaConnectionError
 from structlog.testing import capture_logs
 
+from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.settings.settings import Kafka
 from streamer.transports.kafka import ownership
 from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch
+from tests.support.secure_kafka import SecureKafka
 from tests.support.transport_worlds import make_settings
 
 Found = Sequence[Sequence[int]] | str | Exception
@@ -29,6 +32,7 @@ class Group:
         self.looks = 0
         self.rejoins = 0
         self._found: Found = WHOLE
+        self.topic_id: str | None = "begun with"
         monkeypatch.setattr(ownership, "time", SimpleNamespace(monotonic=lambda: self.seconds))
         monkeypatch.setattr(ownership, "ask_for_rejoin", self._rejoin)
         self.watch = OwnershipWatch(self.settings)
@@ -40,11 +44,16 @@ class Group:
         return self.watch.unowned
 
     def look(self) -> None:
-        self.watch.look(cast(KafkaAdminClient, self), cast(KafkaConsumer, self))
+        self.watch.look(cast(KafkaAdminClient, self), cast(KafkaConsumer, self), "begun with")
 
     def partitions_for_topic(self, topic: str) -> set[int]:
         assert topic == self.settings.topics.input
         return {0, 1, 2, 3}
+
+    def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
+        assert topics == [self.settings.topics.input]
+        found = {"name": topics[0], "topic_id": self.topic_id, "error_code": 0}
+        return [found if self.topic_id else found | {"error_code": 3}]
 
     def describe_groups(self, groups: list[str]) -> dict[str, Any]:
         (group,) = groups
@@ -122,3 +131,30 @@ def test_the_broker_is_asked_once_an_interval_however_often_the_input_is_read(gr
         group.look()
         group.seconds += CHECK_SECONDS / 10
     assert 8 <= group.looks <= 10
+
+
+@pytest.mark.parametrize(("found", "told"), [(None, "was deleted$"), ("another", "was deleted and made anew$")])
+def test_a_topic_that_is_no_longer_the_same_ends_the_reading_even_where_nothing_is_read(
+    group: Group, found: str | None, told: str
+) -> None:
+    assert group.at_next_look(WHOLE) == ()
+    group.topic_id = found
+    with pytest.raises(DeliveryDoubtful, match=told):
+        group.at_next_look(WHOLE)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_turns_the_service_away_while_it_runs_needs_a_person(
+    secure_kafka: SecureKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Group(monkeypatch)
+    changed = secure_kafka.connection("SASL", secure_kafka.make_user()) | {"sasl_password": "the former one"}
+    kafka = Kafka(**(group.settings.kafka.model_dump() | changed))
+    group.watch = OwnershipWatch(group.settings.model_copy(update={"kafka": kafka}))
+    with pytest.raises(SettingsError, match=r"kafka.sasl_password: .* refuses"):
+        group.at_next_look(KafkaConnectionError("socket disconnected"))
+
+
+def test_a_broker_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(monkeypatch)
+    assert group.at_next_look(KafkaConnectionError("socket disconnected")) == ()

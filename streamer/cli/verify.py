@@ -1,0 +1,70 @@
+"""`streamer verify`: proof from first principles that nothing was lost, doubled or decided wrongly.
+
+Exit codes: 0 all is sound; 1 something is wrong; 65 nothing was ever committed; 66 there is no index; 75 the broker does not
+answer; 78 a setting is wrong.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+from rich.console import Console
+
+from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
+
+if TYPE_CHECKING:
+    from streamer.transports.evidence import Evidence
+
+EXIT_FOUND_WRONG = 1
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Read all texts, and compare all unique documents.")
+@click.option(
+    "--sample",
+    default=20_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Read the texts of about so many documents, and compare these with all others.",
+)
+@click.option("--out", type=FOLDER, help="Verify what `streamer filter` wrote into this folder, not topics.")
+@click.option(
+    "--index",
+    "directory",
+    type=FOLDER,
+    help="Folder of the index.  [default: index.directory of the settings]",
+)
+@json_option
+@pass_chosen
+def verify(
+    chosen: Chosen, everything: bool, sample: int, out: Path | None, directory: Path | None, as_json: bool
+) -> None:
+    """Prove that every record came out once, and right.
+
+    Reads the input, the outputs and the index, and writes nothing. The service may run meanwhile. Exit code 1 where
+    something is wrong.
+    """
+    from streamer.index_admin import tables, tools
+    from streamer.verification.report import report
+    from streamer.verification.verify import verify as verify_all
+
+    overrides = [f"index.directory={directory}"] if directory else []
+    settings = chosen.load(*overrides, over_files=out is not None)
+    evidence: Evidence
+    if out is not None:
+        from streamer.transports.files.evidence import FileEvidence
+
+        evidence = FileEvidence(out, settings.batch)
+    else:
+        from streamer.transports.kafka.evidence import KafkaEvidence
+
+        evidence = KafkaEvidence(settings)
+    with tools.open_for_reading(settings) as index:
+        findings = verify_all(settings, evidence, index, tables.progress_bar, sample=None if everything else sample)
+    if as_json:
+        click.echo(orjson.dumps(findings.as_json(), option=orjson.OPT_INDENT_2))
+    else:
+        Console().print(report(findings), soft_wrap=True, highlight=False)
+    sys.exit(0 if findings.sound else EXIT_FOUND_WRONG)

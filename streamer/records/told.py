@@ -1,0 +1,101 @@
+"""What an output tells of itself: its headers, read back. The reverse of `route`, strict where `route` is lenient. Pure."""
+
+from dataclasses import dataclass
+
+from index import NO_DISTANCE, Position, Verdict, minhash
+from streamer.records.record import Destination, Headers
+from streamer.records.route import (
+    CONNECT_PREFIX,
+    DESTINATIONS,
+    DISTANCE,
+    FINGERPRINT,
+    ID,
+    ORIGINAL_ID,
+    PREFIX,
+    REASON,
+    SIMILARITY,
+    VERDICT,
+    parse_original_position,
+    parse_position,
+)
+
+CONNECT_HEADERS = 10
+"""Headers of Kafka Connect at the end of a dead letter."""
+
+_VERDICTS = {verdict.label: verdict for verdict in Verdict}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Verdict that an output tells.
+
+    verdict      None where it names none
+    reason       label; empty where it names none
+    position     input position; None where it names none
+    id           empty where it names none
+    fingerprint  hexadecimal; None where it names none
+    distance     of the match, as the index measures it (similarities too); NO_DISTANCE where it names none
+    original     position of a duplicate's original; None where it names none
+    original_id  empty where it names none
+    kept         headers that came with the input
+    contradicts  what of all this cannot be, in words; empty where nothing does
+    """
+
+    verdict: Verdict | None
+    reason: str
+    position: Position | None
+    id: str
+    fingerprint: str | None
+    distance: int
+    original: Position | None
+    original_id: str
+    kept: Headers
+    contradicts: str = ""
+
+
+def told_by(headers: Headers, destination: Destination) -> Told:
+    """What the headers of a record in an output tell."""
+    own = {name: value or b"" for name, value in headers if name.startswith(PREFIX)}
+    texts = {name: value.decode(errors="replace") for name, value in own.items()}
+    verdict = _VERDICTS.get(texts.get(VERDICT, ""))
+    kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
+    contradictions = []
+    if len(own) < len(headers) - len(kept):
+        contradictions.append("a header stands twice")
+    if verdict is None:
+        contradictions.append("there is no verdict")
+    elif DESTINATIONS[verdict] is not destination:
+        contradictions.append(f"the verdict {verdict.label} does not belong here")
+    if verdict is Verdict.DEAD_LETTER:
+        if [name for name, _ in kept[-CONNECT_HEADERS:] if name.startswith(CONNECT_PREFIX)][9:]:
+            kept = kept[:-CONNECT_HEADERS]
+        else:
+            contradictions.append("the headers of Kafka Connect are missing")
+    original = parse_original_position(headers)
+    if (verdict is Verdict.DUPLICATE) != (original is not None):
+        contradictions.append("there is no original" if original is None else "there is an original")
+    distance, problem = _distance(texts.get(DISTANCE), texts.get(SIMILARITY))
+    contradictions += [problem] if problem else []
+    return Told(
+        verdict,
+        texts.get(REASON, ""),
+        parse_position(headers),
+        texts.get(ID, ""),
+        texts.get(FINGERPRINT),
+        distance,
+        original,
+        texts.get(ORIGINAL_ID, ""),
+        kept,
+        "; ".join(contradictions),
+    )
+
+
+def _distance(bits: str | None, similarity: str | None) -> tuple[int, str]:
+    try:
+        if bits is not None:
+            return int(bits), "" if similarity is None else "there are both a distance and a similarity"
+        if similarity is not None:
+            return minhash.distance_of(float(similarity)), ""
+    except ValueError:
+        return NO_DISTANCE, f"the distance {bits or similarity!r} is no number"
+    return NO_DISTANCE, ""

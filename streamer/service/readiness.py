@@ -1,0 +1,94 @@
+"""Whether the service does its work now, from what its workers tell of themselves; pure."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamer.service.loop import State
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.ownership import silence_ms_max
+
+_DOING = {
+    "decode": "decoding",
+    "fingerprint": "fingerprinting",
+    "decide": "deciding",
+    "route": "routing",
+    "commit": "delivering",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSeen:
+    """What is known of one worker.
+
+    started              a process of it was started and its end was not noticed so far
+    alive                that process lives
+    state                that it entered last
+    exit_code            of the last process that ended; None before
+    step                 of STEPS that it entered last
+    batch_age_seconds    since the batch under way was read; 0 where none is
+    contact_age_seconds  since it, or the process before it, had an answer from the brokers; None if none ever had
+    waits_for            who keeps it from writing into the index; empty if nobody is known to
+    """
+
+    number: int
+    started: bool
+    alive: bool
+    state: State
+    exit_code: int | None
+    step: str
+    batch_age_seconds: float
+    contact_age_seconds: float | None
+    waits_for: str = ""
+
+
+def batch_age_ms_max(settings: Settings) -> float:
+    """Age of a batch from which on a worker does not count as ready: half of what it is killed after."""
+    return settings.workers.progress_timeout_ms / 2
+
+
+def readiness(settings: Settings, workers: Sequence[WorkerSeen], unowned: Sequence[int]) -> tuple[bool, str]:
+    """Whether every worker runs, hears from the brokers and gets on, and every partition has an owner; else what is not so."""
+    for worker in workers:
+        if words := _lacks(settings, worker):
+            return False, f"worker {worker.number} {words}" + (f"; {worker.waits_for}" if worker.waits_for else "")
+    if unowned:
+        named = ", ".join(map(str, unowned))
+        return False, f"nobody reads partitions {named} of {settings.topics.input!r}; the workers join anew"
+    return True, "ok"
+
+
+def _lacks(settings: Settings, worker: WorkerSeen) -> str:
+    """What keeps a worker from being ready, to follow its name; empty if nothing does."""
+    if not worker.started:
+        return "is waiting to be restarted" + _why_it_ended(settings, worker)
+    if not worker.alive:
+        return "has just ended and will be restarted"
+    if worker.state is not State.RUNNING:
+        return f"is {worker.state.value}" + _why_it_ended(settings, worker)
+    if worker.batch_age_seconds > batch_age_ms_max(settings) / 1000:
+        return (
+            f"has had one batch for {worker.batch_age_seconds:.0f} s and is still {_DOING[worker.step]}; it is killed when "
+            f"it makes no progress for workers.progress_timeout_ms = {settings.workers.progress_timeout_ms}"
+        )
+    # While a batch is under way nobody listens to the brokers; its delivery will.
+    return "" if worker.batch_age_seconds else _silence(settings, worker)
+
+
+def _silence(settings: Settings, worker: WorkerSeen) -> str:
+    age_seconds = worker.contact_age_seconds
+    if age_seconds is None or age_seconds <= silence_ms_max(settings) / 1000:
+        return ""
+    servers = ", ".join(settings.kafka.bootstrap_servers)
+    return f"has heard nothing from the broker for {age_seconds:.0f} s (kafka.bootstrap_servers: {servers})"
+
+
+def _why_it_ended(settings: Settings, worker: WorkerSeen) -> str:
+    """What is known of why the last process ended, where that tells what to do."""
+    if worker.exit_code == os.EX_PROTOCOL:
+        return (
+            f"; group {settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "
+            "end; the log says which, and docs/operations.md under NeardupTransactionHanging how"
+        )
+    silence = _silence(settings, worker) if worker.exit_code == os.EX_TEMPFAIL else ""
+    return f" and {silence}" if silence else ""

@@ -1,0 +1,364 @@
+"""The first words with a broker, spoken to learn why they fail: certificate, listener, password.
+
+The client hides all three. It repeats the attempt until its timeout and then says that it got no answer; of a refused
+password it drops the broker's reason unread. So the same words are spoken once, step by step:
+
+    connect -> TLS -> ApiVersions -> SASL -> Metadata
+
+Where one fails for a setting, the error names it. Where a broker is merely away, or breaks off without a reason, nothing
+is known: that may pass.
+"""
+
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from kafka.errors import IllegalSaslStateError, KafkaError, KafkaProtocolError, UnsupportedSaslMechanismError
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.settings import Settings
+
+STEP_SECONDS_MAX = 5.0
+"""Longest wait for a broker in one step: an answer takes milliseconds."""
+
+LOOK_SECONDS_MAX = 10.0
+"""No further broker is asked after this long, or kafka.request_timeout_ms: whoever asks has a watchdog behind him."""
+
+_PROTOCOL = "kafka.security_protocol"
+_EXPIRED, _NOT_YET_VALID, _OTHER_HOST = {10}, {9}, {62, 64}
+"""Codes of OpenSSL for what is wrong with a certificate (X509_V_ERR_...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a broker answered.
+
+    brokers              addresses, host:port, that the brokers give themselves, in order
+    certificate_expires  when the certificate that it showed ends, in seconds since 1970; None without TLS
+    """
+
+    brokers: tuple[str, ...]
+    certificate_expires: float | None
+
+
+def require_login(settings: Settings) -> None:
+    """Raise SettingsError where the first broker of kafka.bootstrap_servers that answers refuses these settings.
+
+    Returns where none answers too: whether one comes back is for the client to wait for.
+    """
+    tls_context(settings)
+    until = _end_of_look(settings)
+    for address in settings.kafka.bootstrap_servers:
+        if time.monotonic() > until:
+            return
+        with suppress(BrokerUnavailable):
+            greet(settings, address)
+            return
+
+
+def require_login_everywhere(settings: Settings) -> None:
+    """Raise SettingsError where any broker that answers refuses these settings, those included that no setting names."""
+    until = _end_of_look(settings)
+    known = deque(settings.kafka.bootstrap_servers)
+    asked: set[str] = set()
+    while known and time.monotonic() < until:
+        address = known.popleft()
+        if address not in asked:
+            asked.add(address)
+            with suppress(BrokerUnavailable):
+                known.extend(greet(settings, address).brokers)
+
+
+def _end_of_look(settings: Settings) -> float:
+    return time.monotonic() + min(LOOK_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
+
+
+def greet(settings: Settings, address: str) -> Greeting:
+    """Speak with the broker at `address`, host:port, as the settings say.
+
+    Raises SettingsError where they do not fit the broker, and BrokerUnavailable where it does not answer.
+    """
+    expires = None
+    context = tls_context(settings)
+    with _connected(settings, address) as connection:
+        speaker: socket.socket = connection
+        if context is not None:
+            speaker = _encrypted(settings, context, connection, address)
+            expires = _expiry(speaker)
+        with speaker:
+            brokers = _Conversation(settings, speaker, address).whole()
+    return Greeting(brokers, expires)
+
+
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """What the client would trust and show; None without TLS. Raises SettingsError for a file that cannot be used."""
+    kafka = settings.kafka
+    if not kafka.security_protocol.endswith("SSL"):
+        return None
+    # As the client makes its own; other defaults could refuse what it accepts.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if kafka.ssl_cafile is None:
+        context.load_default_certs()
+    else:
+        with _usable("kafka.ssl_cafile", kafka.ssl_cafile, "certificates of authorities in PEM"):
+            context.load_verify_locations(kafka.ssl_cafile)
+    if kafka.ssl_certfile is not None and kafka.ssl_keyfile is not None:
+        with _usable("kafka.ssl_certfile", kafka.ssl_certfile, "a certificate in PEM"):
+            # The library does not say which of the two files is wrong, so each is looked at alone first.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(kafka.ssl_certfile)
+        with _usable("kafka.ssl_keyfile", kafka.ssl_keyfile, "the certificate's key in PEM, without a password"):
+            kafka.ssl_keyfile.open("rb").close()
+            context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile, password=_no_password)
+    return context
+
+
+def own_certificate_expires(settings: Settings) -> float | None:
+    """When kafka.ssl_certfile ends, in seconds since 1970; None where there is none, or it cannot be told.
+
+    The library tells of certificates that it has verified alone, so this one is shown to a server here that trusts it.
+    Raises SettingsError where it cannot be used, or has expired.
+    """
+    showing, kafka = tls_context(settings), settings.kafka
+    if showing is None or kafka.ssl_certfile is None or kafka.ssl_keyfile is None:
+        return None
+    showing.check_hostname, showing.verify_mode = False, ssl.CERT_NONE
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    asking.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)
+    asking.load_verify_locations(kafka.ssl_certfile)
+    asking.verify_mode, asking.verify_flags = ssl.CERT_REQUIRED, ssl.VERIFY_X509_PARTIAL_CHAIN
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client, server = showing.wrap_bio(back, there), asking.wrap_bio(there, back, server_side=True)
+    try:
+        while not server.getpeercert(binary_form=True):
+            for side in (client, server):
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in _EXPIRED | _NOT_YET_VALID:
+            raise SettingsError(f"kafka.ssl_certfile: {kafka.ssl_certfile}: {error.verify_message}") from error
+        return None
+    return _expiry(server)
+
+
+def _no_password() -> NoReturn:
+    # Without this, the library would ask for it on the terminal, and wait.
+    raise ValueError("the key is encrypted")
+
+
+@contextmanager
+def _usable(key: str, path: object, wanted: str) -> Iterator[None]:
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise SettingsError(f"{key}: {path}: must hold {wanted} ({error.reason or error})") from error
+    except ValueError as error:
+        raise SettingsError(f"{key}: {path}: must hold {wanted}: {error}") from error
+    except OSError as error:
+        raise SettingsError(f"{key}: {path}: cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def _connected(settings: Settings, address: str) -> Iterator[socket.socket]:
+    host, port = _host_and_port(address)
+    seconds = min(STEP_SECONDS_MAX, settings.kafka.request_timeout_ms / 1000)
+    try:
+        with socket.create_connection((host, port), timeout=seconds) as connection:
+            yield connection
+    except OSError as error:
+        raise BrokerUnavailable(f"no answer from {address}: {error}") from error
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _encrypted(settings: Settings, context: ssl.SSLContext, connection: socket.socket, address: str) -> ssl.SSLSocket:
+    host = _host_and_port(address)[0]
+    try:
+        return context.wrap_socket(connection, server_hostname=host.rstrip("."))
+    except ssl.SSLCertVerificationError as error:
+        raise SettingsError(_untrusted(settings, address, host, error)) from error
+    except ssl.SSLError as error:
+        if "ALERT" in (error.reason or ""):
+            raise SettingsError(_refused_tls(settings, address, error)) from error
+        _blame_listener(settings, address)
+        raise BrokerUnavailable(f"{address} broke off the TLS handshake: {error}") from error
+    except ConnectionError as error:
+        _blame_listener(settings, address)
+        raise BrokerUnavailable(f"{address} broke off the TLS handshake: {error}") from error
+
+
+def _untrusted(settings: Settings, address: str, host: str, error: ssl.SSLCertVerificationError) -> str:
+    now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    if error.verify_code in _EXPIRED | _NOT_YET_VALID:
+        state = "has expired" if error.verify_code in _EXPIRED else "is not valid yet"
+        return (
+            f"kafka.bootstrap_servers: the certificate of {address} {state}: renew it at the broker; if it is right, this "
+            f"machine's clock is not ({now})"
+        )
+    if error.verify_code in _OTHER_HOST:
+        return (
+            f"kafka.bootstrap_servers: the certificate of {address} is not made out to {host!r}: name the broker as its "
+            "certificate does (where no setting names it so: correct advertised.listeners at the broker)"
+        )
+    trusted = settings.kafka.ssl_cafile or "unset, so the system's authorities count"
+    return (
+        f"kafka.ssl_cafile ({trusted}): does not hold the authority that the certificate of {address} comes from "
+        f"({error.verify_message})"
+    )
+
+
+def _refused_tls(settings: Settings, address: str, error: ssl.SSLError) -> str:
+    reason = (error.reason or "").lower().replace("_", " ")
+    if "certificate" in reason or "unknown ca" in reason:
+        shown = settings.kafka.ssl_certfile or "unset"
+        return (
+            f"kafka.ssl_certfile ({shown}): {address} refuses this client's certificate ({reason}): it must come from an "
+            "authority that the broker trusts, be valid now, and be set with kafka.ssl_keyfile"
+        )
+    return f"{_PROTOCOL}: {address} refuses the TLS handshake ({reason}): it must allow TLS 1.2 or 1.3 to this client"
+
+
+def _expiry(speaker: ssl.SSLSocket | ssl.SSLObject) -> float | None:
+    until = (speaker.getpeercert() or {}).get("notAfter")
+    return ssl.cert_time_to_seconds(until) if isinstance(until, str) else None
+
+
+class _HungUp(Exception):
+    """The broker ended the conversation, or said what is none of Kafka's words."""
+
+
+class _Conversation:
+    """Kafka's requests and answers over a connection, one at a time."""
+
+    def __init__(self, settings: Settings, connection: socket.socket, address: str) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._address = address
+        self._protocol = KafkaProtocol(client_id=f"{settings.kafka.group}-handshake")
+
+    def ask(self, request: Any) -> Any:
+        """Answer to a request. Raises _HungUp, and the errors of the connection."""
+        self._protocol.send_request(request)
+        self._connection.sendall(self._protocol.send_bytes())
+        while data := self._connection.recv(2**16):
+            try:
+                answers = self._protocol.receive_bytes(data)
+            except KafkaProtocolError as error:
+                raise _HungUp(str(error)) from error
+            if answers:
+                return answers[0][1]
+        raise _HungUp("it closed the connection")
+
+    def whole(self) -> tuple[str, ...]:
+        """Addresses of all brokers, after all words that come before. Raises SettingsError, BrokerUnavailable."""
+        kafka, address = self._settings.kafka, self._address
+        try:
+            self.ask(ApiVersionsRequest(version=0))
+            if kafka.sasl_mechanism is not None:
+                self._log_in(kafka.sasl_mechanism)
+            found = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False, version=4))
+        except ssl.SSLError as error:
+            # With TLS 1.3 a client hears only after its handshake what the broker says of its certificate.
+            if "ALERT" in (error.reason or ""):
+                raise SettingsError(_refused_tls(self._settings, address, error)) from error
+            raise BrokerUnavailable(f"{address} broke off: {error}") from error
+        except (_HungUp, ConnectionError) as error:
+            _blame_listener(self._settings, address)
+            raise BrokerUnavailable(f"{address} broke off: {error}") from error
+        return tuple(f"{_bracketed(broker.host)}:{broker.port}" for broker in found.brokers)
+
+    def _log_in(self, mechanism: str) -> None:
+        kafka, address = self._settings.kafka, self._address
+        answer = self.ask(SaslHandshakeRequest(mechanism=mechanism, version=1))
+        if answer.error_code == IllegalSaslStateError.errno:
+            raise SettingsError(
+                f"{_PROTOCOL} ({kafka.security_protocol}): the listener at {address} takes no password: set "
+                f"{kafka.security_protocol.removeprefix('SASL_')}, or name another port in kafka.bootstrap_servers"
+            )
+        if answer.error_code == UnsupportedSaslMechanismError.errno:
+            raise SettingsError(
+                f"kafka.sasl_mechanism ({mechanism}): {address} does not take it, but {', '.join(answer.mechanisms)}"
+            )
+        assert kafka.sasl_password is not None
+        speaking = get_sasl_mechanism(mechanism)(
+            host=_host_and_port(address)[0],
+            sasl_mechanism=mechanism,
+            sasl_plain_username=kafka.sasl_username,
+            sasl_plain_password=kafka.sasl_password.get_secret_value(),
+        )
+        while not speaking.is_done():
+            answer = self.ask(SaslAuthenticateRequest(speaking.auth_bytes(), version=0))
+            if answer.error_code:
+                raise SettingsError(
+                    f"kafka.sasl_username ({kafka.sasl_username}) and kafka.sasl_password: {address} refuses them for "
+                    f"{mechanism}: {answer.error_message}"
+                )
+            try:
+                speaking.receive(answer.auth_bytes)
+            except ValueError as error:
+                raise SettingsError(
+                    f"kafka.bootstrap_servers: {address} does not know the password of {kafka.sasl_username!r} itself, as "
+                    f"{mechanism} wants it to: {error}"
+                ) from error
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _blame_listener(settings: Settings, address: str) -> None:
+    """Raise SettingsError where another kind of listener answers at the address; say nothing where none does."""
+    kafka = settings.kafka
+    encrypted, sasl = kafka.security_protocol.endswith("SSL"), kafka.security_protocol.startswith("SASL")
+    other = f"{_PROTOCOL} ({kafka.security_protocol}): the listener at {address}"
+    if encrypted and _answers(settings, address, _speaks_openly):
+        raise SettingsError(f"{other} is not encrypted: set PLAINTEXT or SASL_PLAINTEXT, or name the port of another")
+    if not encrypted and _answers(settings, address, _speaks_tls):
+        raise SettingsError(f"{other} wants TLS: set SSL or SASL_SSL, or name the port of another")
+    if not sasl and _answers(settings, address, _wants_password):
+        raise SettingsError(f"{other} wants a password: set SASL_{kafka.security_protocol}")
+
+
+def _answers(settings: Settings, address: str, speaks: Callable[[Settings, socket.socket, str], bool]) -> bool:
+    try:
+        with _connected(settings, address) as connection:
+            return speaks(settings, connection, address)
+    except (BrokerUnavailable, KafkaError, _HungUp):
+        return False
+
+
+def _speaks_openly(settings: Settings, connection: socket.socket, address: str) -> bool:
+    return bool(_Conversation(settings, connection, address).ask(ApiVersionsRequest(version=0)).api_keys)
+
+
+def _speaks_tls(_settings: Settings, connection: socket.socket, _address: str) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Nothing is told to this listener: it is only asked what it speaks.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+    return True
+
+
+def _wants_password(settings: Settings, connection: socket.socket, address: str) -> bool:
+    context = tls_context(settings)
+    speaker: socket.socket = connection
+    if context is not None:
+        speaker = context.wrap_socket(connection, server_hostname=_host_and_port(address)[0])
+    with speaker:
+        asked = _Conversation(settings, speaker, address).ask(SaslHandshakeRequest(mechanism="PLAIN", version=1))
+    return bool(asked.error_code in (0, UnsupportedSaslMechanismError.errno))

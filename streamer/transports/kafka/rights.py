@@ -1,0 +1,134 @@
+"""Rights that a user of the service needs, in the words of Kafka's authorizer; and those that the brokers withhold.
+
+A right that is missing must not wait to be noticed: the first dead letter may come months after the start.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kafka import KafkaAdminClient
+from kafka.errors import (
+    AuthorizationError,
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+)
+
+from streamer.errors import SettingsError
+from streamer.settings.settings import Settings
+
+DOCUMENTED_AT = "docs/operations.md, Rights"
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Resource(Enum):
+    """Kind of a resource, as Kafka's own tools name it."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """An operation on a resource. READ and WRITE bring DESCRIBE along.
+
+    name      of the resource; of a transactional id what it begins with
+    setting   key that names the resource
+    purpose   what the service does with it
+    required  the service does not start without it; else it runs, but cannot do what `purpose` says
+    """
+
+    operation: str
+    resource: Resource
+    name: str
+    setting: str
+    purpose: str
+    required: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.resource.value} {self.name!r} ({self.setting})"
+
+
+def rights_of(settings: Settings) -> list[Right]:
+    """All rights that the service uses. It needs none on the cluster."""
+    topics, kafka = settings.topics, settings.kafka
+    outputs = {"unique": topics.unique, "duplicate": topics.duplicate, "dead_letter": topics.dead_letter}
+    identity = f"{kafka.group}-{kafka.instance}-"
+    offsets = "to end transactions that a broker forgot, among committed offsets"
+    return [
+        Right("READ", Resource.TOPIC, topics.input, "topics.input", "to read the documents"),
+        Right("READ", Resource.GROUP, kafka.group, "kafka.group", "to join the group and to commit offsets"),
+        Right("WRITE", Resource.TRANSACTIONAL_ID, identity, "kafka.group, kafka.instance", "to deliver exactly once"),
+        *(
+            Right("WRITE", Resource.TOPIC, name, f"topics.{key}", f"to deliver {key.replace('_', ' ')} documents")
+            for key, name in outputs.items()
+        ),
+        *(
+            Right(
+                "READ",
+                Resource.TOPIC,
+                name,
+                f"topics.{key}",
+                "to restore an index, and to end transactions that a broker forgot",
+                required=False,
+            )
+            for key, name in outputs.items()
+        ),
+        Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False),
+    ]
+
+
+def user_of(settings: Settings) -> str:
+    """The user that the brokers see, with the setting that says so."""
+    kafka = settings.kafka
+    if kafka.sasl_username is not None:
+        return f"user {kafka.sasl_username!r} (kafka.sasl_username)"
+    if kafka.ssl_certfile is not None:
+        return f"the holder of {kafka.ssl_certfile} (kafka.ssl_certfile)"
+    return f"the anonymous user (kafka.security_protocol is {kafka.security_protocol} without a certificate)"
+
+
+def withheld_on_topics(admin: KafkaAdminClient, rights: Sequence[Right]) -> list[Right]:
+    """Those rights on topics that the brokers do not allow; without those of which they say nothing. Raises KafkaError."""
+    wanted = [right for right in rights if right.resource is Resource.TOPIC]
+    allowed = _allowed_on_topics(admin, list(dict.fromkeys(right.name for right in wanted)))
+    return [right for right in wanted if right.name in allowed and right.operation not in allowed[right.name]]
+
+
+def _allowed_on_topics(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, Sequence[str]]:
+    allowed: dict[str, Sequence[str]] = {}
+    for topic in admin.describe_topics(names):
+        if topic["error_code"] == TopicAuthorizationFailedError.errno:
+            allowed[topic["name"]] = ()
+        elif topic["authorized_operations"] is not None:
+            allowed[topic["name"]] = topic["authorized_operations"]
+    return allowed
+
+
+def require_rights_on_topics(settings: Settings, admin: KafkaAdminClient) -> None:
+    """Raise SettingsError, which names every right on a topic that the service cannot do without. Raises KafkaError besides."""
+    withheld = withheld_on_topics(admin, [right for right in rights_of(settings) if right.required])
+    if withheld:
+        raise SettingsError(refusal(settings, ", ".join(map(str, withheld))))
+
+
+def refusal(settings: Settings, missing: str) -> str:
+    """Message that this user lacks rights, and how a person sees to it."""
+    servers = ", ".join(settings.kafka.bootstrap_servers)
+    return f"{servers} does not allow {user_of(settings)} {missing}: allow it as {DOCUMENTED_AT} shows"
+
+
+def withheld_in(settings: Settings, error: AuthorizationError, doing: str) -> str:
+    """What an error of the client says is not allowed."""
+    of = {right.resource: right for right in rights_of(settings) if right.resource is not Resource.TOPIC}
+    if isinstance(error, GroupAuthorizationFailedError):
+        return str(of[Resource.GROUP])
+    if isinstance(error, TransactionalIdAuthorizationFailedError):
+        return f"{of[Resource.TRANSACTIONAL_ID]}, prefixed"
+    if isinstance(error, ClusterAuthorizationFailedError):
+        return f"a right on the cluster while {doing} ({error})"
+    return f"what is needed while {doing} ({error})"

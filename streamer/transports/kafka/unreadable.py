@@ -1,0 +1,266 @@
+"""Records that kafka-python cannot parse: odd header names are read all the same, and damage is noted with its offsets.
+
+The client raises on both. The error of an odd header name has no position, and the parser of a batch that raised is never
+let go: the next poll would spin on it for ever. Here nothing is raised. A damaged batch is noted and fetched again, while
+other partitions go on; `Damages.lasting` tells what stayed damaged.
+"""
+
+import struct
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import snappy
+import zstandard
+from kafka import KafkaConsumer, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord, Fetcher
+from kafka.errors import CorruptRecordError, KafkaError
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.memory_records import MemoryRecords
+
+from streamer.errors import RecordsUnreadable
+from streamer.settings.settings import Settings
+
+FETCHES_MIN = 3
+"""Fetches that must find the same damage before it counts as lasting: one may have been hurt on its way."""
+
+LASTING_SECONDS = 2.0
+"""Time over which they must find it."""
+
+NO_TIMESTAMP_MS = -1
+
+_PARSER_ERRORS = (
+    *(KafkaError, ValueError, IndexError, RuntimeError, OSError, EOFError),
+    *(struct.error, zlib.error, zstandard.ZstdError, snappy.UncompressError),
+)
+"""What the client's parser and the decompressors below it raise on bytes that make no sense."""
+
+
+class HeaderName(str):
+    """Header name that is not UTF-8: odd bytes stand as lone surrogates, and the producer gets the bytes back."""
+
+    __slots__ = ()
+
+    def encode(self, *_: str) -> bytes:
+        """The bytes as they were read, whatever is asked for: the client asks for strict UTF-8."""
+        return super().encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Records of a partition that cannot be read.
+
+    first          offset of the first
+    end            offset behind the last; None where the damage hides it
+    why            the parser's words
+    fetches        how many fetches found the damage
+    since_seconds  when the first did, on the monotonic clock
+    """
+
+    first: int
+    end: int | None
+    why: str
+    fetches: int = 1
+    since_seconds: float = 0.0
+
+    @property
+    def offsets(self) -> str:
+        """The offsets in words."""
+        if self.end is None:
+            return f"the records from offset {self.first} on"
+        return (
+            f"the records of offsets {self.first} to {self.end - 1}"
+            if self.end > self.first + 1
+            else (f"the record of offset {self.first}")
+        )
+
+
+class LostRecords(ConsumerRecord):  # type: ignore[misc]
+    """Stands in the stream for damaged records that were skipped, at the offset of the first of them.
+
+    end  offset behind the last of them
+    why  which they are and why they cannot be read, in words
+    """
+
+    end: int
+    why: str
+
+    @classmethod
+    def of(cls, partition: TopicPartition, damage: Damage, end: int) -> "LostRecords":
+        """What stands for the damage. It has neither key, value nor time."""
+        topic, number = partition
+        lost = cls(topic, number, -1, damage.first, NO_TIMESTAMP_MS, 0, None, None, [], None, -1, -1, -1)
+        lost.end, lost.why = end, f"{damage.offsets} cannot be read: {damage.why}"
+        return lost
+
+
+class Damages:
+    """Damage that a consumer found, by partition."""
+
+    def __init__(self) -> None:
+        self._found: dict[TopicPartition, Damage] = {}
+
+    def note(self, partition: TopicPartition, first: int, end: int | None, why: str) -> None:
+        """Note what a fetch found."""
+        known = self._found.get(partition)
+        if known is not None and known.first == first:
+            # A later fetch begins at the damage, and sees what comes behind it.
+            self._found[partition] = replace(known, end=end, why=why, fetches=known.fetches + 1)
+        else:
+            self._found[partition] = Damage(first, end, why, since_seconds=time.monotonic())
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Forget what was found in a partition."""
+        self._found.pop(partition, None)
+
+    def lasting(
+        self, polled: Mapping[TopicPartition, Sequence[ConsumerRecord]]
+    ) -> Iterator[tuple[TopicPartition, Damage]]:
+        """Damage that enough fetches have found over enough time; none that `polled`, the newest records, refutes."""
+        for partition, damage in list(self._found.items()):
+            records = polled.get(partition)
+            if records and records[-1].offset >= damage.first:
+                self.forget(partition)
+            elif damage.fetches >= FETCHES_MIN and time.monotonic() - damage.since_seconds >= LASTING_SECONDS:
+                yield partition, damage
+
+
+class TolerantConsumer(KafkaConsumer):  # type: ignore[misc]
+    """A consumer that reads odd header names, and notes damage in `damages` instead of raising."""
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        super().__init__(*topics, **options)
+        self.damages = Damages()
+        fetcher = self._fetcher
+        fetcher.PartitionRecords = partial(_NotingRecords, self.damages)
+        parse = fetcher._parse_fetched_data
+
+        def parse_or_note(fetch: Any) -> Any:
+            if problem := _of_no_use(fetch.partition_data):
+                self.damages.note(fetch.topic_partition, fetch.fetched_offset, None, problem)
+                return None
+            return parse(fetch)
+
+        fetcher._parse_fetched_data = parse_or_note
+
+
+def _of_no_use(fetched: Any) -> str:
+    """Why nothing can be read of what the broker answered for a partition; empty where something can."""
+    if fetched.error_code == CorruptRecordError.errno:
+        # The client would ask again for ever, without a word.
+        return "the broker says that its log is damaged there"
+    if fetched.error_code == 0 and fetched.records and not MemoryRecords(fetched.records).has_next():
+        return "the broker sent a batch that is longer than what it sent"
+    return ""
+
+
+def end_of_damage(settings: Settings, consumer: KafkaConsumer, partition: TopicPartition, damage: Damage) -> int:
+    """Offset where reading goes on behind lasting damage.
+
+    Raises RecordsUnreadable where `recovery.unreadable` is to stop, or nobody can tell the offset.
+    """
+    known_end = consumer.highwater(partition)
+    if damage.end is None or known_end is None or damage.end > known_end:
+        what_to_do = (
+            "Nobody can tell where the damage ends, so it cannot be skipped: mend the broker's log, or set the group's offset "
+            "behind the damage by hand (kafka-consumer-groups.sh --reset-offsets)."
+        )
+    elif settings.recovery.unreadable == "stop":
+        what_to_do = (
+            "If another replica is sound, make that the leader. Or set recovery.unreadable = 'skip' to go on at offset "
+            f"{damage.end}: a dead letter will name what was skipped."
+        )
+    else:
+        return damage.end
+    raise RecordsUnreadable(
+        f"{partition.topic}/{partition.partition}: {damage.offsets} cannot be read, by {damage.fetches} fetches: {damage.why}. "
+        f"Nothing is lost yet. {what_to_do}"
+    )
+
+
+class _NotingRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
+    """The records of one fetch of a partition; where they cannot be parsed, they end with a note."""
+
+    def __init__(self, damages: Damages, *arguments: Any, **options: Any) -> None:
+        self._damages = damages
+        super().__init__(*arguments, **options)
+
+    def _unpack_records(
+        self, tp: TopicPartition, records: MemoryRecords, *deserializers: Any
+    ) -> Iterator[ConsumerRecord]:
+        batches = _Batches(records)
+        try:
+            yield from super()._unpack_records(tp, batches, *deserializers)
+        except _PARSER_ERRORS as error:
+            first: int = max(self.fetch_offset, self.next_fetch_offset)  # type: ignore[has-type]
+            self._damages.note(tp, first, batches.end_of_damage(first), str(error))
+            # The client takes this for the position that it has read up to, and fetches from there next.
+            self.next_fetch_offset = first
+            self.drain()
+
+
+class _Batches:
+    """The batches of a fetch, as the client's parser asks for them; knows the one under way."""
+
+    def __init__(self, records: MemoryRecords) -> None:
+        self._records = records
+        self._under_way: DefaultRecordBatch | None = None
+
+    def next_batch(self) -> Any:
+        self._under_way = None
+        batch = self._records.next_batch()
+        if type(batch) is DefaultRecordBatch:
+            batch.__class__ = _AnyNames
+            self._under_way = batch
+        return batch
+
+    def end_of_damage(self, first: int) -> int | None:
+        """Offset behind the batch under way, whose bytes cannot be trusted; None where it is not certain.
+
+        A sound batch right behind it proves the offset. Else two of its own fields must agree.
+        """
+        batch = self._under_way
+        try:
+            following = self._records.next_batch()
+        except _PARSER_ERRORS:
+            following = None
+        if type(following) is DefaultRecordBatch and following.validate_crc() and following.base_offset > first:
+            return int(following.base_offset)
+        if batch is None or batch.records_count != batch.last_offset_delta + 1:
+            return None
+        return int(batch.next_offset) if batch.base_offset <= first < batch.next_offset else None
+
+
+class _AnyNames(DefaultRecordBatch):  # type: ignore[misc]
+    """A batch whose header names may be any bytes."""
+
+    __slots__ = ()
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except CorruptRecordError as error:
+            if not isinstance(error.__context__, UnicodeDecodeError):
+                raise
+            # The parser stands where it stood before the record.
+            self._buffer = _NamesByBytes(self._buffer)  # type: ignore[misc, has-type]
+            return super().__next__()
+
+
+class _NamesByBytes(bytearray):
+    """Buffer of a batch; its slices decode to a HeaderName where they are not UTF-8."""
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        return _NameBytes(found) if isinstance(key, slice) else found
+
+
+class _NameBytes(bytearray):
+    def decode(self, *_: Any) -> str:
+        try:
+            return super().decode()
+        except UnicodeDecodeError:
+            return HeaderName(super().decode(errors="surrogateescape"))

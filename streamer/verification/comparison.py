@@ -1,0 +1,46 @@
+"""Comparison of two documents by the definition: near, or equal."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index import NO_DISTANCE, Kind, Parameters
+from streamer.verification.texts import Prints
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares rows of the ledger by their fingerprints."""
+
+    prints: Prints
+    parameters: Parameters
+
+    def are_known(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Whether there is a fingerprint of each row, and a look where there is a second look: bool [n]."""
+        known: npt.NDArray[np.bool_] = np.isin(self.prints.kinds[rows], (Kind.NEAR, Kind.EXACT))
+        return known if self.parameters.look is None else known & self.prints.read[rows]
+
+    def compared(self, left: Rows, right: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
+        """Distance of each pair, int16 [n], and whether the pair is one of near-duplicates, bool [n].
+
+        NEAR documents are compared by their fingerprints, EXACT ones by equality. A document of one kind and one of the
+        other have NO_DISTANCE.
+        """
+        kinds, others = self.prints.kinds[left], self.prints.kinds[right]
+        ours, theirs = self.prints.fingerprints[left], self.prints.fingerprints[right]
+        distances = np.full(len(left), NO_DISTANCE, np.int16)
+        counts = np.zeros(len(left), np.bool_)
+        equal = (kinds == Kind.EXACT) & (others == Kind.EXACT) & (ours == theirs).all(axis=1)
+        distances[equal], counts[equal] = 0, True
+        near = np.flatnonzero((kinds == Kind.NEAR) & (others == Kind.NEAR))
+        distances[near] = self.parameters.distances(ours[near], theirs[near])
+        counts[near] = distances[near] <= self.parameters.distance_max
+        near = near[counts[near]]
+        if self.parameters.look is not None and len(near):
+            looks = self.prints.looks
+            judged = self.parameters.look.judge(distances[near], looks[left[near]], looks[right[near]])
+            distances[near], counts[near] = judged.distances, judged.counts
+        return distances, counts

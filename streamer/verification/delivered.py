@@ -1,0 +1,193 @@
+"""Every record of the input came out once, as it went in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Position, Source, Verdict
+from streamer.records.reason import Reason, label
+from streamer.records.record import Destination
+from streamer.records.route import DESTINATIONS
+from streamer.transports.evidence import Extent, Output
+from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.ledger import (
+    DIGESTS,
+    ELSEWHERE,
+    NO_VERDICT,
+    NONE,
+    Ledger,
+    chunks,
+    digest_of_text,
+    digests_of,
+)
+from streamer.verification.texts import TextCheck
+
+_EVERYTHING = 2**63
+_UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
+
+
+@dataclass
+class DeliveredCheck:
+    """Holds outputs against the ledger, and writes into it what they tell.
+
+    streams  all streams that the index knows: an output of another one than the input's is foreign
+    """
+
+    ledger: Ledger
+    extent: Extent
+    findings: Findings
+    streams: frozenset[str]
+    texts: TextCheck
+    has_headers: bool = True
+    _least: dict[tuple[str, Source], int] = field(default_factory=dict)
+    """Least offset of a source seen in a trimmed log."""
+    _begun: dict[Source, int] = field(default_factory=dict)
+    """Least offset of a source seen in any output."""
+
+    def add(self, outputs: Sequence[Output]) -> None:
+        """Check a batch of outputs."""
+        self.findings.examine("contradiction", len(outputs))
+        self.findings.note(
+            "contradiction", (f"{each.place}: {each.told.contradicts}" for each in outputs if each.told.contradicts)
+        )
+        self.findings.examine("foreign", len(outputs))
+        by_source: dict[Source, list[Output]] = {}
+        for each in outputs:
+            if each.told.verdict is not None:
+                self.findings.counts[each.told.verdict.label] += 1
+            if each.told.position is None:
+                self.findings.note("foreign", [f"{each.place}: names no position of an input"])
+            else:
+                by_source.setdefault(each.told.position.source, []).append(each)
+        for source, of_source in by_source.items():
+            self._add_source(source, of_source)
+
+    def finish(self, *, strict_start: bool) -> None:
+        """Look for records that did not come out; after the index is in the ledger.
+
+        strict_start  whether the service was to begin at the first record; else records before the first output are excused
+        """
+        for source, base, offsets in self.ledger.sources():
+            committed = self.extent.committed.get(source, 0)
+            places = int(np.searchsorted(offsets, committed))
+            self.findings.examine("missing", places)
+            self.findings.counts["in flight"] += len(offsets) - places
+            excused_below = 0 if strict_start else self._begun.get(source, committed)
+            trimmed_below = self._trimmed_below(source)
+            for part in chunks(places):
+                rows = np.arange(part.start, part.stop) + base
+                counts = self.ledger.state["outputs"][rows]
+                self._note_rows("doubled", rows[counts > 1])
+                silent = rows[counts == 0]
+                at = offsets[silent - base]
+                journaled = self.ledger.state["journaled"][silent]
+                before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below[journaled])
+                self.findings.unchecked["before the first output (recovery.first_start)"] += int(before.sum())
+                self.findings.unchecked["older than what is left of the outputs"] += int(trimmed.sum())
+                self._note_rows("missing", silent[~before & ~trimmed])
+            for part in chunks(len(offsets) - places):
+                rows = np.arange(part.start, part.stop) + places + base
+                self._note_rows("doubled", rows[self.ledger.state["outputs"][rows] > 1])
+            self.findings.examine("doubled", len(offsets))
+
+    def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
+        """Offset below which outputs of a source may have left their logs, by verdict: uint64 [256].
+
+        Where the index does not know the verdict, any log may have held the output.
+        """
+        below = dict.fromkeys(Destination, 0)
+        for log, destination in self.extent.trimmed.items():
+            below[destination] = max(below[destination], self._least.get((log, source), _EVERYTHING))
+        by_verdict = np.full(NO_VERDICT + 1, max(below.values()), np.uint64)
+        for verdict, destination in DESTINATIONS.items():
+            by_verdict[verdict] = below[destination]
+        return by_verdict
+
+    def _note_rows(self, check: str, rows: npt.NDArray[np.int64]) -> None:
+        if len(rows):
+            self.findings.note(check, [self.ledger.text(row) for row in rows[:EXAMPLES_MAX].tolist()], len(rows))
+
+    def _add_source(self, source: Source, outputs: Sequence[Output]) -> None:
+        offsets = np.array([each.told.position.offset for each in outputs if each.told.position], np.uint64)
+        self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
+        for each, offset in zip(outputs, offsets.tolist(), strict=True):
+            if each.log in self.extent.trimmed:
+                key = each.log, source
+                self._least[key] = min(self._least.get(key, offset), offset)
+        rows = self.ledger.rows_of(source, offsets)
+        strange = rows == NONE
+        for place in np.flatnonzero(strange).tolist():
+            self._note_strange(source, outputs[place])
+        known = np.flatnonzero(~strange)
+        found, rows = [outputs[place] for place in known.tolist()], rows[known]
+        if len(rows):
+            self._note_differences(source, found, rows)
+            self._write(found, rows)
+            self.texts.add(found, rows)
+
+    def _note_strange(self, source: Source, output: Output) -> None:
+        position = output.told.position
+        assert position is not None
+        if source.stream not in self.extent.names and source.stream in self.streams:
+            self.findings.unchecked["outputs of an input that was made anew since"] += 1
+        elif self._may_be_gone(position):
+            self.findings.unchecked["outputs of records that have left the input"] += 1
+        elif output.told.reason == _UNREADABLE:
+            self.findings.unchecked["outputs that stand for records that cannot be read"] += 1
+        else:
+            self.findings.note("foreign", [f"{output.place}: names {self.ledger.position_text(position)}"])
+
+    def _may_be_gone(self, position: Position) -> bool:
+        """Whether the input may have had a record at a position where it has none now."""
+        first, end = (offsets.get(position.source, 0) for offsets in (self.extent.first, self.extent.end))
+        return position.offset < (end if self.extent.compacted else first)
+
+    def _note_differences(self, source: Source, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+        expected = self.ledger.digests(source, rows)
+        got = np.array([digests_of(each.record) for each in outputs if each.record], expected.dtype)
+        for part in DIGESTS if self.has_headers else ("value",):
+            self.findings.examine(part, len(rows))
+            wrong = np.flatnonzero(expected[part] != got[part])
+            self.findings.note(
+                part, (f"{self.ledger.text(int(rows[place]))}: at {outputs[place].place}" for place in wrong.tolist())
+            )
+
+    def _write(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+        state = self.ledger.state
+        told = [each.told for each in outputs]
+        # A position may stand twice in a batch.
+        np.add.at(state["outputs"], rows, np.uint16(1))
+        state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in told]
+        state["distance"][rows] = [each.distance for each in told]
+        state["id"][rows] = [digest_of_text(each.id) for each in told]
+        state["original_id"][rows] = [digest_of_text(each.original_id) for each in told]
+        state["original"][rows] = self._originals(outputs, rows)
+
+    def _originals(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        originals = np.full(len(outputs), NONE)
+        by_source: dict[Source, list[int]] = {}
+        for place, each in enumerate(outputs):
+            if each.told.original is not None:
+                by_source.setdefault(each.told.original.source, []).append(place)
+        for source, places in by_source.items():
+            positions = [outputs[place].told.original for place in places]
+            offsets = np.array([each.offset for each in positions if each], np.uint64)
+            originals[places] = self.ledger.rows_of(source, offsets)
+            self.findings.examine("original-missing", len(places))
+            for place, position in zip(places, positions, strict=True):
+                if originals[place] == NONE and position is not None:
+                    originals[place] = ELSEWHERE
+                    self._note_lost_original(self.ledger.text(int(rows[place])), position)
+        return originals
+
+    def _note_lost_original(self, where: str, original: Position) -> None:
+        source = original.source
+        if source.stream not in self.extent.names and source.stream in self.streams:
+            self.findings.unchecked["originals in an input that was made anew since"] += 1
+        elif self._may_be_gone(original):
+            self.findings.unchecked["originals that have left the input"] += 1
+        else:
+            named = self.ledger.position_text(original)
+            self.findings.note("original-missing", [f"{where}: names {named}, which the input does not have"])

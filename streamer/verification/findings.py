@@ -1,0 +1,90 @@
+"""What verification finds: a count of each kind of problem, and the first ones in words."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+EXAMPLES_MAX = 20
+"""Problems of a kind that are told one by one."""
+
+CHECKS = {
+    "missing": "committed records of the input that came out nowhere",
+    "doubled": "records of the input that came out more than once",
+    "foreign": "outputs of a position that the input does not have",
+    "contradiction": "outputs whose headers contradict each other, or their topic",
+    "value": "outputs with other value bytes than the input",
+    "key": "outputs with another key than the input",
+    "timestamp": "outputs with another timestamp than the input",
+    "headers": "outputs without the headers of the input, or with others",
+    "original-missing": "duplicates of a document that does not exist",
+    "original-itself": "duplicates of themselves",
+    "original-later": "duplicates of a later document",
+    "original-not-unique": "duplicates of a document that is not unique",
+    "original-id": "duplicates that name their original by another id than its own",
+    "fingerprint": "outputs whose fingerprint, reason or id their text does not give",
+    "similarity": "duplicates that are not as similar to their original as they tell, or not enough",
+    "near-uniques": "unique documents that are near-duplicates of an earlier entry",
+    "journal-missing": "outputs that the index does not know",
+    "journal-differs": "outputs of which the index knows another verdict",
+    "journal-foreign": "positions of the index that the input does not have",
+    "entry-differs": "documents whose entry in the index is missing, or another",
+}
+"""Kinds of problems, in the order in which people read them, with the meaning of each."""
+
+
+@dataclass(slots=True)
+class Finding:
+    """Problems of one kind: how many things were examined, how many are wrong, and the first wrong ones in words."""
+
+    check: str
+    examined: int = 0
+    wrong: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+class Findings:
+    """All that was found so far.
+
+    counts      what was read, by name
+    unchecked   what could not be checked, by the reason
+    """
+
+    def __init__(self) -> None:
+        self._by_check = {check: Finding(check) for check in CHECKS}
+        self.counts: Counter[str] = Counter()
+        self.unchecked: Counter[str] = Counter()
+
+    def examine(self, check: str, count: int) -> None:
+        """Count what was examined."""
+        self._by_check[check].examined += count
+
+    def note(self, check: str, problems: Iterable[str], count: int | None = None) -> None:
+        """Count problems, and keep the first EXAMPLES_MAX in words. count: of them, where `problems` are just the first."""
+        finding = self._by_check[check]
+        found = list(problems)
+        finding.examples += found[: max(0, EXAMPLES_MAX - len(finding.examples))]
+        finding.wrong += len(found) if count is None else count
+
+    def __getitem__(self, check: str) -> Finding:
+        return self._by_check[check]
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self._by_check.values())
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(finding.wrong for finding in self._by_check.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """Findings for machines."""
+        return {
+            "sound": self.sound,
+            "counts": dict(self.counts),
+            "unchecked": dict(self.unchecked),
+            "checks": [
+                {"check": each.check, "examined": each.examined, "wrong": each.wrong, "examples": each.examples}
+                for each in self._by_check.values()
+            ],
+        }

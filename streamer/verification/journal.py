@@ -1,0 +1,186 @@
+"""The index knows every output with the same verdict, and its entries are the unique documents."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Index, Kind, Position, Source, Verdict
+from index.tools import Record, Snapshot, portions, snapshot
+from streamer.records.reason import Reason
+from streamer.transports.evidence import Extent
+from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.ledger import ELSEWHERE, NO_VERDICT, NONE, Ledger, chunks, digest_of_text
+from streamer.verification.texts import NO_KIND, Prints
+
+ROWS_AT_ONCE = 4_096
+
+
+@dataclass
+class JournalCheck:
+    """Holds the index against the ledger, and writes into it what the index tells."""
+
+    ledger: Ledger
+    extent: Extent
+    findings: Findings
+    prints: Prints
+    _rank: int = 0
+    _counting_from: dict[Source, int] = field(default_factory=dict)
+    """Least offset of a source whose entry still counts."""
+
+    def run(self, index: Index, *, inserts_all: bool, expires: bool, progress: Callable[[int], None]) -> None:
+        """Read the index as it is at one moment, which must be after the outputs were taken. Raises IndexDamaged.
+
+        expires  whether entries of this index expire: then positions before the first entry that counts may be unknown
+        """
+
+        def operation(taken: Snapshot) -> Mapping[Source, int]:
+            for portion in portions(taken.records(), ROWS_AT_ONCE):
+                self._add(portion)
+                progress(self._rank)
+            return {source: applied.offset for source, applied in taken.applied().items()}
+
+        applied = snapshot(index, operation)
+        self._unknown(applied, inserts_all=inserts_all, expires=expires)
+
+    def _add(self, portion: Sequence[Record]) -> None:
+        by_source: dict[Source, list[int]] = {}
+        for place, record in enumerate(portion):
+            by_source.setdefault(record.source, []).append(place)
+        for source, places in by_source.items():
+            if source.stream not in self.extent.names:
+                self.findings.unchecked["positions of an input that was made anew since"] += len(places)
+                continue
+            records = [portion[place] for place in places]
+            offsets = np.array([record.offset for record in records], np.uint64)
+            rows = self.ledger.rows_of(source, offsets)
+            first, end = self.extent.first.get(source, 0), self.extent.end.get(source, 0)
+            inside = (offsets >= first) & (offsets < end)
+            excused = inside & (rows == NONE)
+            if not self.extent.compacted:
+                excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_)
+            self.findings.unchecked["positions whose records the input no longer has"] += int(excused.sum())
+            inside &= ~excused
+            self.findings.examine("journal-foreign", int(inside.sum()))
+            self.findings.note(
+                "journal-foreign",
+                (
+                    f"{self.ledger.position_text(Position(source, records[place].offset))}: is {records[place].verdict.label}"
+                    for place in np.flatnonzero(inside & (rows == NONE)).tolist()
+                ),
+            )
+            known = np.flatnonzero(rows != NONE)
+            self._write(source, [records[place] for place in known.tolist()], rows[known], np.array(places)[known])
+        self._rank += len(portion)
+
+    def _write(
+        self, source: Source, records: Sequence[Record], rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
+    ) -> None:
+        if not len(rows):
+            return
+        state = self.ledger.state
+        again = rows[state["rank"][rows] != NONE]
+        self._note("journal-differs", again, "stands twice in the index")
+        state["rank"][rows] = self._rank + places
+        state["journaled"][rows] = [record.verdict for record in records]
+        state["retired"][rows] = [record.forgotten or record.document is None for record in records]
+        counting = [each.offset for each in records if each.document is not None and not each.forgotten]
+        if counting:
+            self._counting_from[source] = min(self._counting_from.get(source, counting[0]), *counting)
+        delivered = state["outputs"][rows] > 0
+        self.findings.examine("journal-differs", int(delivered.sum()))
+        self._compare(records, rows, delivered)
+
+    def _compare(
+        self, records: Sequence[Record], rows: npt.NDArray[np.int64], delivered: npt.NDArray[np.bool_]
+    ) -> None:
+        state = self.ledger.state[rows]
+        verdicts = np.array([record.verdict for record in records], np.uint8)
+        differs = delivered & (state["verdict"] != verdicts)
+        self._note("journal-differs", rows[differs], "has another verdict in the index")
+        duplicate = delivered & ~differs & (verdicts == Verdict.DUPLICATE)
+        origins = self._origins(records)
+        away = duplicate & (state["original"] >= 0) & (origins != state["original"])
+        self._note("journal-differs", rows[away], "has another original in the index")
+        ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
+        self._note(
+            "journal-differs", rows[duplicate & (ids != state["original_id"])], "names its original by another id"
+        )
+        distances = np.array([-1 if each.distance is None else each.distance for each in records], np.int16)
+        # A restored duplicate of an index that holds duplicates has lost its distance, and its output may not have.
+        wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
+        self._note("journal-differs", rows[wrong], "has another distance in the index")
+        entered = np.array([each.document is not None for each in records], np.bool_)
+        ids = np.array(
+            [0 if each.document is None else digest_of_text(each.document.id) for each in records], np.uint64
+        )
+        self.findings.examine("entry-differs", int(entered.sum()))
+        self._note("entry-differs", rows[delivered & entered & (ids != state["id"])], "entered under another id")
+        self._compare_fingerprints(records, rows, delivered & entered)
+        unique = verdicts == Verdict.UNIQUE
+        self._note("entry-differs", rows[unique & ~entered], "is unique, and never entered")
+
+    def _compare_fingerprints(
+        self, records: Sequence[Record], rows: npt.NDArray[np.int64], compared: npt.NDArray[np.bool_]
+    ) -> None:
+        """Hold entries against what outputs tell of their fingerprints, and looks against the texts that were read."""
+        places = np.flatnonzero(compared & (self.prints.kinds[rows] != NO_KIND))
+        documents = [document for place in places.tolist() if (document := records[place].document) is not None]
+        if not documents:
+            return
+        of_rows = rows[places]
+        fingerprints = np.array([document.fingerprint for document in documents], np.uint64)
+        kinds = np.array([document.kind for document in documents], np.uint8)
+        differs = (fingerprints != self.prints.fingerprints[of_rows]).any(axis=1) | (
+            kinds != self.prints.kinds[of_rows]
+        )
+        self._note("entry-differs", of_rows[differs], "entered with another fingerprint")
+        looks = np.frombuffer(b"".join(document.look for document in documents), np.uint8).reshape(len(documents), -1)
+        near = self.prints.read[of_rows] & (kinds == Kind.NEAR)
+        differs = near & (looks != self.prints.looks[of_rows]).any(axis=1)
+        self._note("entry-differs", of_rows[differs], "entered with another second look")
+
+    def _origins(self, records: Sequence[Record]) -> npt.NDArray[np.int64]:
+        """Row of each record's original, int64 [n]; ELSEWHERE where it has none or the ledger does not hold it."""
+        found = np.full(len(records), ELSEWHERE)
+        by_source: dict[Source, list[int]] = {}
+        for place, record in enumerate(records):
+            if record.origin is not None:
+                by_source.setdefault(record.origin.position.source, []).append(place)
+        for source, places in by_source.items():
+            origins = [records[place].origin for place in places]
+            offsets = np.array([each.position.offset for each in origins if each is not None], np.uint64)
+            rows = self.ledger.rows_of(source, offsets)
+            found[places] = np.where(rows == NONE, ELSEWHERE, rows)
+        return found
+
+    def _unknown(self, applied: Mapping[Source, int], *, inserts_all: bool, expires: bool) -> None:
+        """Note outputs that the index should know and does not: all that entered, and all that is not delivered yet."""
+        for source, base, offsets in self.ledger.sources():
+            committed, behind = self.extent.committed.get(source, 0), applied.get(source, 0)
+            excused_below = self._counting_from.get(source, behind) if expires else 0
+            places = int(np.searchsorted(offsets, behind))
+            self.findings.unchecked["outputs that the index has yet to restore"] += max(
+                0, int(np.searchsorted(offsets, committed)) - places
+            )
+            for part in chunks(places):
+                rows = np.arange(part.start, part.stop) + base
+                state, at = self.ledger.state[rows], offsets[part]
+                unknown = state["journaled"] == NO_VERDICT
+                self.findings.examine("journal-missing", len(rows))
+                enters = state["verdict"] == Verdict.UNIQUE
+                if inserts_all:
+                    enters |= state["verdict"] == Verdict.DUPLICATE
+                needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))
+                self.findings.unchecked["outputs that enter nothing, and that a restored index does not know"] += int(
+                    (unknown & ~needed & (state["outputs"] > 0)).sum()
+                )
+                excused = needed & (at < excused_below)
+                self.findings.unchecked["outputs that may have expired from the index"] += int(excused.sum())
+                self._note("journal-missing", rows[needed & ~excused], "is not known to the index")
+
+    def _note(self, check: str, rows: npt.NDArray[np.int64], problem: str) -> None:
+        if len(rows):
+            told = [f"{self.ledger.text(row)}: {problem}" for row in rows[:EXAMPLES_MAX].tolist()]
+            self.findings.note(check, told, len(rows))

@@ -1,0 +1,134 @@
+"""All pairs of fingerprints that share a key, by sorting: no index, and memory for a part of the keys at a time.
+
+Keys of MinHash are its bands. Keys of SimHash are those of Manku, Jain, Das Sarma ("Detecting Near-Duplicates for Web
+Crawling", WWW 2007): the bits are cut into d + k pieces, and every choice of k pieces is a table. Fingerprints that differ
+in at most d bits differ in at most d pieces, so they agree in some choice. The index cuts and looks up in another way.
+
+Keys are spread over files by a hash. A file is sorted at once, so that equal keys lie together.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import combinations, pairwise
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Parameters, minhash
+
+Keys = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]
+"""Fingerprints, uint64 [n, words] -> keys, uint64 [n, tables]; keys of different tables differ."""
+
+Rows = npt.NDArray[np.int64]
+
+KEYS_AT_ONCE = 1 << 24
+"""Keys that are sorted at once: bounds the memory to some 600 MB."""
+
+PAIRS_AT_ONCE = 1 << 18
+
+_GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
+_KEYED_ROW = np.dtype([("key", "<u8"), ("row", "<i8")])
+_TABLES_MAX = 128
+
+
+def keys_of(parameters: Parameters, rows: int) -> tuple[Keys, int]:
+    """Keys that any two entries share which the index must match, and how many a fingerprint has; for so many rows.
+
+    MinHash: entries without a band in common need not match, however similar they are.
+    """
+    banding = parameters.banding
+    if banding is not None:
+        return lambda fingerprints: minhash.band_keys(fingerprints, banding), banding.bands
+    masks = _masks(parameters.bits, parameters.distance_max, rows)
+    return lambda fingerprints: _masked_keys(fingerprints, masks), len(masks)
+
+
+def equality_keys(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """One key, which equal fingerprints share: uint64 [n, words] -> uint64 [n, 1]."""
+    everything = np.full((1, fingerprints.shape[1]), 2**64 - 1, np.uint64)
+    return _masked_keys(fingerprints, everything)
+
+
+def pairs(
+    parts: Iterable[tuple[Rows, npt.NDArray[np.uint64]]],
+    keys: Keys,
+    count: int,
+    folder: Path,
+    wanted: npt.NDArray[np.uint64] | None = None,
+    keys_at_once: int = KEYS_AT_ONCE,
+) -> Iterator[tuple[Rows, Rows]]:
+    """Pairs of rows that share a key, in portions; a pair may come once for every key that it shares.
+
+    parts   rows int64 [n] with their fingerprints uint64 [n, words]
+    count   of all keys, about
+    folder  for files
+    wanted  keys uint64 [m] ascending: only pairs that share one of them; None: all pairs
+    """
+    with ExitStack() as stack:
+        files = max(1, -(-count // keys_at_once))
+        paths = [folder / f"keys-{number}" for number in range(files)]
+        opened = [stack.enter_context(path.open("wb")) for path in paths]
+        for rows, fingerprints in parts:
+            keyed = _keyed(rows, keys(fingerprints), wanted)
+            mixed = (keyed["key"] * _GOLDEN_RATIO) >> np.uint64(32)
+            of_files = (mixed * np.uint64(files)) >> np.uint64(32)
+            for number in range(files):
+                opened[number].write(keyed[of_files == number].tobytes())
+    for path in paths:
+        yield from _pairs_in(np.fromfile(path, _KEYED_ROW))
+        path.unlink()
+
+
+def _keyed(rows: Rows, keys: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.void]:
+    keyed = np.empty(keys.size, _KEYED_ROW)
+    keyed["key"] = keys.ravel()
+    keyed["row"] = np.repeat(rows, keys.shape[1])
+    if wanted is None:
+        return keyed
+    if not len(wanted):
+        return keyed[:0]
+    places = np.minimum(np.searchsorted(wanted, keyed["key"]), len(wanted) - 1)
+    found: npt.NDArray[np.void] = keyed[wanted[places] == keyed["key"]]
+    return found
+
+
+def _pairs_in(keyed: npt.NDArray[np.void]) -> Iterator[tuple[Rows, Rows]]:
+    order = np.argsort(keyed["key"], kind="stable")
+    keys, rows = keyed["key"][order], keyed["row"][order]
+    left, step = np.arange(len(keys)), 1
+    while len(left):
+        left = left[left + step < len(keys)]
+        left = left[keys[left] == keys[left + step]]
+        for begin in range(0, len(left), PAIRS_AT_ONCE):
+            some = left[begin : begin + PAIRS_AT_ONCE]
+            yield rows[some], rows[some + step]
+        step += 1
+
+
+def _masks(bits: int, distance_max: int, rows: int) -> npt.NDArray[np.uint64]:
+    """Masks of the tables, uint64 [tables, words]: as few pieces as give keys that hardly two rows share by chance."""
+    chosen = next(
+        (
+            chosen
+            for chosen in range(1, bits)
+            if bits * chosen // (distance_max + chosen) >= max(rows, 1).bit_length()
+            or comb(distance_max + chosen + 1, chosen + 1) > _TABLES_MAX
+        ),
+        1,
+    )
+    bounds = np.linspace(0, bits, distance_max + chosen + 1).astype(int)
+    pieces = [sum(1 << bit for bit in range(begin, end)) for begin, end in pairwise(bounds)]
+    masks = [sum(parts) for parts in combinations(pieces, chosen)]
+    low = 2**64 - 1
+    return np.array([[mask >> (64 * word) & low for word in range(bits // 64)] for mask in masks], np.uint64)
+
+
+def _masked_keys(fingerprints: npt.NDArray[np.uint64], masks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """A hash of the masked bits and of the table's number: uint64 [n, words], uint64 [tables, words] -> uint64 [n, tables]."""
+    keys = np.broadcast_to(np.arange(1, len(masks) + 1, dtype=np.uint64), (len(fingerprints), len(masks))).copy()
+    for word in range(fingerprints.shape[1]):
+        keys = (keys + (fingerprints[:, word, None] & masks[None, :, word])) * _GOLDEN_RATIO
+        keys ^= keys >> np.uint64(32)
+    return keys

@@ -1,0 +1,72 @@
+"""Every duplicate names an earlier document that stands for itself."""
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Verdict
+from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.ledger import NO_VERDICT, NONE, Ledger, chunks
+
+
+def check_originals(ledger: Ledger, findings: Findings, insert: Literal["unique", "all"]) -> None:
+    """Check the original of every duplicate that came out; after the outputs and the index are in the ledger.
+
+    insert  "all": an original may itself be a duplicate that entered, where its own original was retired
+    """
+    state = ledger.state
+    for part in chunks(len(ledger)):
+        rows = np.arange(part.start, part.stop)
+        rows = rows[(state["original"][part] >= 0) & (state["verdict"][part] == Verdict.DUPLICATE)]
+        originals = state["original"][rows]
+        itself = originals == rows
+        later = ~itself & _is_later(ledger, rows, originals)
+        of_original = _verdicts(ledger, originals)
+        silent = of_original == NO_VERDICT
+        right = of_original == Verdict.UNIQUE
+        if insert == "all":
+            right |= of_original == Verdict.DUPLICATE
+        _note(ledger, findings, "original-itself", itself, rows, originals)
+        _note(ledger, findings, "original-later", later, rows, originals)
+        _note(ledger, findings, "original-not-unique", ~right & ~silent & ~itself, rows, originals)
+        findings.unchecked["originals still in flight"] += int(silent.sum())
+        named, own = state["original_id"][rows], state["id"][originals]
+        _note(ledger, findings, "original-id", (named != own) & (state["outputs"][originals] > 0), rows, originals)
+
+
+def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Verdict of each row as its output tells; as the index tells where there is no output."""
+    state = ledger.state
+    verdicts: npt.NDArray[np.uint8] = np.where(
+        state["outputs"][rows] > 0, state["verdict"][rows], state["journaled"][rows]
+    )
+    return verdicts
+
+
+def _is_later(ledger: Ledger, rows: npt.NDArray[np.int64], originals: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each original came after its duplicate: by offset within a source, else by the index where it knows both."""
+    bases = np.array([base for _, base, _ in ledger.sources()], np.int64)
+    of_rows = np.searchsorted(bases, rows, side="right")
+    same = of_rows == np.searchsorted(bases, originals, side="right")
+    ranks, of_originals = ledger.state["rank"][rows], ledger.state["rank"][originals]
+    known = (ranks != NONE) & (of_originals != NONE)
+    later: npt.NDArray[np.bool_] = np.where(same, originals > rows, known & (of_originals > ranks))
+    return later
+
+
+def _note(
+    ledger: Ledger,
+    findings: Findings,
+    check: str,
+    wrong: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.int64],
+    originals: npt.NDArray[np.int64],
+) -> None:
+    findings.examine(check, len(rows))
+    places = np.flatnonzero(wrong)
+    told = [
+        f"{ledger.text(int(rows[place]))}: names {ledger.text(int(originals[place]))}"
+        for place in places[:EXAMPLES_MAX].tolist()
+    ]
+    findings.note(check, told, len(places))

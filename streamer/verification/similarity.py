@@ -1,0 +1,94 @@
+"""What duplicates tell of their similarity is true, and enough."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from index import NO_DISTANCE, Verdict, minhash
+from streamer.verification.comparison import Comparison, Rows
+from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.ledger import NONE, Ledger, chunks
+
+ROWS_AT_ONCE = 1 << 16
+
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+class SimilarityCheck:
+    """Computes the distance of every duplicate to its original anew; after the outputs and the index are in the ledger."""
+
+    def __init__(self, ledger: Ledger, comparison: Comparison, findings: Findings) -> None:
+        self._ledger = ledger
+        self._comparison = comparison
+        self._findings = findings
+        self._inserts_all = comparison.parameters.insert == "all"
+
+    def run(self, progress: Callable[[int], None]) -> None:
+        """Check all duplicates; progress takes the rows done so far."""
+        state, unexplained = self._ledger.state, []
+        for part in chunks(len(self._ledger), ROWS_AT_ONCE):
+            rows = np.arange(part.start, part.stop)
+            rows = rows[(state["verdict"][part] == Verdict.DUPLICATE) & (state["original"][part] >= 0)]
+            originals = state["original"][rows]
+            known = self._comparison.are_known(rows) & self._comparison.are_known(originals)
+            self._findings.unchecked["duplicates without a fingerprint, or of an original without one"] += int(
+                (~known).sum()
+            )
+            rows, originals = rows[known], originals[known]
+            self._findings.examine("similarity", len(rows))
+            distances, counts = self._comparison.compared(rows, originals)
+            wrong = ~counts | (distances != state["distance"][rows])
+            if self._inserts_all:
+                unexplained.append(rows[wrong & (state["distance"][rows] != NO_DISTANCE)])
+            else:
+                self._note(rows[wrong], distances[wrong])
+            progress(part.stop)
+        if self._inserts_all:
+            self._explain(unexplained)
+
+    def _explain(self, unexplained: Sequence[Rows]) -> None:
+        """Look for the match of duplicates that are not as told from their original: another duplicate of the same one."""
+        state = self._ledger.state
+        rows = np.concatenate([*unexplained, np.zeros(0, np.int64)])
+        originals = np.unique(state["original"][rows])
+        parts = [
+            np.flatnonzero(np.isin(state["original"][part], originals)) + part.start
+            for part in chunks(len(self._ledger))
+        ]
+        members = np.concatenate([*parts, np.zeros(0, np.int64)])
+        members = members[np.argsort(state["original"][members], kind="stable")]
+        begins, ends = (np.searchsorted(state["original"][members], state["original"][rows], side) for side in _SIDES)
+        for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            if not self._has_match(row, members[begin:end]):
+                self._note(np.array([row]), np.array([NO_DISTANCE], np.int16))
+
+    def _has_match(self, row: int, members: Rows) -> bool:
+        state = self._ledger.state
+        earlier = (state["rank"][members] < state["rank"][row]) | (state["rank"][row] == NONE)
+        members = members[earlier & (members != row) & self._comparison.are_known(members)]
+        distances, counts = self._comparison.compared(np.full(len(members), row), members)
+        return bool((counts & (distances == state["distance"][row])).any())
+
+    def _note(self, rows: Rows, distances: npt.NDArray[np.int16]) -> None:
+        if not len(rows):
+            return
+        state = self._ledger.state
+        told = [
+            f"{self._ledger.text(row)}: tells {_shown(int(state['distance'][row]), self._by_similarity)} of "
+            f"{self._ledger.text(int(state['original'][row]))}, which is "
+            f"{_shown(distance, self._by_similarity)}"
+            for row, distance in zip(rows[:EXAMPLES_MAX].tolist(), distances[:EXAMPLES_MAX].tolist(), strict=True)
+        ]
+        self._findings.note("similarity", told, len(rows))
+
+    @property
+    def _by_similarity(self) -> bool:
+        return self._comparison.parameters.by_similarity
+
+
+def _shown(distance: int, by_similarity: bool) -> str:
+    if distance == NO_DISTANCE:
+        return "none"
+    return f"similarity {minhash.similarity_of(distance)}" if by_similarity else f"distance {distance}"

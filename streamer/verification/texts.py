@@ -1,0 +1,181 @@
+"""Fingerprints by row: as the outputs tell them, and for a sample of the records as their texts give them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from index import Kind, Parameters, Position, Verdict
+from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.fingerprint.scheme import Scheme
+from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.reason import Reason, label
+from streamer.records.record import Record
+from streamer.service.pipeline import fingerprint_documents
+from streamer.transports.evidence import Output
+from streamer.verification.findings import Findings
+from streamer.verification.ledger import Ledger, column
+
+NO_KIND = 255
+
+_EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE)}
+_HASHES = 2**64
+_NOT_TO_BE_READ = {"poison", "unreadable"}
+"""Reasons of dead letters that decoding gives no reason for: what ends the process, and what stands for no bytes at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prints:
+    """What entries are compared by, row for row with the ledger.
+
+    fingerprints  uint64 [rows, words], zeros where nothing is known
+    kinds         uint8 [rows], NEAR or EXACT; NO_KIND where there is no fingerprint
+    looks         uint8 [rows, look bytes], for the second look
+    read          bool [rows], whether the text was read: only then is the look known
+    """
+
+    fingerprints: npt.NDArray[np.uint64]
+    kinds: npt.NDArray[np.uint8]
+    looks: npt.NDArray[np.uint8]
+    read: npt.NDArray[np.bool_]
+
+    @classmethod
+    def blank(cls, folder: Path, rows: int, parameters: Parameters) -> "Prints":
+        """Columns in files."""
+        kinds = column(folder / "kinds", "u1", rows)
+        kinds[:] = NO_KIND
+        return cls(
+            column(folder / "fingerprints", "<u8", rows, parameters.words),
+            kinds,
+            column(folder / "looks", "u1", rows, parameters.look_bytes),
+            column(folder / "read", "?", rows),
+        )
+
+
+class Sample:
+    """A share of the documents, each with all its duplicates: chosen by the position of the original."""
+
+    def __init__(self, share: float) -> None:
+        """share: of all documents, 0 to 1."""
+        self._limit = int(share * _HASHES)
+
+    def has(self, position: Position) -> bool:
+        """Whether the document at a position belongs to the sample."""
+        text = f"{position.source.partition}/{position.offset}"
+        return xxhash.xxh3_64_intdigest(text.encode()) < self._limit
+
+
+class TextCheck:
+    """Reads fingerprints from outputs, and of the sample also their texts."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        findings: Findings,
+        prints: Prints,
+        decoder: Decoder,
+        scheme: Scheme,
+        sample: Sample,
+        *,
+        by_headers: bool,
+    ) -> None:
+        """by_headers: whether outputs tell their fingerprints; where they do not, every text is read."""
+        self._ledger = ledger
+        self._findings = findings
+        self._prints = prints
+        self._decoder = decoder
+        self._scheme = scheme
+        self._sample = sample
+        self._by_headers = by_headers
+
+    def add(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+        """Note the fingerprints of outputs that belong to these rows, int64 [n]."""
+        if self._by_headers:
+            self._note_told(outputs, rows)
+        chosen = [
+            place
+            for place, each in enumerate(outputs)
+            if each.told.reason not in _NOT_TO_BE_READ and (not self._by_headers or self._is_in_sample(each))
+        ]
+        if chosen:
+            self._read([outputs[place] for place in chosen], rows[chosen])
+
+    def _is_in_sample(self, output: Output) -> bool:
+        told = output.told
+        position = told.original if told.original is not None and told.verdict is Verdict.DUPLICATE else told.position
+        return position is not None and self._sample.has(position)
+
+    def _note_told(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+        digits = self._prints.fingerprints.shape[1] * 16
+        telling, octets = [], []
+        for place, each in enumerate(outputs):
+            told = each.told
+            if told.verdict not in (Verdict.UNIQUE, Verdict.DUPLICATE):
+                continue
+            found = _octets(told.fingerprint, digits)
+            if found is None:
+                where = self._ledger.text(int(rows[place]))
+                self._findings.note("fingerprint", [f"{where}: names no fingerprint of {digits} digits"])
+            else:
+                telling.append(place)
+                octets.append(found)
+        if telling:
+            words = np.frombuffer(b"".join(octets), ">u8").reshape(len(telling), -1)[:, ::-1]
+            self._prints.fingerprints[rows[telling]] = words
+            self._prints.kinds[rows[telling]] = [
+                Kind.EXACT if outputs[place].told.reason in _EXACT else Kind.NEAR for place in telling
+            ]
+
+    def _read(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+        """Decode and fingerprint records anew, and hold what they told against that."""
+        records: list[Record] = [each.record for each in outputs if each.record is not None]
+        documents = self._decoder.decode(records)
+        found = fingerprint_documents(self._scheme, documents)
+        digits = hexadecimal(found.kinds, found.fingerprints)
+        self._findings.counts["texts read"] += len(rows)
+        self._findings.examine("fingerprint", len(rows))
+        columns = zip(
+            outputs, rows.tolist(), documents, digits, found.kinds.tolist(), found.reasons.tolist(), strict=True
+        )
+        for output, row, document, fingerprint, kind, reason in columns:
+            problem = self._problem(output, document, fingerprint, kind, reason)
+            if problem:
+                self._findings.note("fingerprint", [f"{self._ledger.text(row)}: {problem}"])
+        has_fingerprint = (found.kinds == Kind.NEAR) | (found.kinds == Kind.EXACT)
+        if not self._by_headers:
+            self._prints.fingerprints[rows] = found.fingerprints
+            self._prints.kinds[rows] = np.where(has_fingerprint, found.kinds, NO_KIND)
+        if found.looks is not None:
+            self._prints.looks[rows] = found.looks
+        self._prints.read[rows] = True
+
+    def _problem(
+        self, output: Output, document: Document | DeadLetter, fingerprint: str | None, kind: int, reason: int
+    ) -> str:
+        """How what an output tells differs from what its text gives, in words; empty where it does not."""
+        told = output.told
+        if told.verdict is None:
+            return ""
+        try:
+            expected = label(told.verdict, Reason(reason))
+        except KeyError:
+            return f"cannot be {told.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
+        if told.reason != expected:
+            return f"gives {told.reason!r} as the reason, not {expected!r}"
+        if told.id != (document.id or ""):
+            return f"names the id {told.id!r}, not {document.id!r}"
+        if self._by_headers and told.fingerprint != fingerprint:
+            return f"has the fingerprint {fingerprint}, and tells {told.fingerprint}"
+        return ""
+
+
+def _octets(text: str | None, digits: int) -> bytes | None:
+    if text is None or len(text) != digits:
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None

@@ -1,0 +1,97 @@
+"""No two unique documents are near-duplicates that the index should have matched."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Kind, Verdict
+from streamer.verification.comparison import Comparison, Rows
+from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.ledger import NONE, Ledger, chunks
+from streamer.verification.near_pairs import Keys, equality_keys, keys_of, pairs
+
+ROWS_AT_ONCE = 1 << 16
+
+
+class UniquesCheck:
+    """Compares unique documents with earlier entries; after the outputs and the index are in the ledger.
+
+    A pair is wrong only where the earlier entry still counts: it then counted when the later document was decided.
+    """
+
+    def __init__(self, ledger: Ledger, comparison: Comparison, findings: Findings, *, everything: bool) -> None:
+        """everything: whether all documents are held against all others; else those whose texts were read."""
+        self._ledger = ledger
+        self._comparison = comparison
+        self._findings = findings
+        self._everything = everything
+        parameters = comparison.parameters
+        self._entering = (Verdict.UNIQUE, Verdict.DUPLICATE) if parameters.insert == "all" else (Verdict.UNIQUE,)
+
+    def run(self, folder: Path, progress: Callable[[int], None]) -> None:
+        """Check all; progress takes the rows done so far."""
+        total = sum(len(rows) for rows in self._entries(Kind.NEAR))
+        keys, tables = keys_of(self._comparison.parameters, total)
+        self._check(Kind.NEAR, keys, total * tables, folder, progress)
+        total = sum(len(rows) for rows in self._entries(Kind.EXACT))
+        self._check(Kind.EXACT, equality_keys, total, folder, progress)
+
+    def _check(self, kind: Kind, keys: Keys, count: int, folder: Path, progress: Callable[[int], None]) -> None:
+        wanted = None if self._everything else self._wanted(kind, keys)
+        for left, right in pairs(self._parts(kind, progress), keys, count, folder, wanted):
+            self._compare(left, right)
+
+    def _entries(self, kind: Kind) -> Iterator[Rows]:
+        """Rows of documents that entered."""
+        for part in chunks(len(self._ledger), ROWS_AT_ONCE):
+            entered = np.isin(self._ledger.state["verdict"][part], self._entering)
+            rows = np.flatnonzero(entered & (self._comparison.prints.kinds[part] == kind)) + part.start
+            yield rows[self._comparison.are_known(rows)]
+
+    def _parts(self, kind: Kind, progress: Callable[[int], None]) -> Iterator[tuple[Rows, npt.NDArray[np.uint64]]]:
+        for rows in self._entries(kind):
+            is_unique = self._ledger.state["verdict"][rows] == Verdict.UNIQUE
+            self._findings.examine("near-uniques", int(np.count_nonzero(is_unique & self._are_asked(rows))))
+            yield rows, self._comparison.prints.fingerprints[rows]
+            if len(rows):
+                progress(int(rows[-1]))
+
+    def _are_asked(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Whether each row is to be held against all others: bool [n]."""
+        return np.ones(len(rows), np.bool_) if self._everything else self._comparison.prints.read[rows]
+
+    def _wanted(self, kind: Kind, keys: Keys) -> npt.NDArray[np.uint64]:
+        """Keys of all rows that are asked for, ascending."""
+        found = [np.zeros(0, np.uint64)]
+        for rows in self._entries(kind):
+            asked = rows[self._are_asked(rows)]
+            found.append(keys(self._comparison.prints.fingerprints[asked]).ravel())
+        return np.unique(np.concatenate(found))
+
+    def _compare(self, left: Rows, right: Rows) -> None:
+        asked = self._are_asked(left) | self._are_asked(right)
+        _, near = self._comparison.compared(left[asked], right[asked])
+        left, right = left[asked][near], right[asked][near]
+        state = self._ledger.state
+        swapped = state["rank"][left] > state["rank"][right]
+        earlier, later = np.where(swapped, right, left), np.where(swapped, left, right)
+        unique = state["verdict"][later] == Verdict.UNIQUE
+        ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
+        self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
+        counting = state["retired"][earlier] == 0
+        self._findings.unchecked["near-duplicates of entries that expired or were forgotten"] += int(
+            (unique & ordered & ~counting).sum()
+        )
+        self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
+
+    def _note(self, earlier: Rows, later: Rows, places: npt.NDArray[np.int64]) -> None:
+        """Note every later document once, however many entries it resembles, and however many keys it shares with them."""
+        found, first = np.unique(later[places], return_index=True)
+        self._ledger.state["resembles"][found] = 1
+        told = [
+            f"{self._ledger.text(row)}: is a near-duplicate of {self._ledger.text(int(earlier[places[place]]))}"
+            for row, place in zip(found[:EXAMPLES_MAX].tolist(), first[:EXAMPLES_MAX].tolist(), strict=True)
+        ]
+        self._findings.note("near-uniques", told, len(found))

@@ -1,0 +1,137 @@
+"""Verification of a service: what went in, what came out and what the index knows, held against each other.
+
+Nothing of what the service noted is taken on trust. The evidence is taken first, and the index is read last. So whatever a
+running service does meanwhile shows as work in flight, never as a problem.
+"""
+
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from index import Index, Verdict
+from streamer.errors import NoDocuments
+from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.records.decode import Decoder
+from streamer.settings.settings import Settings
+from streamer.transports.evidence import Evidence, Extent
+from streamer.verification.comparison import Comparison
+from streamer.verification.delivered import DeliveredCheck
+from streamer.verification.findings import Findings
+from streamer.verification.journal import JournalCheck
+from streamer.verification.ledger import Ledger, LedgerWriter
+from streamer.verification.originals import check_originals
+from streamer.verification.similarity import SimilarityCheck
+from streamer.verification.texts import Prints, Sample, TextCheck
+from streamer.verification.uniques import UniquesCheck
+
+SAMPLE = 20_000
+"""Documents that are fingerprinted anew unless more are asked for."""
+
+COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
+
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+"""A bar for a phase: its title, and how much there is to do; the callable takes what is done so far."""
+
+
+def verify(
+    settings: Settings, evidence: Evidence, index: Index, progress: Progress, *, sample: int | None = SAMPLE
+) -> Findings:
+    """Verify a service. `index` is open for reading.
+
+    sample  how many documents, about, are fingerprinted anew and held against all others; None: all. A second look, and
+            outputs without headers, need all texts.
+
+    Raises ParametersDiffer where the settings give other fingerprints than those in the index, NoDocuments where nothing
+    was ever committed, IndexDamaged, and what the evidence raises.
+    """
+    scheme = scheme_for(settings)
+    index.parameters.require_equal(parameters_for(settings, scheme.stamp()), str(settings.index.directory))
+    with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
+        return _Verification(settings, evidence, index, scheme, progress, sample, Path(folder)).run()
+
+
+class _Verification:
+    def __init__(
+        self,
+        settings: Settings,
+        evidence: Evidence,
+        index: Index,
+        scheme: Scheme,
+        progress: Progress,
+        sample: int | None,
+        folder: Path,
+    ) -> None:
+        self._settings = settings
+        self._evidence = evidence
+        self._index = index
+        self._scheme = scheme
+        self._progress = progress
+        self._sample = sample
+        self._folder = folder
+        self._findings = Findings()
+        self._findings.counts.update(dict.fromkeys(COUNTED, 0))
+
+    def run(self) -> Findings:
+        with self._progress("asking how far all is committed", None):
+            extent = self._evidence.extent()
+        if not extent.committed:
+            names = ", ".join(map(repr, extent.names.values()))
+            raise NoDocuments(
+                f"Nothing of {names} was ever committed, so there is nothing to verify; is kafka.group, or --out, that of "
+                "the service?"
+            )
+        ledger = self._ledger(extent)
+        prints = Prints.blank(self._folder, len(ledger), self._index.parameters)
+        share = self._share(len(ledger))
+        delivered = self._read_outputs(ledger, extent, prints, share)
+        self._read_index(ledger, extent, prints)
+        delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
+        check_originals(ledger, self._findings, self._index.parameters.insert)
+        comparison = Comparison(prints, self._index.parameters)
+        with self._progress("comparing duplicates with their originals", len(ledger)) as done:
+            SimilarityCheck(ledger, comparison, self._findings).run(done)
+        with self._progress("comparing unique documents with each other", len(ledger)) as done:
+            UniquesCheck(ledger, comparison, self._findings, everything=share >= 1).run(self._folder, done)
+        return self._findings
+
+    def _share(self, rows: int) -> float:
+        if self._sample is None or self._index.parameters.look is not None or not self._evidence.has_headers:
+            return 1.0
+        return min(1.0, self._sample / max(rows, 1))
+
+    def _ledger(self, extent: Extent) -> Ledger:
+        writer = LedgerWriter(self._folder)
+        with self._progress("reading the input", extent.inputs) as done:
+            read = 0
+            for records in self._evidence.inputs():
+                for source in dict.fromkeys(record.source for record in records):
+                    writer.add(source, [record for record in records if record.source == source])
+                read += len(records)
+                done(read)
+        self._findings.counts["input"] = read
+        return writer.finish(extent.names)
+
+    def _read_outputs(self, ledger: Ledger, extent: Extent, prints: Prints, share: float) -> DeliveredCheck:
+        has_headers = self._evidence.has_headers
+        decoder = Decoder(self._settings.decode)
+        texts = TextCheck(ledger, self._findings, prints, decoder, self._scheme, Sample(share), by_headers=has_headers)
+        names = self._index.stream_names()
+        # Verdicts over files name an original by its file.
+        streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])
+        check = DeliveredCheck(ledger, extent, self._findings, streams, texts, has_headers)
+        with self._progress("reading the outputs", extent.outputs) as done:
+            read = 0
+            for outputs in self._evidence.outputs():
+                check.add(outputs)
+                read += len(outputs)
+                done(read)
+        self._findings.counts["outputs"] = read
+        return check
+
+    def _read_index(self, ledger: Ledger, extent: Extent, prints: Prints) -> None:
+        statistics, retention = self._index.statistics(), self._settings.index
+        expires = bool(retention.entries_max or retention.age_max_hours or statistics.expired_below)
+        check = JournalCheck(ledger, extent, self._findings, prints)
+        with self._progress("reading the index", statistics.journal_rows) as done:
+            check.run(self._index, inserts_all=self._index.parameters.insert == "all", expires=expires, progress=done)

@@ -1,0 +1,81 @@
+"""The service with TLS, a password and the documented rights, and what ends it when one of these is wrong or withdrawn."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.kafka_run import Outputs, Run, fill, stop
+from streamer.demo.demo import documents
+from tests.support.secure_kafka import Right, SecureKafka, documented_rights
+from tests.support.services import Started, make_run, require_every_position_once, wait_until
+
+pytestmark = pytest.mark.kafka
+
+
+def guarded(secure_kafka: SecureKafka, run: Run, user: str) -> Run:
+    """The same run, over TLS and with a password."""
+    right = secure_kafka.connection("SECURE", user)
+    servers = right.pop("bootstrap_servers")
+    assert isinstance(servers, list)
+    return replace(
+        run,
+        bootstrap_servers=servers[0],
+        settings=(*run.settings, *(f"kafka.{key}={value}" for key, value in right.items())),
+    )
+
+
+def rights_for(run: Run) -> list[Right]:
+    """The documented rights, under the names of this run."""
+    names = {
+        "documents": run.input_topic,
+        "neardup": run.name,
+        "neardup-0-": f"{run.name}-0-",
+        **{
+            f"documents-{destination}": run.topic(destination) for destination in ("unique", "duplicate", "dead-letter")
+        },
+    }
+    return [replace(right, name=names.get(right.name, right.name)) for right in documented_rights()]
+
+
+def test_the_documented_rights_are_enough_and_each_withdrawal_needs_a_person(
+    secure_kafka: SecureKafka, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(secure_kafka.open_address, tmp_path)
+    user = secure_kafka.make_user()
+    secure_kafka.allow(user, rights_for(run))
+    values = list(documents(120))
+    fill(secure_kafka.open_address, run.input_topic, values[:60])
+    service = start(guarded(secure_kafka, run, user))
+    wait_until(lambda: run.delivered() >= 60)
+    # Withdrawn amid the run: it ends, and says why. Given back: nothing was lost, and nothing comes twice.
+    write = Right("WRITE", "topic", run.topic("unique"))
+    secure_kafka.withdraw(user, write)
+    time.sleep(0.5)
+    fill(secure_kafka.open_address, run.input_topic, values[60:])
+    assert service.process.wait(60) == os.EX_CONFIG
+    assert f"user '{user}' (kafka.sasl_username)" in service.log.read_text()
+    assert write.name in service.log.read_text().partition("does not allow")[2]
+    secure_kafka.allow(user, [write])
+    again = start(guarded(secure_kafka, run, user))
+    outputs = Outputs(run)
+    require_every_position_once(outputs, 120)
+    log = again.log.read_text()
+    assert stop(again.process) == 0
+    assert "cannot look for transactions" not in log
+    assert "right-password" not in log
+
+
+def test_a_wrong_password_ends_the_service_at_once(
+    secure_kafka: SecureKafka, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = guarded(secure_kafka, make_run(secure_kafka.open_address, tmp_path), secure_kafka.make_user())
+    service = start(replace(run, settings=(*run.settings, "kafka.sasl_password=guessed-password")))
+    assert service.process.wait(90) == os.EX_CONFIG
+    log = service.log.read_text()
+    assert "kafka.sasl_password: " in log
+    assert "guessed-password" not in log
+    assert log.count("worker ends") == 1

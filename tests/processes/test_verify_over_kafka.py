@@ -1,0 +1,84 @@
+"""`streamer verify` over a real broker: sound beside a service at work and after it, and not when a position was skipped."""
+
+import subprocess
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from deploy.kafka_run import Run, fill, stop
+from streamer.demo.demo import documents
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import make_admin
+from streamer.transports.kafka.topics import is_compacted
+from tests.support.services import Started, make_run, wait_until
+
+pytestmark = pytest.mark.kafka
+
+EXIT_FOUND_WRONG = 1
+
+
+def verified(run: Run) -> tuple[int, dict[str, Any]]:
+    """Exit code and findings of `streamer verify --json`."""
+    command = [*run.arguments()[:-1], "verify", "--json"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert done.stdout, done.stderr.decode()
+    return done.returncode, orjson.loads(done.stdout)
+
+
+def wrong(found: dict[str, Any]) -> dict[str, list[str]]:
+    return {each["check"]: each["examples"] for each in found["checks"] if each["wrong"]}
+
+
+def test_a_service_is_sound_at_work_and_after_it_and_a_skipped_position_is_named(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=2)
+    values = list(documents(1_500))
+    service = start(run)
+    wait_until(run.ready)
+    fill(kafka.bootstrap_servers, run.input_topic, values)
+    wait_until(lambda: run.delivered() > 20)
+    code, found = verified(run)
+    assert (code, wrong(found)) == (0, {})
+    assert found["counts"]["outputs"] > 0
+    wait_until(lambda: run.delivered() >= len(values))
+    assert stop(service.process) == 0
+    code, found = verified(run)
+    assert (code, wrong(found)) == (0, {})
+    assert found["counts"]["outputs"] == len(values)
+    assert found["counts"]["in flight"] == 0
+    skipped = skip_a_position(run)
+    code, found = verified(run)
+    assert code == EXIT_FOUND_WRONG
+    assert wrong(found) == {"missing": [skipped]}
+
+
+@pytest.mark.parametrize("policy", ["compact,delete", "compact", "delete"])
+def test_an_input_that_is_compacted_is_known(kafka: SimpleNamespace, policy: str) -> None:
+    name = f"input-{uuid.uuid4().hex[:8]}"
+    settings = Settings.model_validate({"kafka": {"bootstrap_servers": [kafka.bootstrap_servers]}})
+    with make_admin(settings) as admin:
+        wanted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": policy}}
+        admin.create_topics({name: wanted})
+    assert is_compacted(settings, name) == ("compact" in policy)
+
+
+def skip_a_position(run: Run) -> str:
+    """Commit the offset behind a new record in the name of the group; returns its position."""
+    fill(run.bootstrap_servers, run.input_topic, [b'{"text": "never delivered"}'])
+    consumer = KafkaConsumer(bootstrap_servers=run.bootstrap_servers, group_id=run.name, enable_auto_commit=False)
+    with closing(consumer):
+        partitions = [TopicPartition(run.input_topic, number) for number in (0, 1)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        (at,) = (each for each in partitions if consumer.committed(each) != ends[each])
+        consumer.commit({at: OffsetAndMetadata(ends[at], consumer.committed(at, metadata=True).metadata, -1)})
+    return f"{at.topic}/{at.partition}/{ends[at] - 1}"

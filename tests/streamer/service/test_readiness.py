@@ -1,0 +1,99 @@
+"""A service is ready while every worker runs, hears from the brokers and gets on; else the words say what is not so."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.service.loop import STEPS, State
+from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
+from streamer.settings.settings import load
+from streamer.transports.kafka.ownership import silence_ms_max
+
+SETTINGS = load(None, ("kafka.bootstrap_servers=a:9092,b:9092", "workers.progress_timeout_ms=60000"), {})
+SILENT_SECONDS = silence_ms_max(SETTINGS) / 1000
+WELL = WorkerSeen(0, True, True, State.RUNNING, None, "read", 0.0, 1.0)
+
+
+def words(worker: WorkerSeen) -> str:
+    ready, said = readiness(SETTINGS, [WELL, replace(worker, number=1)], [])
+    assert ready is (said == "ok")
+    return said
+
+
+def test_all_is_well_where_every_worker_runs_and_the_broker_answers() -> None:
+    assert words(WELL) == "ok"
+    assert words(replace(WELL, contact_age_seconds=SILENT_SECONDS)) == "ok"
+    assert words(replace(WELL, contact_age_seconds=None)) == "ok"
+
+
+def test_a_worker_that_has_heard_nothing_for_too_long_names_the_brokers_that_it_asks() -> None:
+    assert (
+        words(replace(WELL, contact_age_seconds=SILENT_SECONDS + 2))
+        == f"worker 1 has heard nothing from the broker for {SILENT_SECONDS + 2:.0f} s (kafka.bootstrap_servers: a:9092, b:9092)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "doing"),
+    [("decode", "decoding"), ("fingerprint", "fingerprinting"), ("decide", "deciding"), ("commit", "delivering")],
+)
+def test_a_batch_that_takes_half_of_the_time_to_the_watchdog_is_told_with_its_step(step: str, doing: str) -> None:
+    assert words(replace(WELL, step=step, batch_age_seconds=batch_age_ms_max(SETTINGS) / 1000)) == "ok"
+    assert words(replace(WELL, step=step, batch_age_seconds=40.0)).startswith(
+        f"worker 1 has had one batch for 40 s and is still {doing}; it is killed"
+    )
+
+
+def test_a_worker_amid_a_batch_does_not_listen_so_its_silence_is_no_ones_fault() -> None:
+    assert words(replace(WELL, step="decide", batch_age_seconds=25.0, contact_age_seconds=100.0)) == "ok"
+
+
+def test_a_process_that_is_gone_is_told_as_gone_whatever_it_said_last() -> None:
+    assert words(replace(WELL, alive=False)) == "worker 1 has just ended and will be restarted"
+    assert (
+        words(replace(WELL, started=False, alive=False, state=State.STOPPED)) == "worker 1 is waiting to be restarted"
+    )
+
+
+def test_a_worker_that_ended_for_the_silence_of_the_brokers_says_so_until_it_hears_from_them() -> None:
+    ended = replace(WELL, exit_code=os.EX_TEMPFAIL, contact_age_seconds=100.0)
+    silence = "and has heard nothing from the broker for 100 s (kafka.bootstrap_servers: a:9092, b:9092)"
+    assert words(replace(ended, state=State.STARTING)) == f"worker 1 is starting {silence}"
+    assert words(replace(ended, started=False)) == f"worker 1 is waiting to be restarted {silence}"
+    assert words(replace(ended, state=State.STARTING, contact_age_seconds=1.0)) == "worker 1 is starting"
+    assert words(replace(ended, state=State.STARTING, exit_code=1)) == "worker 1 is starting"
+
+
+@given(
+    st.builds(
+        WorkerSeen,
+        number=st.integers(0, 63),
+        started=st.booleans(),
+        alive=st.booleans(),
+        state=st.sampled_from(State),
+        exit_code=st.none() | st.integers(-15, 130),
+        step=st.sampled_from(STEPS),
+        batch_age_seconds=st.floats(0, 1_000),
+        contact_age_seconds=st.none() | st.floats(0, 1_000),
+    )
+)
+def test_only_a_live_worker_that_runs_is_ready_and_the_words_name_who_is_not(worker: WorkerSeen) -> None:
+    ready, said = readiness(SETTINGS, [worker], [])
+    assert ready is (said == "ok")
+    if ready:
+        assert worker.started
+        assert worker.alive
+        assert worker.state is State.RUNNING
+    else:
+        assert said.startswith(f"worker {worker.number} ")
+
+
+def test_who_keeps_a_worker_from_writing_is_told_with_it() -> None:
+    stuck = replace(
+        WELL, step="decide", batch_age_seconds=40.0, waits_for="process 7 (x) is stopped and holds the lock"
+    )
+    assert words(stuck).endswith("; process 7 (x) is stopped and holds the lock")
+    assert words(replace(WELL, waits_for="process 7 (x) is stopped and holds the lock")) == "ok"

@@ -1,0 +1,643 @@
+"""Verification: a service that worked is sound, and every planted error is found and named."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from index import Index, Source, Verdict, errors
+from streamer.errors import NoDocuments
+from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.records.decode import Decoder, Document
+from streamer.records.reason import Reason, label
+from streamer.records.record import Decision, Headers, Record
+from streamer.records.route import route
+from streamer.service.pipeline import prepare
+from streamer.settings.settings import Batching, Settings
+from streamer.verification.findings import Findings
+from streamer.verification.report import report
+from streamer.verification.verify import verify
+from tests.support.memory_broker import MemoryBroker, Partition, Stored, stored
+from tests.support.memory_evidence import MemoryEvidence
+from tests.support.memory_service import SENTENCES, World, document
+
+
+@contextmanager
+def no_bar(_title: str, _total: int | None) -> Iterator[Callable[[int], None]]:
+    yield lambda _done: None
+
+
+def documents() -> list[Stored]:
+    """Unique documents, near-duplicates, short texts, an undecidable document, a dead letter and a tombstone."""
+    values = [
+        *(document(f"base-{number}", text) for number, text in enumerate(SENTENCES)),
+        *(document(f"copy-{number}", text + "！") for number, text in enumerate(SENTENCES)),
+        document("short", "早安"),
+        document("short-again", "早安"),
+        document("empty", ""),
+        b"no json",
+        None,
+    ]
+    return [
+        Stored(
+            None if number % 3 == 0 else f"key {number}".encode(),
+            value,
+            1_600_000_000_000 + number,
+            (("source", b"crawler"), ("empty", None), ("neardup.verdict", b"an earlier filter's"))
+            if number % 2
+            else (),
+        )
+        for number, value in enumerate(values)
+    ]
+
+
+def worked(directory: Path, **sections: object) -> World:
+    """A service that has filtered the documents of two partitions."""
+    world = World(directory, Settings.model_validate({"batch": Batching(records_max=4)} | sections))
+    world.broker.create_for(world.settings, 2)
+    found = documents()
+    world.broker.write("documents", 0, found[::2])
+    world.broker.skip("documents", 0, 3)
+    world.broker.write("documents", 0, found[:4])
+    world.broker.write("documents", 1, found[1::2])
+    world.run()
+    return world
+
+
+def verified(world: World, evidence: MemoryEvidence | None = None, sample: int | None = None) -> Findings:
+    evidence = evidence or MemoryEvidence(world.broker, world.settings)
+    with Index.open(world.directory, None, map_bytes_max=2**30, read_only=True) as index:
+        return verify(world.settings, evidence, index, no_bar, sample=sample)
+
+
+def wrong(findings: Findings) -> dict[str, list[str]]:
+    """What is wrong, by the kind of problem."""
+    return {each.check: each.examples for each in findings if each.wrong}
+
+
+def outputs(world: World, name: str) -> list[tuple[Partition, int, Stored]]:
+    """All records of an output, each with its log and its offset there."""
+    logs = world.broker.topics[name].partitions
+    return [(log, offset, record) for log in logs for offset, record in log.records.items()]
+
+
+def position_of(record: Stored) -> str:
+    return (dict(record.headers)["neardup.position"] or b"").decode()
+
+
+def with_header(headers: Headers, name: str, value: str) -> Headers:
+    return tuple((key, value.encode() if key == name else old) for key, old in headers)
+
+
+def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
+    findings = verified(worked(tmp_path))
+    assert wrong(findings) == {}
+    assert findings.sound
+    assert findings.counts["input"] == len(documents()) + 4
+    assert findings.counts["outputs"] == len(documents()) + 4
+    assert findings.counts["in flight"] == 0
+    assert all(finding.examined for finding in findings), [each.check for each in findings if not each.examined]
+
+
+def test_a_service_that_fills_its_index_with_all_documents_is_sound(tmp_path: Path) -> None:
+    assert wrong(verified(worked(tmp_path, index={"insert": "all"}))) == {}
+
+
+def test_an_output_that_is_missing_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log, offset, record = outputs(world, "documents-duplicate")[2]
+    del log.records[offset]
+    assert wrong(verified(world)) == {"missing": [position_of(record)]}
+
+
+def test_an_output_that_came_twice_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log, _, record = outputs(world, "documents-duplicate")[2]
+    log.append(record)
+    assert wrong(verified(world)) == {"doubled": [position_of(record)]}
+
+
+def test_an_output_of_both_topics_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    _, _, record = outputs(world, "documents-duplicate")[2]
+    world.broker.topics["documents-unique"].partitions[0].append(record)
+    assert "doubled" in wrong(verified(world))
+    assert "contradiction" in wrong(verified(world))
+
+
+@pytest.mark.parametrize("position", ["documents/0/9999", "documents/7/0"])
+def test_an_output_of_a_position_that_is_not_in_the_input_is_found(tmp_path: Path, position: str) -> None:
+    world = worked(tmp_path)
+    _, _, record = outputs(world, "documents-dead-letter")[0]
+    foreign = replace(record, headers=with_header(record.headers, "neardup.position", position))
+    world.broker.topics["documents-dead-letter"].partitions[0].append(foreign)
+    (problem,) = wrong(verified(world))["foreign"]
+    assert position in problem
+    assert problem.startswith("documents-dead-letter/0/")
+
+
+def test_a_gap_in_the_offsets_of_the_input_is_no_position(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    gap = len(documents()[::2])
+    _, _, record = outputs(world, "documents-dead-letter")[0]
+    foreign = replace(record, headers=with_header(record.headers, "neardup.position", f"documents/0/{gap}"))
+    world.broker.topics["documents-dead-letter"].partitions[0].append(foreign)
+    assert list(wrong(verified(world))) == ["foreign"]
+
+
+CHANGES: dict[str, Callable[[Stored], Stored]] = {
+    "value": lambda record: replace(record, value=(record.value or b"").replace(b"text", b"TEXT")),
+    "key": lambda record: replace(record, key=b"another key"),
+    "timestamp": lambda record: replace(record, timestamp_ms=record.timestamp_ms + 1),
+    "headers": lambda record: replace(
+        record, headers=tuple(header for header in record.headers if header[0] != "source")
+    ),
+}
+
+
+@pytest.mark.parametrize("part", CHANGES)
+def test_an_output_with_another_part_than_the_input_is_found(tmp_path: Path, part: str) -> None:
+    world = worked(tmp_path)
+    log, offset, record = next(
+        each for each in outputs(world, "documents-unique") if dict(each[2].headers).get("source")
+    )
+    log.records[offset] = CHANGES[part](record)
+    assert log.records[offset] != record
+    (problem,) = wrong(verified(world))[part]
+    assert problem.startswith(f"{position_of(record)}: at documents-unique/")
+
+
+def renamed(record: Stored, position: str, stream: str, identity: str) -> Stored:
+    """A duplicate that names another original."""
+    headers = with_header(record.headers, "neardup.original.position", position)
+    headers = with_header(headers, "neardup.original.stream", stream)
+    return replace(record, headers=with_header(headers, "neardup.original.id", identity))
+
+
+def planted(world: World, choose: Callable[[Stored, str], tuple[str, str]]) -> str:
+    """Give a duplicate another original, as `choose` says of it and its stream; returns its position."""
+    log, offset, record = outputs(world, "documents-duplicate")[0]
+    stream = world.broker.topics["documents"].id
+    log.records[offset] = renamed(record, *choose(record, stream)[:1], stream, choose(record, stream)[1])
+    return position_of(record)
+
+
+def identity_of(record: Stored) -> str:
+    return (dict(record.headers)["neardup.id"] or b"").decode()
+
+
+def test_a_duplicate_of_itself_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    where = planted(world, lambda record, _: (position_of(record), identity_of(record)))
+    assert wrong(verified(world))["original-itself"] == [f"{where}: names {where}"]
+
+
+def test_a_duplicate_of_a_later_document_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    later = max(
+        (record for _, _, record in outputs(world, "documents-duplicate") if "documents/0" in position_of(record)),
+        key=lambda record: int(position_of(record).rsplit("/")[-1]),
+    )
+    where = planted(world, lambda *_: (position_of(later), identity_of(later)))
+    assert wrong(verified(world))["original-later"] == [f"{where}: names {position_of(later)}"]
+
+
+def test_a_duplicate_of_a_document_that_the_index_decided_later_is_found_between_partitions(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    later = next(
+        record for _, _, record in reversed(outputs(world, "documents-unique")) if "documents/1" in position_of(record)
+    )
+    where = planted(world, lambda *_: (position_of(later), identity_of(later)))
+    assert where.startswith("documents/0")
+    assert wrong(verified(world))["original-later"] == [f"{where}: names {position_of(later)}"]
+
+
+def test_a_duplicate_of_a_document_that_is_not_unique_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    dead = outputs(world, "documents-dead-letter")[0][2]
+    where = planted(world, lambda *_: (position_of(dead), ""))
+    assert wrong(verified(world))["original-not-unique"] == [f"{where}: names {position_of(dead)}"]
+
+
+def test_a_duplicate_of_a_document_that_does_not_exist_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    where = planted(world, lambda *_: ("documents/0/777", "x"))
+    (problem,) = wrong(verified(world))["original-missing"]
+    assert problem == f"{where}: names documents/0/777, which the input does not have"
+
+
+def test_an_original_under_another_id_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log, offset, record = outputs(world, "documents-duplicate")[0]
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.original.id", "another"))
+    assert len(wrong(verified(world))["original-id"]) == 1
+
+
+def test_an_index_that_does_not_know_what_came_out_is_found(tmp_path: Path) -> None:
+    """The journal of another service, whose input had no such documents."""
+    world = worked(tmp_path / "whole")
+    other = World(tmp_path / "other", world.settings, broker=MemoryBroker())
+    other.broker.create_for(other.settings, 2)
+    other.broker.topics["documents"].id = world.broker.topics["documents"].id
+    other.broker.write("documents", 0, documents()[:2])
+    other.broker.skip("documents", 0, world.broker.topics["documents"].partitions[0].end - 3)
+    other.broker.write("documents", 0, documents()[-1:])
+    other.run()
+    world.directory = other.directory
+    found = wrong(verified(world))["journal-missing"]
+    assert "documents/0/2: is not known to the index" in found
+    assert all(problem.startswith("documents/0/") for problem in found)
+
+
+def test_records_behind_the_committed_offset_are_in_flight_with_an_output_or_without(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    group = world.broker.group(world.settings.kafka.group)
+    source = next(iter(group.committed))
+    log, offset, record = max(
+        (
+            each
+            for each in outputs(world, "documents-unique")
+            if f"documents/{source.partition}/" in position_of(each[2])
+        ),
+        key=lambda each: int(position_of(each[2]).rsplit("/")[-1]),
+    )
+    group.committed[source] = int(position_of(record).rsplit("/")[-1])
+    del log.records[offset]
+    findings = verified(world)
+    assert findings["missing"].wrong == 0
+    assert findings.counts["in flight"] > 0
+
+
+def test_a_service_that_goes_on_meanwhile_gives_no_false_alarm(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    evidence = MemoryEvidence(world.broker, world.settings)
+    world.broker.write("documents", 0, documents())
+    world.run()
+    assert wrong(verified(world, evidence)) == {}
+
+
+def test_nothing_committed_is_nothing_to_verify(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    world.broker.group(world.settings.kafka.group).committed.clear()
+    with pytest.raises(NoDocuments, match=r"kafka\.group"):
+        verified(world)
+
+
+def test_the_report_names_each_problem_and_says_that_not_all_is_sound(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log, offset, record = outputs(world, "documents-duplicate")[2]
+    del log.records[offset]
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(report(verified(world)))
+    text = console.export_text()
+    assert position_of(record) in text
+    assert "not all is sound" in text
+
+
+def test_a_fingerprint_that_the_text_does_not_give_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log, offset, record = outputs(world, "documents-unique")[0]
+    digits = (dict(record.headers)["neardup.fingerprint"] or b"").decode()
+    changed = ("0" if digits[0] != "0" else "1") + digits[1:]
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.fingerprint", changed))
+    found = wrong(verified(world))
+    assert found["fingerprint"][0].startswith(f"{position_of(record)}: has the fingerprint {digits}")
+    assert found["entry-differs"] == [f"{position_of(record)}: entered with another fingerprint"]
+
+
+@pytest.mark.parametrize("name", ["neardup.reason", "neardup.id"])
+def test_a_reason_or_an_id_that_the_record_does_not_give_is_found(tmp_path: Path, name: str) -> None:
+    world = worked(tmp_path)
+    log, offset, record = outputs(world, "documents-dead-letter")[0]
+    headers = with_header((*record.headers, ("neardup.id", b"")), name, "too-large")
+    log.records[offset] = replace(record, headers=headers)
+    (problem,) = wrong(verified(world))["fingerprint"]
+    assert problem.startswith(f"{position_of(record)}: ")
+    assert "too-large" in problem
+
+
+def changed_similarity(world: World, similarity: str) -> str:
+    log, offset, record = next(
+        each for each in outputs(world, "documents-duplicate") if dict(each[2].headers)["neardup.reason"] == b"similar"
+    )
+    name = "neardup.similarity" if "neardup.similarity" in dict(record.headers) else "neardup.distance"
+    log.records[offset] = replace(record, headers=with_header(record.headers, name, similarity))
+    return position_of(record)
+
+
+@pytest.mark.parametrize("similarity", ["0.1234", "0.9"])
+def test_a_similarity_that_is_not_that_of_the_texts_is_found(tmp_path: Path, similarity: str) -> None:
+    world = worked(tmp_path)
+    where = changed_similarity(world, similarity)
+    (problem,) = wrong(verified(world))["similarity"]
+    assert problem.startswith(f"{where}: tells similarity {float(similarity)} of ")
+
+
+def test_a_similarity_that_is_no_number_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    changed_similarity(world, "high")
+    (problem,) = wrong(verified(world))["contradiction"]
+    assert "is no number" in problem
+
+
+def test_a_duplicate_of_a_document_that_is_unlike_it_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    unlike = outputs(world, "documents-unique")[-1][2]
+    where = planted(world, lambda *_: (position_of(unlike), identity_of(unlike)))
+    assert wrong(verified(world))["similarity"][0].startswith(f"{where}: ")
+
+
+def appended(world: World, value: bytes, *, entered: bytes | None = None, known: bool = True) -> str:
+    """A unique document behind all that was decided, as a service delivers it that never looked; returns its position.
+
+    entered  value of the entry in the index, where it is another
+    known    whether the index knows the position
+    """
+    broker, name = world.broker, "documents"
+    broker.write(name, 1, [value])
+    log, source = broker.topics[name].partitions[1], Source(broker.topics[name].id, 1)
+    record = Record(source, name, log.end - 1, None, value, 0)
+    decoder, scheme = Decoder(world.settings.decode), scheme_for(world.settings)
+    (found,) = decoder.decode([record])
+    assert isinstance(found, Document)
+    entries = prepare(decoder, scheme, [record])
+    (digits,) = hexadecimal(entries.kinds, entries.fingerprints)
+    decision = Decision(Verdict.UNIQUE, label(Verdict.UNIQUE, Reason(int(entries.reasons[0]))), found.id, digits)
+    (outgoing,) = route([record], [decision], connector_name="", task_id="")
+    broker.topics["documents-unique"].partitions[0].append(stored(outgoing))
+    broker.group(world.settings.kafka.group).committed[source] = log.end
+    with Index.open(world.directory, parameters_for(world.settings, scheme.stamp()), map_bytes_max=2**30) as index:
+        if known:
+            entry = prepare(decoder, scheme, [replace(record, value=entered or value)])
+            index.restore(entry, np.array([Verdict.UNIQUE], np.uint8), [None])
+        index.set_applied(source, log.end)
+    return record.position
+
+
+SCHEMES: dict[str, dict[str, Any]] = {
+    "minhash": {},
+    "simhash": {"fingerprint": {"scheme": "simhash"}},
+    "simhash, 128 bits": {"fingerprint": {"scheme": "simhash", "bits": 128}, "index": {"distance_max": 7}},
+    "cosine": {"fingerprint": {"scheme": "simhash", "second_look": "cosine"}, "index": {"distance_max": 7}},
+    "metadata": {"fingerprint": {"scheme": "simhash", "second_look": "metadata"}, "decode": {"metadata": ["/id"]}},
+    "insert = all": {"index": {"insert": "all"}},
+}
+
+
+@pytest.mark.parametrize("sections", SCHEMES.values(), ids=SCHEMES)
+def test_services_of_all_kinds_are_sound_and_their_wrong_similarities_and_missed_matches_found(
+    tmp_path: Path, sections: dict[str, Any]
+) -> None:
+    world = worked(tmp_path, **sections)
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings["similarity"].examined > 3
+    assert findings["near-uniques"].examined > 3
+    changed = changed_similarity(
+        world, "0.9999" if "similarity" in str(outputs(world, "documents-duplicate")) else "77"
+    )
+    original = next(record for _, _, record in outputs(world, "documents-unique") if identity_of(record) == "base-2")
+    missed = appended(world, document("repost", SENTENCES[2]))
+    found = wrong(verified(world))
+    assert [problem.partition(":")[0] for problem in found["similarity"]] == [changed]
+    (problem,) = found["near-uniques"]
+    assert problem.startswith(f"{missed}: is a near-duplicate of ")
+    assert problem.endswith(position_of(original)) or sections == SCHEMES["insert = all"]
+
+
+def test_a_short_text_that_is_unique_twice_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    missed = appended(world, document("short-repost", "早安"))
+    (problem,) = wrong(verified(world))["near-uniques"]
+    assert problem.startswith(f"{missed}: is a near-duplicate of ")
+
+
+def test_a_unique_document_that_the_index_does_not_know_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    where = appended(
+        world, document("new", "An entirely new report about the weather over the northern sea"), known=False
+    )
+    assert wrong(verified(world)) == {"journal-missing": [f"{where}: is not known to the index"]}
+
+
+def test_an_entry_of_another_document_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    value = document("new", "An entirely new report about the weather over the northern sea")
+    where = appended(world, value, entered=value.replace(b"weather", b"harvest"))
+    assert wrong(verified(world)) == {"entry-differs": [f"{where}: entered with another fingerprint"]}
+    where = appended(world, value, entered=value.replace(b"new", b"old", 1))
+    assert f"{where}: entered under another id" in wrong(verified(world))["entry-differs"]
+
+
+def test_an_entry_of_a_position_that_the_input_does_not_have_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    world.broker.skip("documents", 1)
+    gap = world.broker.topics["documents"].partitions[1].end - 1
+    scheme = scheme_for(world.settings)
+    record = Record(Source(world.broker.topics["documents"].id, 1), "documents", gap, None, documents()[0].value, 0)
+    world.broker.write("documents", 1, [document("behind", "An entirely new report about the weather")])
+    with Index.open(world.directory, parameters_for(world.settings, scheme.stamp()), map_bytes_max=2**30) as index:
+        entry = prepare(Decoder(world.settings.decode), scheme, [record])
+        index.restore(entry, np.array([Verdict.UNIQUE], np.uint8), [None])
+    assert wrong(verified(world)) == {"journal-foreign": [f"documents/1/{gap}: is unique"]}
+
+
+def test_a_verdict_that_is_not_that_of_the_index_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    duplicate = outputs(world, "documents-duplicate")[0][2]
+    where = planted(world, lambda *_: (position_of(duplicate), "another id"))
+    assert wrong(verified(world))["journal-differs"] == [
+        f"{where}: has another original in the index",
+        f"{where}: names its original by another id",
+    ]
+
+
+def chain() -> list[bytes]:
+    """Documents each of which resembles the one before it, and hardly the first one."""
+    words = " ".join(SENTENCES[2:4]).split()
+    return [
+        document(f"link-{number}", " ".join([*(f"word{each}" for each in range(3 * number)), *words[3 * number :]]))
+        for number in range(8)
+    ]
+
+
+def chained(directory: Path) -> World:
+    sections = {"minhash": {"similarity_min": 0.6}, "index": {"insert": "all"}}
+    world = World(directory, Settings.model_validate(sections))
+    world.fill(chain())
+    world.run()
+    return world
+
+
+def test_a_duplicate_may_be_as_similar_as_it_tells_to_another_duplicate_of_its_original(tmp_path: Path) -> None:
+    world = chained(tmp_path)
+    alone = World(tmp_path / "unique", world.settings.model_copy(update={"index": Settings().index}))
+    alone.fill(chain())
+    alone.run()
+    assert len(outputs(world, "documents-unique")) < len(outputs(alone, "documents-unique"))
+    assert wrong(verified(world)) == {}
+    assert wrong(verified(alone)) == {}
+    log, offset, record = outputs(world, "documents-duplicate")[-1]
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.similarity", "0.8642"))
+    assert wrong(verified(world))["similarity"][0].startswith(f"{position_of(record)}: tells similarity 0.8642 of ")
+
+
+def test_a_sample_reads_some_texts_and_holds_them_against_all(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    findings = verified(world, sample=5)
+    assert wrong(findings) == {}
+    assert 0 < findings.counts["texts read"] < findings.counts["input"]
+    assert findings["similarity"].examined == verified(world)["similarity"].examined
+    appended(world, document("repost", SENTENCES[2]))
+    found = {sample: verified(world, sample=sample)["near-uniques"].wrong for sample in (1, 4, 8, 16, 1000)}
+    assert found[1000] == 1
+    assert set(found.values()) == {0, 1}
+
+
+def again(world: World) -> None:
+    """The service reads all documents once more, at new offsets."""
+    world.broker.write("documents", 0, documents())
+    world.run()
+
+
+def test_entries_that_expired_or_were_forgotten_are_no_missed_matches(tmp_path: Path) -> None:
+    world = worked(tmp_path / "expired", index={"entries_max": 3})
+    again(world)
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["near-duplicates of which the index does not know both"] > 0
+    assert findings.unchecked["outputs that may have expired from the index"] > 0
+    world = worked(tmp_path / "forgotten")
+    parameters = parameters_for(world.settings, scheme_for(world.settings).stamp())
+    with Index.open(world.directory, parameters, map_bytes_max=2**30) as index:
+        assert index.forget(["base-1"])
+    again(world)
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["near-duplicates of entries that expired or were forgotten"] > 0
+
+
+def test_a_restored_index_is_sound_and_one_that_restored_nothing_is_not(tmp_path: Path) -> None:
+    world = worked(tmp_path / "first")
+    world.directory = tmp_path / "second"
+    again(world)
+    assert world.restored
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["outputs that enter nothing, and that a restored index does not know"] > 0
+    world.directory = tmp_path / "third"
+    with Index.open(
+        world.directory, parameters_for(world.settings, scheme_for(world.settings).stamp()), map_bytes_max=2**30
+    ) as index:
+        for source, offset in world.broker.group(world.settings.kafka.group).committed.items():
+            index.begin(source, "documents", offset)
+    again(world)
+    assert len(wrong(verified(world))["journal-missing"]) > 6
+
+
+def test_an_index_that_was_lost_has_yet_to_be_restored(tmp_path: Path) -> None:
+    world = worked(tmp_path / "first")
+    world.directory = tmp_path / "second"
+    with Index.open(
+        world.directory, parameters_for(world.settings, scheme_for(world.settings).stamp()), map_bytes_max=2**30
+    ):
+        pass
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["outputs that the index has yet to restore"] == findings.counts["input"]
+
+
+def test_what_has_left_the_logs_is_not_checked_and_what_is_left_is(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    again(world)
+    for partition in (0, 1):
+        world.broker.delete_before("documents-duplicate", partition, 1)
+        world.broker.delete_before("documents", partition, 3)
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["older than what is left of the outputs"] > 0
+    assert findings.unchecked["outputs of records that have left the input"] > 0
+    assert findings.unchecked["originals that have left the input"] > 0
+    log, offset, record = next(
+        each for each in outputs(world, "documents-unique") if position_of(each[2]).startswith("documents/0/1")
+    )
+    del log.records[offset]
+    assert wrong(verified(world)) == {"missing": [position_of(record)]}
+
+
+def test_records_from_before_the_first_start_are_missing_only_where_the_service_was_to_begin_at_the_first(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, Settings.model_validate({"recovery": {"first_start": "latest"}}))
+    world.fill([each.value or b"no json" for each in documents()])
+    world.run()
+    world.broker.write("documents", 0, documents())
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["before the first output (recovery.first_start)"] == len(documents())
+    world.settings = Settings()
+    assert len(wrong(verified(world))["missing"]) == len(documents())
+
+
+def test_an_input_that_was_made_anew_is_checked_and_its_predecessor_is_not(tmp_path: Path) -> None:
+    world = worked(tmp_path, recovery={"topic_recreated": "continue"})
+    world.broker.create("documents", 2)
+    again(world)
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.counts["input"] == len(documents())
+    assert findings.unchecked["outputs of an input that was made anew since"] == len(documents()) + 4
+    assert findings.unchecked["originals in an input that was made anew since"] > 0
+
+
+def test_records_that_a_compacted_input_dropped_are_not_checked(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log = world.broker.topics["documents"].partitions[0]
+    for offset in (0, 3, len(documents()[::2])):
+        log.records.pop(offset, None)
+    found = wrong(verified(world))
+    assert found["foreign"]
+    assert found["journal-foreign"]
+    assert found["original-missing"]
+    findings = verified(world, MemoryEvidence(world.broker, world.settings, compacted=True))
+    assert wrong(findings) == {}
+    assert findings.unchecked["originals that have left the input"] > 0
+
+
+@pytest.mark.parametrize("reason", ["poison", "unreadable"])
+def test_the_text_of_a_dead_letter_that_must_not_or_cannot_be_read_is_not_read(tmp_path: Path, reason: str) -> None:
+    world = worked(tmp_path)
+    before = verified(world).counts["texts read"]
+    log, offset, record = outputs(world, "documents-dead-letter")[0]
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.reason", reason))
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.counts["texts read"] == before - 1
+
+
+def test_a_dead_letter_that_stands_for_records_that_cannot_be_read_is_not_foreign(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    world.broker.skip("documents", 0)
+    gap = world.broker.topics["documents"].partitions[0].end - 1
+    _, _, record = outputs(world, "documents-dead-letter")[0]
+    headers = with_header(record.headers, "neardup.position", f"documents/0/{gap}")
+    log = world.broker.topics["documents-dead-letter"].partitions[0]
+    log.append(Stored(None, None, -1, with_header(headers, "neardup.reason", "unreadable")))
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["outputs that stand for records that cannot be read"] == 1
+
+
+def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    world.settings = Settings.model_validate({"minhash": {"similarity_min": 0.9}})
+    with pytest.raises(errors.ParametersDiffer, match="similarity_min"):
+        verified(world)
