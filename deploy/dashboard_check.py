@@ -39,6 +39,7 @@ from deploy.local_kafka import LocalKafkaError
 DEPLOY = Path(__file__).resolve().parent
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "neardup.json"
 PROMETHEUS_CONFIGURATION = DEPLOY / "prometheus" / "prometheus.yml"
+SECURED_CONFIGURATION = DEPLOY / "prometheus" / "secured.yml"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 RULE_TESTS = DEPLOY / "prometheus" / "rules_test.yml"
 
@@ -165,11 +166,18 @@ def _fetch_debian_package(staging: Path) -> None:
 
 def check_files(promtool: Path) -> None:
     """Let promtool read the configuration and the rules, and run the rules' tests. Raises CheckFailed."""
-    checks = (("check", "config", PROMETHEUS_CONFIGURATION), ("check", "rules", RULES), ("test", "rules", RULE_TESTS))
-    for first, second, file in checks:
-        outcome = subprocess.run([str(promtool), first, second, str(file)], capture_output=True, text=True, check=False)
+    checks = (
+        ("check", "config", PROMETHEUS_CONFIGURATION),
+        # The password and the authority that it names are elsewhere.
+        ("check", "config", "--syntax-only", SECURED_CONFIGURATION),
+        ("check", "rules", RULES),
+        ("test", "rules", RULE_TESTS),
+    )
+    for check in checks:
+        words = list(map(str, check))
+        outcome = subprocess.run([str(promtool), *words], capture_output=True, text=True, check=False)
         if outcome.returncode != 0:
-            raise CheckFailed(f"promtool {first} {second} {file}:\n{outcome.stdout}{outcome.stderr}")
+            raise CheckFailed(f"promtool {' '.join(words)}:\n{outcome.stdout}{outcome.stderr}")
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from index.storage.data_file import DATA_FILE
 from index.storage.documents import Document
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
-from index.storage.stamp import stamped
+from index.storage.stamp import identified, stamped
 from index.storage.statistics import Statistics, statistics_of
 from index.storage.store import CommitHooks, Store, Transaction
 from index.turn import Turn
@@ -56,6 +56,7 @@ class Index:
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
         self.retention = opened.retention
+        self.identity = opened.identity
 
     @classmethod
     def open(
@@ -98,13 +99,14 @@ class Index:
             stored = stamped(store, parameters, os.fspath(directory))
             # Every batch reads the numbers of the forgotten by their keys alone.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
+            identity = identified(store, read_only=read_only)
             tree = Tree(stored, sizes)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.
                 store.read(tree.follow)
                 tree.file()
             on_failure.pop_all()
-        return cls(OpenIndex(directory, store, tree, stored, retention, journal))
+        return cls(OpenIndex(directory, identity, store, tree, stored, retention, journal))
 
     def close(self) -> None:
         """Close the files; further calls do nothing."""

@@ -93,6 +93,7 @@ class OpenIndex:
     """Internals of an open index, for the operations of `Index`, `index.tools` and tests.
 
     directory   directory of the index
+    identity    id of the index, which its copies share; "" where it was opened read-only and has none yet
     store       file of the index
     tree        this process's view of all entries
     retention   how long entries count
@@ -100,6 +101,7 @@ class OpenIndex:
     """
 
     directory: Path
+    identity: str
     store: Store
     tree: Tree
     parameters: Parameters

@@ -1,5 +1,6 @@
 """Entry point of `python -m streamer` and of the command `streamer`."""
 
+import faulthandler
 import os
 import signal
 import sys
@@ -15,6 +16,9 @@ INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 
 def main() -> None:
     """Run the command line, unless Python would import somebody else's `index`: then say so and exit with 78."""
+    if sys.stderr is not None:
+        # A document that crashes a parser leaves a line for each frame; the next run tells which documents it may have been.
+        faulthandler.enable()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_interrupted)
     found = _index_found()

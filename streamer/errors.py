@@ -60,6 +60,10 @@ class DeliveryDoubtful(StreamerError):
     exit_code = os.EX_TEMPFAIL
 
 
+class Rebalancing(DeliveryDoubtful):
+    """Nothing was committed, for the group is giving sources to other members just now: read, then try again."""
+
+
 class OutputFull(DeliveryDoubtful):
     """A batch was not delivered, for the disk of the outputs is full."""
 
@@ -70,6 +74,12 @@ class NoRoomForMetrics(StreamerError):
     """The folder for temporary files, where the processes count their metrics, cannot be used or is full."""
 
     exit_code = os.EX_IOERR
+
+
+class TrialFailed(StreamerError):
+    """A batch that processes died over could not be tried, or not to its end. A fresh worker goes on with what is left."""
+
+    exit_code = os.EX_TEMPFAIL
 
 
 class BrokerUnavailable(StreamerError):

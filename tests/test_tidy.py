@@ -21,6 +21,7 @@ ONLY_IMPORTERS = {
     "kafka": {
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
+        "streamer.transports.kafka.diagnosis",
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.ownership",
@@ -42,7 +43,7 @@ ONLY_IMPORTERS = {
 LAYERS = (
     ("streamer.__main__",),
     ("streamer.cli",),
-    ("streamer.demo", "streamer.index_admin", "streamer.verification"),
+    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
     ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
@@ -189,6 +190,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.counters",
         "index.storage.statistics",
         "index.tools.finding",
+        "streamer.doctor.finding",
         "streamer.errors",
         "streamer.records.record",
         "streamer.settings.types",
@@ -223,6 +225,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.tools.verify_log",
         "index.tools.verify_tables",
     ),
+    "tests/streamer/doctor/test_doctor.py": ("streamer.cli.doctor",),
     "tests/streamer/cli/test_index.py": (
         "streamer.index_admin.rebuild",
         "streamer.index_admin.tables",

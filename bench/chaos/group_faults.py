@@ -13,7 +13,8 @@ from bench.chaos.world import INPUT, PARTITIONS_MAX, Service, World
 
 _PATIENCE_SECONDS = 60.0
 _FINISH_SECONDS = 3.0
-_ARRIVAL_SECONDS = 12.0
+_ARRIVAL_SECONDS = 30.0
+_RUNNING = "state=running"
 
 
 def rival_of_the_same_name(world: World, chance: random.Random) -> None:
@@ -27,11 +28,13 @@ def rival_of_another_name(world: World, chance: random.Random) -> None:
 
 
 def _visit(rival: Service, chance: random.Random) -> None:
+    # A log of its own: another life under the same name would look like its arrival.
+    rival.log = rival.log.with_name(f"rival-{rival.instance}-{time.time_ns()}.log")
     rival.start()
     try:
         deadline = time.monotonic() + _ARRIVAL_SECONDS
-        # Two of the same name may never be ready: they fence each other.
-        while not rival.run.ready() and rival.supervisor.poll() is None and time.monotonic() < deadline:
+        # Two of the same name may never be ready at once: they fence each other. But the rival runs for a moment.
+        while _RUNNING not in rival.log_tail() and rival.supervisor.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(chance.uniform(0, 4))
         if chance.random() < 0.5 and rival.supervisor.poll() is None:

@@ -39,12 +39,16 @@ def _row(struck: Sequence[Struck], alone: tuple[str, ...] | None, failure: Failu
 
 def table(rows: dict[str, dict[str, float]], totals: dict[str, Any]) -> Table:
     """Table for people, with the totals as its caption."""
-    shown = Table("kind", caption="\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in totals.items()))
+    shown = Table(
+        title="Faults by kind, and seconds to recover",
+        caption="\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in totals.items()),
+    )
     shown.caption_justify = "left"
-    for name in ("faults", "recovered in, median", "p90", "longest", "failures"):
+    shown.add_column("kind", no_wrap=True)
+    for name in ("faults", "median", "p90", "longest", "failures"):
         shown.add_column(name, justify="right")
     for kind, row in rows.items():
         seconds = [row.get(f"recovery_seconds_{name}") for name in ("median", "p90", "max")]
-        cells = ["-" if each is None else f"{each:.1f} s" for each in seconds]
-        shown.add_row(kind, str(row["faults"]), *cells, str(row["failures"]), end_section=False)
+        cells = ["-" if each is None else f"{each:.1f}" for each in seconds]
+        shown.add_row(kind, str(row["faults"]), *cells, str(row["failures"]))
     return shown

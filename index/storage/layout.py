@@ -13,6 +13,7 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
 `codec.seal_of`). `store` sets the seal, checks it and takes it off.
 
     meta       "stamp"                             -> JSON {"format": 3, "bits": .., "distance_max": .., ..}
+               "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
                "merge"                             -> merged to <u64, frozen to <u64, frozen tombstones <u64, version of
@@ -112,6 +113,7 @@ class Table(Enum):
 
 
 STAMP_KEY = b"stamp"
+IDENTITY_KEY = b"identity"
 COUNTERS_KEY = b"counters"
 COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"

@@ -1,9 +1,10 @@
 """The stamp in the file: written when the index is created, compared whenever the index is opened."""
 
 import json
+import uuid
 
 from index.errors import FormatUnknown
-from index.storage.layout import STAMP_KEY, Table
+from index.storage.layout import IDENTITY_KEY, STAMP_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
 
@@ -50,3 +51,20 @@ def _found(transaction: Transaction) -> bytes | None:
         except ValueError:
             return transaction.get(Table.META, STAMP_KEY)
     return bare
+
+
+def identified(store: Store, *, read_only: bool) -> str:
+    """Id of the index, 32 hexadecimal digits; drawn where it has none yet, or "" where nothing may be written."""
+    found = store.read(lambda transaction: transaction.get(Table.META, IDENTITY_KEY))
+    if found is None and read_only:
+        return ""
+
+    def operation(transaction: Transaction) -> bytes:
+        # Another process may have drawn one meanwhile: the first counts.
+        first = transaction.get(Table.META, IDENTITY_KEY)
+        drawn = first or uuid.uuid4().bytes
+        if first is None:
+            transaction.put(Table.META, IDENTITY_KEY, drawn)
+        return drawn
+
+    return (found or store.write(operation)).hex()

@@ -86,6 +86,7 @@ class Decoder:
     def __init__(self, settings: Decode) -> None:
         preset = PRESETS[settings.preset]
         self._value_bytes_max = settings.value_bytes_max
+        self._characters_max = settings.characters_max
         self._is_json = settings.format == "json"
         self._lists = preset.lists
         self._text_pointer = settings.text if settings.text is not None else preset.text
@@ -111,7 +112,11 @@ class Decoder:
             return DeadLetter(Reason.TOO_LARGE, detail, _key_text(record))
         if value.startswith(_BYTE_ORDER_MARK):
             value = value[len(_BYTE_ORDER_MARK) :]
-        return self._decode_json(record, value) if self._is_json else _decode_text(record, value)
+        decoded = self._decode_json(record, value) if self._is_json else _decode_text(record, value)
+        if type(decoded) is Document and (count := len(decoded.title) + len(decoded.text)) > self._characters_max:
+            detail = f"title and text have {count} characters, decode.characters_max is {self._characters_max}"
+            return DeadLetter(Reason.TOO_LARGE, detail, decoded.id)
+        return decoded
 
     def _decode_json(self, record: Record, value: bytes) -> Document | DeadLetter:
         try:
@@ -176,6 +181,11 @@ class Decoder:
         if self._lists and type(value) is list:
             return value[0] if value else None
         return value
+
+
+def poison(record: Record, detail: str) -> DeadLetter:
+    """Dead letter of a record that must not be decoded, for that ends the process; `detail` says how."""
+    return DeadLetter(Reason.POISON, _bounded(detail), _key_text(record))
 
 
 _KINDS = {

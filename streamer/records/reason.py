@@ -19,6 +19,7 @@ class Reason(IntEnum):
     NO_TEXT = 21
     TEXT_NOT_STRING = 22
     UNREADABLE = 23
+    POISON = 24
 
 
 _LABELS = {
@@ -35,6 +36,7 @@ _LABELS = {
     (Verdict.DEAD_LETTER, Reason.NO_TEXT): "no-text",
     (Verdict.DEAD_LETTER, Reason.TEXT_NOT_STRING): "text-not-string",
     (Verdict.DEAD_LETTER, Reason.UNREADABLE): "unreadable",
+    (Verdict.DEAD_LETTER, Reason.POISON): "poison",
 }
 
 

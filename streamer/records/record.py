@@ -105,3 +105,11 @@ class Batch:
     ends: Mapping[Source, int] = field(default_factory=dict)
     marks: Mapping[Source, bytes] = field(default_factory=dict)
     snapshot: object = None
+
+    def first(self, count: int) -> "Batch":
+        """The batch of the first `count` records, at least one, without marks; the batch itself where it has no more."""
+        if count == len(self.records):
+            return self
+        kept = self.records[:count]
+        ends = {record.source: record.offset + (record.lost.offsets if record.lost else 1) for record in kept}
+        return Batch(kept, ends, snapshot=self.snapshot)

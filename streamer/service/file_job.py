@@ -92,7 +92,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             disable=console.quiet,
         )
         listener = _ProgressListener(transport, bar, totals).as_listener()
-        service = build_service(settings, transport, index, fingerprinter, listener, FILES_POLICY)
+        service = build_service(settings, transport, index, fingerprinter, listener, FILES_POLICY, supervised=False)
         try:
             interrupted = _run_until_signal(service)
         finally:

@@ -26,16 +26,18 @@ import numpy.typing as npt
 import structlog
 
 from index import NO_DISTANCE, Decisions, Entries, Index, Verdict, minhash
-from streamer.errors import DeliveryDoubtful
+from streamer.errors import DeliveryDoubtful, TrialFailed
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
+from streamer.service.attempts import Attempts
 from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.recovery import Recoverer, Unrecovered
 from streamer.service.restoring import RestoringListener
+from streamer.service.trial import Trials
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -141,6 +143,8 @@ class Service:
         decoder: Decoder,
         fingerprinter: Scheme,
         recoverer: Recoverer,
+        attempts: Attempts,
+        trials: Trials,
         listener: Listener,
         *,
         connector_name: str,
@@ -153,6 +157,8 @@ class Service:
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._recoverer = recoverer
+        self._attempts = attempts
+        self._trials = trials
         self._listener = listener
         self._connector_name = connector_name
         self._task_id = task_id
@@ -174,9 +180,10 @@ class Service:
         """Walk batches until the input ends or `stop` is called. Raises what transport, index and recovery raise."""
         self._listener.state(self._state)
         try:
-            self._transport.open()
-            while not self._stop_asked and self._step():
-                self._listener.progress()
+            with self._attempts:
+                self._transport.open()
+                while not self._stop_asked and self._step():
+                    self._listener.progress()
             if self._state is State.RUNNING:
                 self._enter(State.DRAINING)
         finally:
@@ -190,8 +197,12 @@ class Service:
         self._state = state
         self._listener.state(state)
 
+    def _enter_step(self, name: str) -> None:
+        self._attempts.enter(name)
+        self._listener.step(name)
+
     def _step(self) -> bool:
-        stopwatch = Stopwatch(self._listener.step)
+        stopwatch = Stopwatch(self._enter_step)
         with stopwatch.step("read"):
             event = self._transport.read()
         if isinstance(event, Finished):
@@ -212,6 +223,7 @@ class Service:
                 self._wait_for_restoring()
             return
         self._has_begun = True
+        self._attempts.look({source: plan.begin for source, plan in plans.items()})
         for source, plan in plans.items():
             name = assigned.names[source.stream]
             log.info("reading", input=name, partition=source.partition, offset=plan.begin)
@@ -229,11 +241,15 @@ class Service:
         if self._state is not State.RESTORING:
             self._enter(State.RESTORING)
 
-    def _walk(self, batch: Batch, stopwatch: Stopwatch) -> None:
+    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+        self._attempts.name(whole)
+        suspected = self._attempts.suspects(whole.records)
         with stopwatch.step("decode"):
-            documents = self._decoder.decode(batch.records)
+            tried = self._trials.run(whole.records, self._listener.progress) if suspected else None
+            documents = tried.documents if tried else self._decoder.decode(whole.records)
         with stopwatch.step("fingerprint"):
-            fingerprints = fingerprint_documents(self._fingerprinter, documents)
+            fingerprints = tried.fingerprints if tried else fingerprint_documents(self._fingerprinter, documents)
+        batch = whole.first(len(documents))
         with stopwatch.step("decide"):
             entries = entries_of(batch.records, documents, fingerprints)
             decisions = self._index.admit(entries, batch.ends, batch.marks)
@@ -246,6 +262,10 @@ class Service:
                 log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
                 self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
         self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
+        if batch is not whole:
+            raise TrialFailed(
+                "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
+            )
 
     def _route(
         self, batch: Batch, documents: list[Document | DeadLetter], entries: Entries, decisions: Decisions

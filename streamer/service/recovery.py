@@ -29,13 +29,14 @@ does it, and the others wait for it: an offset that is committed for somebody el
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from index import Applied, Index, Source
-from streamer.errors import DeliveryDoubtful, RecoveryRefused
+from streamer.errors import DeliveryDoubtful, Rebalancing, RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
+from streamer.service.claims import Claims
 from streamer.service.restoring import Restoration, RestoringListener
 from streamer.settings.settings import Recovery
 from streamer.transports.transport import Assigned, Transport
@@ -45,6 +46,9 @@ BEGIN_WAIT_SECONDS = 20.0
 
 TURN_WAIT_SECONDS = 5.0
 """Wait for the turn after which the index counts as being restored: to begin sources takes a moment."""
+
+CLAIMS_SECONDS = 60.0
+"""Wait for the claims of dead workers to go, where nothing says how long they last."""
 
 SLICE_SECONDS = 2.0
 """Time to restore in one go: in between the worker reads, which is its sign of life to the group."""
@@ -185,13 +189,17 @@ class Recoverer:
         fingerprinter: Scheme,
         policy: Recovery,
         listener: RestoringListener,
+        patience_seconds: float = CLAIMS_SECONDS,
     ) -> None:
+        """`patience_seconds`: longest that the claims of a dead worker last, see `streamer.service.claims`."""
         self._transport = transport
         self._index = index
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._policy = policy
         self._listener = listener
+        self._claims = Claims(transport, index.identity, patience_seconds)
+        self._skipped: dict[Source, int] = {}
         self._restoration: Restoration | None = None
         self._waiting_since: float | None = None
 
@@ -201,10 +209,12 @@ class Recoverer:
         In the latter case (Unrecovered) no source may begin: read, and recover what is assigned then. A refused plan
         (RecoveryRefused) leaves all as it was.
         """
-        if not self._index.take_turn():
-            return Unrecovered.RESTORING if self._wait() > TURN_WAIT_SECONDS else Unrecovered.WAITING
-        recovered = self._recover(assigned)
-        if recovered is not Unrecovered.RESTORING:
+        try:
+            recovered = self._recover_in_turn(assigned)
+        except Rebalancing:
+            # Nothing was committed. What is assigned after the next read may be something else.
+            recovered = Unrecovered.WAITING
+        if self._restoration is None:
             self._index.give_turn_back()
         if isinstance(recovered, dict):
             self._waiting_since = None
@@ -224,6 +234,12 @@ class Recoverer:
         self._listener.restored(0)
         time.sleep(_RETRY_SECONDS)
         return now_seconds - self._waiting_since
+
+    def _recover_in_turn(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
+        self._claims.announce(assigned)
+        if not self._index.take_turn():
+            return Unrecovered.RESTORING if self._wait() > TURN_WAIT_SECONDS else Unrecovered.WAITING
+        return self._recover(assigned)
 
     def _recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
         if self._restoration is not None:
@@ -245,14 +261,21 @@ class Recoverer:
                 listener=self._listener,
             )
             return self._restore(self._restoration)
+        lacking = self._claims.lacking(assigned)
         for source, planned in plans.items():
-            if planned.commit:
+            if planned.commit or source in lacking:
                 self._transport.commit_start({source: planned.begin})
             self._index.begin(source, assigned.names[source.stream], planned.begin)
             if planned.skipped:
+                # The offset is committed: should the source have to wait, its next plan knows nothing of it.
+                self._skipped[source] = planned.skipped
                 self._index.set_applied(source, planned.begin)
+        if not self._claims.are_alone(assigned):
+            self._wait()
+            return Unrecovered.WAITING
+        for source, planned in plans.items():
             self._transport.seek(source, planned.begin, applied.get(source))
-        return plans
+        return {source: replace(planned, skipped=self._skipped.pop(source, 0)) for source, planned in plans.items()}
 
     def _restore(self, restoration: Restoration) -> Unrecovered:
         if restoration.go_on(SLICE_SECONDS):

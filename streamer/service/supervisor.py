@@ -25,7 +25,9 @@ import structlog
 
 from index.tools import writer_of
 from streamer.observe import metrics
+from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
+from streamer.service.attempts import death_of, notes_folder
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
 from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
@@ -114,9 +116,10 @@ class Supervisor:
             metrics.prepare(Path(directory), worker=None)
             measures = metrics.Metrics()
             measures.index_limit(self._settings.index.map_bytes_max)
-            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready)
+            guard = guard_of(http)
+            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, guard)
             with server:
-                log.info("serving metrics", url=f"http://{http.host}:{server.port}/metrics")
+                log.info("serving metrics", url=f"{guard.scheme}://{http.host}:{server.port}/metrics")
                 try:
                     self._watch(Path(directory), measures)
                 finally:
@@ -173,7 +176,8 @@ class Supervisor:
 
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
-        exit_code = slot.exit_code = slot.process.exitcode
+        process, exit_code = slot.process.pid, slot.process.exitcode
+        slot.exit_code = exit_code
         slot.process, slot.waits_for = None, ""
         steady_ms = self._heartbeats.steady_ms(slot.number)
         self._heartbeats.enter(slot.number, State.STOPPED)
@@ -198,8 +202,19 @@ class Supervisor:
             worker=slot.number,
             exit_code=exit_code,
             restart_in_ms=slot.backoff_ms,
-            **({"reason": _BUS_ERROR} if exit_code == -signal.SIGBUS else {}),
+            **self._what_is_known(process, exit_code),
         )
+
+    def _what_is_known(self, process: int | None, exit_code: int | None) -> dict[str, str]:
+        """Signal, step and batch of a worker that did not end in order, for its line in the log."""
+        details: dict[str, str] = {}
+        if exit_code is not None and exit_code < 0:
+            details["signal"] = signal.Signals(-exit_code).name
+        if exit_code == -signal.SIGBUS:
+            details["reason"] = _BUS_ERROR
+        if process is not None and (death := death_of(notes_folder(self._settings.index.directory), process)):
+            details |= {"step": death.step, "batch": ", ".join(map(str, death.stretches))}
+        return details
 
     def _show(self, measures: metrics.Metrics) -> None:
         seen = [self._seen(slot) for slot in self._slots]

@@ -1,5 +1,6 @@
 """Wiring of one worker's parts, whatever the transport; and the exit codes that its errors stand for."""
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,8 +9,11 @@ from index import Index, Retention, errors
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
+from streamer.service.attempts import Attempts, notes_folder
+from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Service
 from streamer.service.recovery import Recoverer
+from streamer.service.trial import Trials
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Transport
@@ -52,16 +56,26 @@ def build_service(
     policy: Recovery,
     *,
     task_id: str = "0",
+    supervised: bool = True,
 ) -> Service:
-    """Build one worker's service; `task_id` tells the worker from the others of its group."""
+    """Build one worker's service; `task_id` tells the worker from the others of its group.
+
+    supervised  somebody restarts the worker when it dies, and its group waits for it; else a person does, and nobody waits
+    """
+    deaths_max = settings.workers.deaths_max if supervised else 1
+    # Longer, and the member would leave its group before it can deliver.
+    trial_seconds = settings.kafka.max_poll_interval_ms / 3000 if supervised else math.inf
     decoder = Decoder(settings.decode)
-    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring)
+    patience_seconds = settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS
+    recoverer = Recoverer(transport, index, decoder, fingerprinter, policy, listener.restoring, patience_seconds)
     return Service(
         transport,
         index,
         decoder,
         fingerprinter,
         recoverer,
+        Attempts(notes_folder(settings.index.directory), deaths_max),
+        Trials(settings, fingerprinter, seconds_max=trial_seconds),
         listener,
         connector_name=settings.kafka.group,
         task_id=task_id,

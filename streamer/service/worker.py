@@ -1,5 +1,6 @@
 """Worker process: builds its own clients after the spawn, runs the service, and turns errors into exit codes."""
 
+import faulthandler
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -117,6 +118,8 @@ def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_direct
     """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code."""
     configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number)
     end_with_parent()
+    # A signal that ends the process leaves a line for each frame of it on standard error.
+    faulthandler.enable()
     # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     instance = f"{settings.kafka.instance}-{number}"
@@ -125,7 +128,7 @@ def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_direct
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
         fingerprinter = scheme_for(settings)
         with open_index(settings, fingerprinter) as index:
-            transport = KafkaTransport(settings, instance)
+            transport = KafkaTransport(settings, instance, index.identity)
             listener.transport, listener.index = transport, index
             service = build_service(
                 settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance

@@ -40,6 +40,7 @@ _RELATIONS = """
   `kafka.transaction_timeout_ms`
 - `kafka.max_poll_interval_ms` > 3 x `workers.progress_timeout_ms`
 - `kafka.session_timeout_ms` < `kafka.max_poll_interval_ms`
+- `workers.document_timeout_ms` < `workers.progress_timeout_ms`
 - `workers.restart_backoff_ms` <= `workers.restart_backoff_max_ms`
 - `decode.value_bytes_max` <= `batch.bytes_max`
 - `kafka.request_bytes_max` >= `decode.value_bytes_max` + 65536 (key and headers)
@@ -47,6 +48,8 @@ _RELATIONS = """
 - `kafka.sasl_mechanism`, `kafka.sasl_username` and `kafka.sasl_password` are set exactly where
   `kafka.security_protocol` is a SASL one, and the `kafka.ssl_` files only where it is an SSL one, certificate and key
   together
+- `observe.tls_certificate_file` and `observe.tls_key_file` are set together, and so are `observe.user` and
+  `observe.password_file`
 - `fingerprint.markers` is set only with a `fingerprint.marker_factor` over 1
 - `fingerprint.second_look` is set only with `fingerprint.scheme = "simhash"`; `"metadata"` needs `decode.metadata`
 - with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /

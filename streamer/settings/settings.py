@@ -69,6 +69,9 @@ class Decode(Section):
     host: Pointer | None = Field(None, description="Pointer to the host or URL that the document came from.")
     metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
     value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
+    characters_max: int = Field(
+        8 * 2**20, ge=1, description="A document whose title and text have more characters is a dead letter."
+    )
 
 
 class Index(Section):
@@ -132,6 +135,15 @@ class Workers(Section):
     )
     restart_backoff_ms: Milliseconds = Field(500, description="Wait before a restart; doubled up to the maximum.")
     restart_backoff_max_ms: Milliseconds = Field(15_000, description="Longest wait before a restart.")
+    deaths_max: int = Field(
+        3,
+        ge=1,
+        description="After so many deaths of workers over a batch each of its records is tried in a process of its own; one "
+        "that ends it is a dead letter.",
+    )
+    document_timeout_ms: Milliseconds = Field(
+        5_000, description="There, decoding and fingerprinting a record may take this long."
+    )
 
 
 class Observe(Section):
@@ -139,6 +151,15 @@ class Observe(Section):
 
     host: str = Field("127.0.0.1", description="Address of /metrics, /healthz and /readyz.")
     port: Port = Field(9464, description="Port of these; 0 picks a free one.")
+    tls_certificate_file: File | None = Field(
+        None,
+        description="Certificate of the port, and what leads to its authority, in PEM; unset, the port has no TLS.",
+    )
+    tls_key_file: File | None = Field(None, description="Key of this certificate, in PEM, without a password.")
+    user: str | None = Field(
+        None, min_length=1, description="User who may read /metrics, by basic authentication; unset, everybody may."
+    )
+    password_file: File | None = Field(None, description="File with this user's password; read once, at the start.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
     log_format: Literal["console", "json"] = Field("console", description="Form of a log line on standard error.")
 
@@ -177,6 +198,7 @@ def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]
     look = settings.second_look.look(settings.fingerprint.second_look)
     return [
         *_timeout_relations(settings),
+        *_observe_relations(settings.observe),
         *security_relations(settings.kafka),
         *([] if over_files else _request_relations(settings)),
         *_size_relations(settings),
@@ -210,9 +232,27 @@ def _timeout_relations(settings: Settings) -> list[Relation]:
             kafka.max_poll_interval_ms > 3 * workers.progress_timeout_ms, (poll, progress), "must be over three times"
         ),
         Relation(kafka.session_timeout_ms < kafka.max_poll_interval_ms, (session, poll), "must be less than"),
+        # A document that passes its trial must not cost a worker that is alone with it.
+        Relation(
+            workers.document_timeout_ms < workers.progress_timeout_ms,
+            ("workers.document_timeout_ms", progress),
+            "must be less than",
+        ),
         Relation(
             workers.restart_backoff_ms <= workers.restart_backoff_max_ms, (backoff, backoff_max), "must not exceed"
         ),
+    ]
+
+
+def _observe_relations(observe: Observe) -> list[Relation]:
+    together = (("tls_certificate_file", "tls_key_file"), ("user", "password_file"))
+    return [
+        Relation(
+            (getattr(observe, one) is None) == (getattr(observe, other) is None),
+            (f"observe.{one}", f"observe.{other}"),
+            "must be set together with",
+        )
+        for one, other in together
     ]
 
 

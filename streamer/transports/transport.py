@@ -48,6 +48,20 @@ class Trimmed:
     first_time_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a committed offset says of the index by which was decided.
+
+    offset  the committed offset
+    index   id of the index; "" where the offset does not say
+    in_use  False: that index was still being restored
+    """
+
+    offset: int
+    index: str
+    in_use: bool
+
+
 class Finished(Enum):
     """End of the input: no record will come any more (files; a topic never ends)."""
 
@@ -95,11 +109,19 @@ class Transport(Protocol):
         Raises DeliveryDoubtful, and SettingsError where no retry helps until a person changes something.
         """
 
-    def commit_start(self, offsets: Mapping[Source, int]) -> None:
-        """Commit offsets, all at once, of sources without a committed offset, or because a policy says so.
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """Claim of an index per source, as its committed offset tells; None where nothing was ever committed.
+
+        Always None where no two indexes can be at work.
+        """
+
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
+        """Commit offsets, all at once, of sources without a committed offset, or because a policy or a claim says so.
+
+        As `deliver`, it claims the sources for this worker's index; `restoring`: which is still being restored.
 
         A worker that owns a source may commit for others of its stream too. Raises DeliveryDoubtful where the group has
-        given sources to other members since this worker got its own.
+        given sources to other members since this worker got its own, and its kind Rebalancing where it is doing so.
         """
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:

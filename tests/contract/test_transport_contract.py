@@ -10,7 +10,7 @@ import pytest
 from index.entry import Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination
-from streamer.transports.transport import Assigned, Transport
+from streamer.transports.transport import Assigned, Claim, Transport
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import (
     KafkaWorld,
@@ -439,6 +439,32 @@ def test_a_source_whose_next_record_retention_took_is_assigned_once_more(world: 
     assert read_assigned(transport).sources == (source,)
     transport.seek(source, 4, None)
     assert values(read_batch(transport)) == numbered(2, first=4)
+
+
+def test_a_committed_offset_says_by_which_index_was_decided_and_whether_it_was_whole(world: World) -> None:
+    world.set_up(partitions=2)
+    world.write(numbered(3))
+    transport = world.transport(index="1234")
+    first, second = begin(transport).sources
+    assert transport.claims([first, second]) == {first: None, second: None}
+    transport.commit_start({first: 0}, restoring=True)
+    assert transport.claims([first]) == {first: Claim(0, "1234", in_use=False)}
+    transport.commit_start({first: 0, second: 0})
+    assert transport.claims([second, first]) == {each: Claim(0, "1234", in_use=True) for each in (first, second)}
+    batch = read_batch(transport)
+    transport.commit_start({first: 0}, restoring=True)
+    transport.deliver(batch, [routed(record) for record in batch.records])
+    assert transport.claims([first]) == {first: Claim(3, "1234", in_use=True)}
+    assert transport.committed([first, second]) == {first: 3, second: 0}
+
+
+def test_a_committed_offset_that_names_no_index_is_whosever(world: World) -> None:
+    world.set_up()
+    world.write(numbered(3))
+    before = world.transport()
+    source = only(begin(before))
+    before.commit_start({source: 2})
+    assert before.claims([source]) == {source: Claim(2, "", in_use=True)}
 
 
 def test_a_topic_made_anew_is_another_stream_without_committed_offsets(world: World) -> None:

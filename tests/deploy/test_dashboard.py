@@ -232,6 +232,16 @@ def test_prometheus_and_grafana_agree_on_names_and_periods() -> None:
     assert any(mount.split(":")[1] == provider["options"]["path"] for mount in mounts)
 
 
+def test_prometheus_finds_a_secured_port_as_it_finds_an_open_one() -> None:
+    folder = ROOT / "deploy" / "prometheus"
+    plain, secured = (yaml.safe_load((folder / name).read_text()) for name in ("prometheus.yml", "secured.yml"))
+    job = secured["scrape_configs"][0]
+    assert job.pop("scheme") == "https"
+    assert set(job.pop("tls_config")) == {"ca_file"}
+    assert set(job.pop("basic_auth")) == {"username", "password_file"}
+    assert secured == plain
+
+
 def test_the_image_listens_where_compose_and_prometheus_look() -> None:
     dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
     port = re.search(r"STREAMER_OBSERVE__PORT=(\d+)", dockerfile)

@@ -1,7 +1,6 @@
 """The service with TLS, a password and the documented rights, and what ends it when one of these is wrong or withdrawn."""
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +53,6 @@ def test_the_documented_rights_are_enough_and_each_withdrawal_needs_a_person(
     # Withdrawn amid the run: it ends, and says why. Given back: nothing was lost, and nothing comes twice.
     write = Right("WRITE", "topic", run.topic("unique"))
     secure_kafka.withdraw(user, write)
-    time.sleep(0.5)
     fill(secure_kafka.open_address, run.input_topic, values[60:])
     assert service.process.wait(60) == os.EX_CONFIG
     assert f"user '{user}' (kafka.sasl_username)" in service.log.read_text()
@@ -79,3 +77,12 @@ def test_a_wrong_password_ends_the_service_at_once(
     assert "kafka.sasl_password: " in log
     assert "guessed-password" not in log
     assert log.count("worker ends") == 1
+
+
+def test_a_port_whose_certificate_is_missing_ends_the_service_at_once(
+    secure_kafka: SecureKafka, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    files = (f"observe.tls_certificate_file={tmp_path / 'none.pem'}", f"observe.tls_key_file={tmp_path / 'none.key'}")
+    service = start(make_run(secure_kafka.open_address, tmp_path, *files))
+    assert service.process.wait(60) == os.EX_CONFIG
+    assert "observe.tls_certificate_file: " in service.log.read_text()

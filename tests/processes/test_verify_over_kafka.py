@@ -28,7 +28,7 @@ EXIT_FOUND_WRONG = 1
 def verified(run: Run) -> tuple[int, dict[str, Any]]:
     """Exit code and findings of `streamer verify --json`."""
     command = [*run.arguments()[:-1], "verify", "--json"]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
     assert done.stdout, done.stderr.decode()
     return done.returncode, orjson.loads(done.stdout)
 
@@ -41,15 +41,15 @@ def test_a_service_is_sound_at_work_and_after_it_and_a_skipped_position_is_named
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
     run = make_run(kafka.bootstrap_servers, tmp_path, "workers.count=2", partitions=2)
-    values = list(documents(1_500))
+    values = list(documents(600))
     service = start(run)
-    wait_until(run.ready)
+    wait_until(run.ready, timeout_seconds=180)
     fill(kafka.bootstrap_servers, run.input_topic, values)
-    wait_until(lambda: run.delivered() > 20)
+    wait_until(lambda: run.delivered() > 20, timeout_seconds=180)
     code, found = verified(run)
     assert (code, wrong(found)) == (0, {})
     assert found["counts"]["outputs"] > 0
-    wait_until(lambda: run.delivered() >= len(values))
+    wait_until(lambda: run.delivered() >= len(values), timeout_seconds=180)
     assert stop(service.process) == 0
     code, found = verified(run)
     assert (code, wrong(found)) == (0, {})

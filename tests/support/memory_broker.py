@@ -18,7 +18,7 @@ from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
-from streamer.transports.transport import Assigned, Trimmed
+from streamer.transports.transport import Assigned, Claim, Trimmed
 
 
 class CrashPoint(Enum):
@@ -82,6 +82,7 @@ class Group:
     """A consumer group. As the members read, `owners` becomes what `wanted` says."""
 
     committed: dict[Source, int] = field(default_factory=dict)
+    claims: dict[Source, tuple[str, bool]] = field(default_factory=dict)
     members: dict[str, object] = field(default_factory=dict)
     owners: dict[int, object] = field(default_factory=dict)
 
@@ -174,8 +175,9 @@ class MemoryTransport:
 
     takes_headers = True
 
-    def __init__(self, broker: MemoryBroker, settings: Settings, instance: str) -> None:
+    def __init__(self, broker: MemoryBroker, settings: Settings, instance: str, index: str = "") -> None:
         self._broker = broker
+        self._index = index
         self._settings = settings
         self._instance = instance
         self._identity = f"{settings.kafka.group}-{instance}"
@@ -226,6 +228,14 @@ class MemoryTransport:
         """See Transport."""
         return {source: self._group.committed.get(source) for source in sources}
 
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """See Transport."""
+        found = self.committed(sources)
+        return {
+            source: None if offset is None else Claim(offset, *self._group.claims.get(source, ("", True)))
+            for source, offset in found.items()
+        }
+
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport."""
         return {source: self._log(source).first for source in sources}
@@ -254,10 +264,11 @@ class MemoryTransport:
         for log, record in staged:
             log.append(record)
         self._group.committed.update(batch.ends)
+        self._group.claims.update(dict.fromkeys(batch.ends, (self._index, True)))
         if crash is CrashPoint.AFTER_COMMIT:
             self._die(crash)
 
-    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """See Transport."""
         owners = self._group.owners
         if any(
@@ -265,6 +276,7 @@ class MemoryTransport:
         ):
             raise DeliveryDoubtful(f"{sorted(offsets)} may belong to another worker by now")
         self._group.committed.update(offsets)
+        self._group.claims.update(dict.fromkeys(offsets, (self._index, not restoring)))
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """See Transport."""

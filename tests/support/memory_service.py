@@ -52,6 +52,10 @@ class World:
     instance: str = "0"
     each_turn: Callable[[], None] = lambda: None
 
+    def __post_init__(self) -> None:
+        index = self.settings.index.model_copy(update={"directory": self.directory})
+        self.settings = self.settings.model_copy(update={"index": index})
+
     def fill(self, items: Sequence[Stored | bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
         if self.settings.topics.input not in self.broker.topics:
             self.broker.create_for(self.settings, partitions)
@@ -70,14 +74,15 @@ class World:
             journal=self.journal,
             retention=retention_of(self.settings.index),
         ) as index:
-            transport = MemoryTransport(self.broker, self.settings, self.instance)
+            transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Service
             idle = 0
 
             def stop_when_read() -> None:
                 nonlocal idle
                 self.each_turn()
-                idle = idle + 1 if not sum(transport.lags().values()) else 0
+                still = self.states[-1] is State.RUNNING and not sum(transport.lags().values())
+                idle = idle + 1 if still else 0
                 if idle > 2:
                     service.stop()
 

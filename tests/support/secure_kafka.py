@@ -12,8 +12,9 @@ One broker has a listener for every kind of security:
 """
 
 import re
+import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,9 @@ from kafka.admin import (
 from kafka.admin import UserScramCredentialUpsertion as Credential
 
 from deploy.local_kafka import HOST, LocalKafka, free_port
+from streamer.errors import SettingsError
+from streamer.settings.settings import Kafka, Settings
+from streamer.transports.kafka.handshake import greet
 from tests.support.paths import ROOT
 
 PROTOCOLS = {
@@ -207,22 +211,50 @@ class SecureKafka:
             for mechanism in mechanisms or ("SCRAM-SHA-512",):
                 outcome = admin.alter_user_scram_credentials([Credential(user, mechanism, PASSWORD)])
                 assert outcome == {user: None}
+        # The broker takes new users and rights up a moment after it has answered.
+        for mechanism in mechanisms or ("SCRAM-SHA-512",):
+            self._until(lambda mechanism=mechanism: self._logs_in(user, mechanism))
         return user
 
+    def _logs_in(self, user: str, mechanism: str) -> bool:
+        kafka = Kafka(**{**Kafka().model_dump(), **self.connection("SASL", user, mechanism)})
+        try:
+            greet(Settings(kafka=kafka), self.address("SASL"))
+        except SettingsError:
+            return False
+        return True
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, "the broker does not take it up"
+            time.sleep(0.02)
+
+    def _may(self, admin: KafkaAdminClient, user: str, right: Right) -> bool:
+        acl = right.acl(user)
+        chosen = ACLFilter(acl.principal, None, acl.operation, acl.permission_type, _exactly(acl))
+        return bool(admin.describe_acls(chosen)[0])
+
     def allow(self, user: str, rights: Iterable[Right]) -> None:
+        wanted = list(rights)
         with self.admin() as admin:
-            made = admin.create_acls([right.acl(user) for right in rights])
+            made = admin.create_acls([right.acl(user) for right in wanted])
             assert not made["failed"], made
+            self._until(lambda: all(self._may(admin, user, right) for right in wanted))
 
     def withdraw(self, user: str, right: Right) -> None:
+        acl = right.acl(user)
         with self.admin() as admin:
-            acl = right.acl(user)
-            pattern = acl.resource_pattern
-            chosen = ResourcePatternFilter(pattern.resource_type, pattern.resource_name, pattern.pattern_type)
             [(_, gone, error)] = admin.delete_acls(
-                [ACLFilter(acl.principal, "*", acl.operation, acl.permission_type, chosen)]
+                [ACLFilter(acl.principal, "*", acl.operation, acl.permission_type, _exactly(acl))]
             )
             assert len(gone) == 1, error
+            self._until(lambda: not self._may(admin, user, right))
+
+
+def _exactly(acl: ACL) -> ResourcePatternFilter:
+    pattern = acl.resource_pattern
+    return ResourcePatternFilter(pattern.resource_type, pattern.resource_name, pattern.pattern_type)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ class World(Protocol):
     settings: Settings
 
     def set_up(self, partitions: int = 1, **batch: int) -> None: ...
-    def transport(self, instance: str = "0") -> Transport: ...
+    def transport(self, instance: str = "0", index: str = "") -> Transport: ...
     def write(self, records: Iterable[Stored | bytes], partition: int = 0) -> None: ...
     def write_with_gap(self, first: Sequence[bytes], second: Sequence[bytes]) -> None: ...
     def delivered(self, destination: Destination) -> list[Stored]: ...
@@ -74,8 +74,8 @@ class MemoryWorld:
         self.settings = make_settings(**batch)
         self._broker.create_for(self.settings, partitions)
 
-    def transport(self, instance: str = "0") -> Transport:
-        return MemoryTransport(self._broker, self.settings, instance)
+    def transport(self, instance: str = "0", index: str = "") -> Transport:
+        return MemoryTransport(self._broker, self.settings, instance, index)
 
     def write(self, records: Iterable[Stored | bytes], partition: int = 0) -> None:
         self._broker.write(self.settings.topics.input, partition, records)
@@ -117,8 +117,8 @@ class KafkaWorld:
         self.settings = make_settings(self._bootstrap_servers, **batch)
         create_topics(self.settings, partitions, 1)
 
-    def transport(self, instance: str = "0") -> Transport:
-        self._transports.append(KafkaTransport(self.settings, instance))
+    def transport(self, instance: str = "0", index: str = "") -> Transport:
+        self._transports.append(KafkaTransport(self.settings, instance, index))
         return self._transports[-1]
 
     def write(self, records: Iterable[Stored | bytes], partition: int = 0) -> None:

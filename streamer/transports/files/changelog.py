@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from index import Source
 from streamer.errors import RecoveryRefused
-from streamer.records.record import Destination, Record
+from streamer.records.record import Destination, Headers, Record
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM
 from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import VERDICTS, Delivered
 
@@ -33,7 +35,8 @@ def read_changelog(
     """Records as they were read, of `destinations` and with offsets in `ranges`, in the order of their delivery.
 
     The n-th verdict of a destination belongs to the n-th line of its file. The folder's files must end where the
-    checkpoint says. Raises RecoveryRefused where they do not fit together, perhaps after some batches.
+    checkpoint says. A duplicate has the headers that name its original. Raises RecoveryRefused where the files do not fit
+    together, or where no original is named, perhaps after some batches.
     """
     sources = {each.name: Source(each.stream, 0) for each in inputs}
     records: list[Record] = []
@@ -42,7 +45,8 @@ def read_changelog(
         files = {each: stack.enter_context((folder / f"{each}.jsonl").open("rb")) for each in set(destinations)}
         verdicts = stack.enter_context((folder / VERDICTS).open("rb"))
         for line in verdicts:
-            destination, name, offset = _verdict(folder, line)
+            verdict = _verdict(folder, line)
+            destination, name, offset = verdict.destination, verdict.name, verdict.offset
             if destination not in files:
                 continue
             value = next(files[destination], None)
@@ -51,7 +55,8 @@ def read_changelog(
                 raise _unfit(folder)
             if offset not in ranges.get(source, ()):
                 continue
-            records.append(Record(source, name, offset, None, value[:-1], NO_TIMESTAMP_MS))
+            headers = _original_headers(folder, verdict, sources)
+            records.append(Record(source, name, offset, None, value[:-1], NO_TIMESTAMP_MS, headers))
             records_bytes += len(value)
             if len(records) == batch.records_max or records_bytes >= batch.bytes_max:
                 yield records
@@ -62,12 +67,41 @@ def read_changelog(
         yield records
 
 
-def _verdict(folder: Path, line: bytes) -> tuple[Destination, str, int]:
+class _Verdict(NamedTuple):
+    """A line of the verdicts; `original` is the name and offset of a duplicate's original."""
+
+    destination: Destination
+    name: str
+    offset: int
+    original: tuple[str, int] | None
+
+
+def _verdict(folder: Path, line: bytes) -> _Verdict:
     try:
         verdict = orjson.loads(line)
-        return _DESTINATIONS[verdict["verdict"]], verdict["source"], verdict["line"] - 1
+        destination, name, number = _DESTINATIONS[verdict["verdict"]], verdict["source"], verdict["line"]
+        source, at = verdict.get("original_source"), verdict.get("original_line")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise _unfit(folder) from error
+    if not isinstance(name, str) or type(number) is not int:
+        raise _unfit(folder)
+    original = (source, at - 1) if isinstance(source, str) and type(at) is int else None
+    return _Verdict(destination, name, number - 1, original)
+
+
+def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Source]) -> Headers:
+    """Headers that name a duplicate's original, as Kafka's outputs have them. Raises RecoveryRefused where it has no name."""
+    if verdict.destination is not Destination.DUPLICATE:
+        return ()
+    if verdict.original is None:
+        raise RecoveryRefused(
+            f"--out {folder}: {VERDICTS} does not hold where the original of a duplicate stands, as an older version wrote it, "
+            "so an index with insert = 'all' cannot be restored from it: filter into a new --out with a new --index."
+        )
+    name, offset = verdict.original
+    # The original may be of another folder, which this one knows by name alone: then it cannot be told.
+    stream = sources[name].stream if name in sources else ""
+    return ((ORIGINAL_POSITION, f"{name}/0/{offset}".encode()), (ORIGINAL_STREAM, stream.encode()))
 
 
 def _unfit(folder: Path) -> RecoveryRefused:

@@ -32,7 +32,7 @@ from streamer.settings.settings import Batching
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
-from streamer.transports.transport import FINISHED, Assigned, Finished, Trimmed
+from streamer.transports.transport import FINISHED, Assigned, Claim, Finished, Trimmed
 
 TAIL_RECORDS_MAX = 100_000
 """Most records that a crash can leave decided but undelivered: the largest `batch.records_max`."""
@@ -141,6 +141,10 @@ class FileTransport:
         delivered = {each.stream: each.lines for each in self._folder.sources.values()}
         return {source: delivered.get(source.stream) for source in sources}
 
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """None: the folder's lock lets one job at a time decide."""
+        return dict.fromkeys(sources)
+
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """0 per source: lines do not go away."""
         return dict.fromkeys(sources, 0)
@@ -196,7 +200,7 @@ class FileTransport:
         contents[VERDICTS] = b"\n".join([*map(verdict_line, outgoing), b""])
         self._folder.append(contents, replace(delivered, lines=end, mark=batch.marks[source].hex()))
 
-    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:  # noqa: ARG002
         """Write into the checkpoint that everything below an offset is delivered, where nothing was ever committed.
 
         Inputs come one by one, and so does their start. Raises RecoveryRefused where another offset was committed,
@@ -214,14 +218,8 @@ class FileTransport:
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
         """Every delivered line of the destinations whose number lies in `ranges`, in batches.
 
-        Raises RecoveryRefused where the files do not fit together, and for duplicates: the verdicts do not hold the
-        positions of their originals.
+        Raises RecoveryRefused where the files do not fit together, or are of an older version that names no originals.
         """
-        if Destination.DUPLICATE in destinations:
-            raise RecoveryRefused(
-                f"--out {self._folder.folder}: with index.insert = 'all' the index cannot be restored from files, for they "
-                "do not hold where a duplicate's original stands: filter into a new --out with a new --index."
-            )
         return read_changelog(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
 
     def trimmed(

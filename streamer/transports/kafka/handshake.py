@@ -139,10 +139,13 @@ def own_certificate_expires(settings: Settings) -> float | None:
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     client, server = showing.wrap_bio(back, there), asking.wrap_bio(there, back, server_side=True)
     try:
-        while not server.getpeercert(binary_form=True):
-            for side in (client, server):
-                with suppress(ssl.SSLWantReadError):
-                    side.do_handshake()
+        waiting = [client, server]
+        while waiting:
+            side = waiting.pop(0)
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                waiting.append(side)
     except ssl.SSLCertVerificationError as error:
         if error.verify_code in _EXPIRED | _NOT_YET_VALID:
             raise SettingsError(f"kafka.ssl_certfile: {kafka.ssl_certfile}: {error.verify_message}") from error

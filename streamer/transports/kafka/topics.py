@@ -1,6 +1,7 @@
 """Topics by hand: create, check and fill them. For the command line; the service itself creates nothing."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -23,6 +24,31 @@ from streamer.transports.kafka.rights import require_rights_on_topics
 
 _LOAD_RECORDS = 5_000
 _CLEANUP = "cleanup.policy"
+_RESTORING = "restoring"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Note beside a committed offset.
+
+    stream  id of the topic that is meant, because a topic may be made anew under its name; "" where nothing says
+    index   id of the index by which was decided; "" where nothing says
+    in_use  False: that index was still being restored
+    """
+
+    stream: str
+    index: str = ""
+    in_use: bool = True
+
+    def text(self) -> str:
+        """The note as it is committed."""
+        return " ".join([part for part in (self.stream, self.index) if part] + ([] if self.in_use else [_RESTORING]))
+
+
+def parse_note(text: str | None) -> Note:
+    """The reverse of `Note.text`. An older version noted the stream alone, and who sets offsets by hand nothing."""
+    parts = (text or "").split(" ")
+    return Note(parts[0], parts[1] if len(parts) > 1 else "", in_use=parts[2:] != [_RESTORING])
 
 
 def create_topics(
@@ -107,7 +133,7 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
         identity = topic_ids(admin, [topic])[topic]
         found = admin.list_group_offsets({group: None})[group]
     return {
-        Source(at.metadata or identity or topic, partition.partition): at.offset
+        Source(parse_note(at.metadata).stream or identity or topic, partition.partition): at.offset
         for partition, at in found.items()
         if partition.topic == topic and at.offset >= 0
     }

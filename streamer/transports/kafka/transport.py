@@ -45,13 +45,14 @@ from kafka.errors import (
     MessageSizeTooLargeError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RebalanceInProgressError,
     RecordListTooLargeError,
     UnknownError,
 )
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
 from index import Applied, Source
-from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.errors import DeliveryDoubtful, Rebalancing, SettingsError
 from streamer.records.record import Batch, Destination, Lost, Outgoing, Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog, topic_of
@@ -67,10 +68,10 @@ from streamer.transports.kafka.clients import (
 )
 from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
 from streamer.transports.kafka.rights import refusal, withheld_in
-from streamer.transports.kafka.topics import require_same_topic, require_topics
+from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
-from streamer.transports.transport import Assigned, Trimmed
+from streamer.transports.transport import Assigned, Claim, Trimmed
 
 log = structlog.get_logger(__name__)
 
@@ -96,14 +97,16 @@ class _RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
 class KafkaTransport:
     """Reader of the input topic as a member of the group, and deliverer to the output topics in transactions.
 
-    `instance` names this worker within the group, and must be the same after a restart.
+    `instance` names this worker within the group, and must be the same after a restart. `index` is the id of the index by
+    which is decided; "" claims nothing.
     """
 
     takes_headers = True
 
-    def __init__(self, settings: Settings, instance: str) -> None:
+    def __init__(self, settings: Settings, instance: str, index: str = "") -> None:
         self._settings = settings
         self._instance = instance
+        self._index = index
         self._notes = _RebalanceNotes()
         self._stream = ""
         self._ownership = OwnershipWatch(settings)
@@ -170,8 +173,12 @@ class KafkaTransport:
 
         Raises TransactionHanging besides.
         """
+        return {source: None if claim is None else claim.offset for source, claim in self.claims(sources).items()}
+
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """See Transport, and `committed`."""
         timeout_ms = self._settings.kafka.delivery_timeout_ms
-        found: dict[Source, int | None] = {}
+        found: dict[Source, Claim | None] = {}
         with broker_errors(self._settings, "fetching committed offsets"):
             for source in sources:
                 try:
@@ -179,9 +186,10 @@ class KafkaTransport:
                 except KafkaTimeoutError:
                     require_offsets_not_hanging(self._settings, self._admin)
                     raise
+                note = parse_note(None if at is None else at.metadata)
                 # An offset without a note was set by hand, with Kafka's own tools, and is trusted.
-                ours = at is not None and at.metadata in (None, "", source.stream)
-                found[source] = at.offset if ours else None
+                ours = at is not None and note.stream in ("", source.stream)
+                found[source] = Claim(at.offset, note.index, note.in_use) if ours else None
         self._note_answer()
         return found
 
@@ -231,12 +239,14 @@ class KafkaTransport:
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
         self._note_answer()
 
-    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
         """See Transport. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
-        starts = dict(self._offset(source, offset) for source, offset in offsets.items())
+        starts = dict(self._offset(source, offset, in_use=not restoring) for source, offset in offsets.items())
         with broker_errors(self._settings, "committing where to begin"):
             try:
                 self._consumer.commit(starts, timeout_ms=self._settings.kafka.delivery_timeout_ms)
+            except RebalanceInProgressError as error:
+                raise Rebalancing(f"the group shares its partitions out anew: {error}") from error
             except CommitFailedError as error:
                 raise DeliveryDoubtful(f"{sorted(offsets)} may belong to another worker by now: {error}") from error
 
@@ -321,9 +331,10 @@ class KafkaTransport:
             raise DeliveryDoubtful(f"{source} is of another topic than the one read now, {self._stream}")
         return TopicPartition(self._settings.topics.input, source.partition)
 
-    def _offset(self, source: Source, offset: int) -> tuple[TopicPartition, OffsetAndMetadata]:
-        """Partition and offset to commit for a source; a note names the id of the topic that is meant."""
-        return self._partition(source), OffsetAndMetadata(offset, source.stream, -1)
+    def _offset(self, source: Source, offset: int, *, in_use: bool = True) -> tuple[TopicPartition, OffsetAndMetadata]:
+        """Partition and offset to commit for a source, with its note."""
+        note = Note(source.stream, self._index, in_use)
+        return self._partition(source), OffsetAndMetadata(offset, note.text(), -1)
 
     def _look_up(
         self, sources: Iterable[Source], look_up: Callable[..., dict[TopicPartition, int]]

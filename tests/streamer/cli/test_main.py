@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from index import Index
 from streamer.cli.main import cli
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings
@@ -70,11 +71,30 @@ def test_filtering_again_changes_nothing_and_says_so(news: Path, tmp_path: Path)
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.jsonl")} == before
 
 
-def test_a_lost_index_is_restored_from_the_outputs(news: Path, tmp_path: Path) -> None:
-    arguments = ("filter", "news.jsonl", "--out", "out", "--index", "index", "--json")
+def entries(directory: Path) -> int:
+    with Index.open(directory, None, map_bytes_max=2**30, read_only=True) as index:
+        return index.statistics().entries
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_a_lost_index_is_restored_from_the_outputs(news: Path, tmp_path: Path, insert: str) -> None:
+    arguments = (
+        "filter",
+        "news.jsonl",
+        "--out",
+        "out",
+        "--index",
+        "index",
+        "--json",
+        "--set",
+        f"index.insert={insert}",
+    )
     assert streamer(*arguments, cwd=tmp_path).returncode == 0
+    before = entries(tmp_path / "index")
     for path in (tmp_path / "index").iterdir():
         path.unlink()
+    assert streamer(*arguments, cwd=tmp_path).returncode == 0
+    assert entries(tmp_path / "index") == before
     lines = [line for line in news.read_bytes().splitlines() if line.startswith(b"{") and b'"text"' in line]
     with news.open("ab") as stream:
         stream.writelines(line + b"\n" for line in lines)

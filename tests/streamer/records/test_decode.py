@@ -418,6 +418,15 @@ EVERYTHING: list[dict[str, Any]] = [
 ]
 
 
+def test_a_document_of_more_characters_than_allowed_is_too_large_and_one_at_the_limit_is_not() -> None:
+    decoded = decode({"id": "long", "title": "äbc", "text": "d" * 8}, characters_max=10)
+    assert isinstance(decoded, DeadLetter)
+    assert (decoded.reason, decoded.id) == (Reason.TOO_LARGE, "long")
+    assert decoded.detail == "title and text have 11 characters, decode.characters_max is 10"
+    assert isinstance(decode({"title": "äbc", "text": "d" * 7}, characters_max=10), Document)
+    assert isinstance(decode(b"d" * 11, format="text", characters_max=10), DeadLetter)
+
+
 @settings(max_examples=300, deadline=None)
 @given(raw=st.binary(max_size=60), key=st.none() | st.binary(max_size=8), choice=st.sampled_from(EVERYTHING))
 def test_no_bytes_make_decode_raise(raw: bytes, key: bytes | None, choice: dict[str, Any]) -> None:

@@ -2,19 +2,25 @@
 
 import shutil
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 import pytest
 
 from index.storage.store import CommitHooks
-from streamer.errors import RecoveryRefused
-from streamer.records.record import Lost
+from streamer.errors import RecoveryRefused, TrialFailed
+from streamer.fingerprint.scheme import scheme_for
+from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.record import Lost, Record
 from streamer.service.loop import STEPS, State
-from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings
+from streamer.service.pipeline import fingerprint_documents
+from streamer.service.trial import Trials, Tried
+from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings, Workers
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
 from tests.support.memory_service import SENTENCES, World, document
+from tests.support.paths import ROOT
 
 
 def stream() -> list[bytes]:
@@ -332,3 +338,64 @@ def test_an_index_with_a_second_look_that_was_lost_is_restored_from_the_outputs(
     world.run()
     assert sum(world.restored) > 0
     assert world.outputs() == whole.outputs()
+
+
+def test_a_record_that_kills_every_worker_is_tried_apart_and_becomes_a_dead_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tests/support/poisoned'}:{ROOT}")
+    world = World(tmp_path, settings())
+    poison = document("poison", "deadly-segfault")
+    world.fill([*stream()[:5], poison, *stream()[5:]])
+    decode = Decoder.decode
+
+    def deadly(decoder: Decoder, records: Sequence[Record]) -> list[Document | DeadLetter]:
+        if any(record.value == poison for record in records):
+            raise Crashed
+        return decode(decoder, records)
+
+    monkeypatch.setattr(Decoder, "decode", deadly)
+    world.run()
+    assert world.starts == 1 + world.settings.workers.deaths_max
+    outputs = world.outputs()
+    assert len(outputs) == len(stream()) + 1
+    destination, headers = outputs["documents/0/5"]
+    assert (destination, dict(headers)["neardup.reason"]) == (world.settings.topics.dead_letter, b"poison")
+    (letter,) = [each for each in world.broker.records(destination) if each.value == poison]
+    assert b"SIGSEGV" in (dict(letter.headers)["__connect.errors.exception.message"] or b"")
+    others = Counter(destination for position, (destination, _) in outputs.items() if position != "documents/0/5")
+    assert others == {"documents-unique": 7, "documents-duplicate": 6, "documents-dead-letter": 1}
+
+
+def test_a_trial_that_is_cut_short_delivers_what_it_has_and_a_fresh_worker_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, settings(workers=Workers(deaths_max=1)))
+    world.fill(stream())
+    monkeypatch.setattr(Decoder, "decode", raises(Crashed))
+    with pytest.raises(Crashed):
+        world.run_once()
+    monkeypatch.undo()
+    monkeypatch.setattr(Trials, "run", lambda trials, records, progress: tried(world.settings, records[:2]))
+    ends = 0
+    while True:
+        try:
+            world.run_once()
+            break
+        except TrialFailed:
+            ends += 1
+            assert len(world.outputs()) == 2 * ends
+    assert ends
+    assert len(world.outputs()) == len(stream())
+
+
+def tried(chosen: Settings, records: Sequence[Record]) -> Tried:
+    documents = Decoder(chosen.decode).decode(records)
+    return Tried(documents, fingerprint_documents(scheme_for(chosen), documents))
+
+
+def raises(error: type[Exception]) -> Callable[..., NoReturn]:
+    def refuse(*_: object) -> NoReturn:
+        raise error
+
+    return refuse

@@ -1,5 +1,6 @@
 """A lost index is restored as a whole, by one worker, before any worker decides."""
 
+import itertools
 import shutil
 from pathlib import Path
 from typing import Literal
@@ -35,6 +36,15 @@ def lost_index_whose_owner_of_partition_0_is_gone(directory: Path, insert: Liter
     world.fill([document(f"third-{number}", text + "?") for number, text in enumerate(SENTENCES)], 1)
     del world.broker.group(world.settings.kafka.group).owners[1]
     world.directory, world.instance = directory / "new", "1"
+
+    turns = itertools.count()
+
+    def expel_the_dead_owner_in_time() -> None:
+        # To restore takes fewer turns.
+        if next(turns) == 6:
+            world.broker.expel(world.settings.kafka.group, "0")
+
+    world.each_turn = expel_the_dead_owner_in_time
     return world
 
 
@@ -136,6 +146,10 @@ def test_while_another_process_restores_a_worker_waits_with_signs_of_life_and_th
         assert index.applied() == {}
         other.give_back()
         assert waiting.recover(assigned) is Unrecovered.RESTORING
+        world.broker.expel(world.settings.kafka.group, "0")
+        assigned = transport.read()
+        assert isinstance(assigned, Assigned)
+        assert len(assigned.sources) == 2
         assert isinstance(waiting.recover(assigned), dict)
         assert other.take(), "the turn was not given back"
         other.give_back()

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.entry import Source
+from index.entry import Position, Source
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Record
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, parse_original_position
 from streamer.settings.settings import Batching
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
 from streamer.transports.files.output_folder import OUTPUTS, Delivered
@@ -37,11 +38,16 @@ class Line(NamedTuple):
     value: bytes = b"text"
 
     def verdict_line(self) -> bytes:
-        return orjson.dumps({"source": INPUTS[self.input].name, "line": self.number, "verdict": self.verdict}) + b"\n"
+        line = {"source": INPUTS[self.input].name, "line": self.number, "verdict": self.verdict}
+        original = {"original_source": INPUTS[1].name, "original_line": 8} if self.verdict == "duplicate" else {}
+        return orjson.dumps(line | original) + b"\n"
 
     def record(self) -> Record:
         offset = self.number - 1
-        return Record(SOURCES[self.input], INPUTS[self.input].name, offset, None, self.value, NO_TIMESTAMP_MS)
+        original = Position(SOURCES[1], 7) if self.verdict == "duplicate" else None
+        headers = ((ORIGINAL_POSITION, b"two.jsonl/0/7"), (ORIGINAL_STREAM, b"stream-2")) if original else ()
+        assert parse_original_position(headers) == original
+        return Record(SOURCES[self.input], INPUTS[self.input].name, offset, None, self.value, NO_TIMESTAMP_MS, headers)
 
 
 def write(folder: Path, lines: Sequence[Line]) -> Path:
@@ -161,6 +167,9 @@ def test_an_output_of_more_or_fewer_lines_than_verdicts_is_refused(tmp_path: Pat
         b'{"source": "one.jsonl", "line": null, "verdict": "unique"}\n',
         b'{"source": "one.jsonl", "line": 1, "verdict": "odd"}\n',
         b'{"source": "three.jsonl", "line": 1, "verdict": "unique"}\n',
+        b'{"source": ["one.jsonl"], "line": 1, "verdict": "unique"}\n',
+        b'{"source": "one.jsonl", "line": 1.5, "verdict": "unique"}\n',
+        b'{"source": "one.jsonl", "line": 1, "verdict": {}}\n',
     ],
     ids=[
         "no-json",
@@ -171,6 +180,9 @@ def test_an_output_of_more_or_fewer_lines_than_verdicts_is_refused(tmp_path: Pat
         "no-number",
         "unknown-verdict",
         "unknown-source",
+        "no-name",
+        "no-whole-number",
+        "no-word",
     ],
 )
 def test_a_damaged_verdict_is_refused(tmp_path: Path, spoilt: bytes) -> None:
@@ -190,3 +202,22 @@ def test_what_fits_is_given_before_the_rest_is_refused(tmp_path: Path) -> None:
     assert [record.value for record in next(batches)] == [b"first"]
     with pytest.raises(RecoveryRefused):
         next(batches)
+
+
+def test_duplicates_whose_originals_are_not_named_are_refused_when_they_are_asked_for(tmp_path: Path) -> None:
+    folder = write(tmp_path / "out", GOOD)
+    verdicts = (folder / "verdicts.jsonl").read_bytes()
+    (folder / "verdicts.jsonl").write_bytes(verdicts.replace(b',"original_line":8', b""))
+    assert sum(map(len, read(folder))) == 3
+    with pytest.raises(RecoveryRefused, match="does not hold where the original of a duplicate stands"):
+        read(folder, destinations=(Destination.DUPLICATE,))
+
+
+def test_an_original_of_another_folder_cannot_be_told(tmp_path: Path) -> None:
+    folder = write(tmp_path / "out", GOOD)
+    verdicts = (folder / "verdicts.jsonl").read_bytes()
+    (folder / "verdicts.jsonl").write_bytes(verdicts.replace(b'"original_source":"two', b'"original_source":"six'))
+    ((duplicate,),) = read(folder, destinations=(Destination.DUPLICATE,))
+    original = parse_original_position(duplicate.headers)
+    assert original is not None
+    assert original.source not in SOURCES

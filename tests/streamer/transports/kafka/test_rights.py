@@ -2,7 +2,6 @@
 
 import gc
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ from structlog.testing import capture_logs
 
 from streamer.errors import SettingsError
 from streamer.settings.settings import Kafka, Settings
+from streamer.transports.kafka.clients import transaction_ms_max
 from streamer.transports.kafka.rights import Resource, rights_of, user_of
 from streamer.transports.kafka.topics import create_topics, produce
 from streamer.transports.kafka.transport import KafkaTransport
@@ -143,7 +143,6 @@ def test_a_right_withdrawn_before_a_delivery_ends_the_worker_for_a_person(
     begin(transport)
     batch = read_batch(transport)
     made.withdraw(named)
-    time.sleep(0.5)
     with pytest.raises(SettingsError, match=r"does not allow user .*nothing is lost") as raised:
         transport.deliver(batch, [routed(record) for record in batch.records])
     transport.close()
@@ -165,6 +164,13 @@ def test_a_right_withdrawn_while_reading_ends_the_worker_for_a_person(
         patiently(lambda: bool(transport.read() and False))
     transport.close()
     assert (made.settings.topics.input if "topics" in named else made.settings.kafka.group) in str(raised.value)
+
+
+def test_the_longest_transaction_is_the_default_to_those_who_may_not_ask(guarded: Callable[..., Guarded]) -> None:
+    made = guarded()
+    assert transaction_ms_max(made.settings) == 900_000
+    made.broker.allow(made.user, [Right("DESCRIBE_CONFIGS", "cluster", "kafka-cluster")])
+    assert transaction_ms_max(made.settings) == 120_000
 
 
 def test_the_user_is_named_by_the_setting_that_makes_him() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.topics import create_topics, produce, require_topics
+from streamer.transports.kafka.topics import Note, create_topics, parse_note, produce, require_topics
 from tests.support.transport_worlds import committed_records, make_settings
 
 pytestmark = pytest.mark.kafka
@@ -51,3 +51,21 @@ def test_the_loader_tells_how_many_were_written_before_one_was_refused(fresh: Se
     create_topics(fresh, 1, 1)
     with pytest.raises(BrokerUnavailable, match="0 records were written"):
         produce(fresh, fresh.topics.input, [b"x" * (fresh.kafka.request_bytes_max + 1)])
+
+
+@pytest.mark.parametrize(
+    ("note", "text"),
+    [
+        (Note("stream"), "stream"),
+        (Note("stream", "index"), "stream index"),
+        (Note("stream", "index", in_use=False), "stream index restoring"),
+        (Note(""), ""),
+    ],
+)
+def test_a_note_is_read_as_it_was_written(note: Note, text: str) -> None:
+    assert note.text() == text
+    assert parse_note(text) == note
+
+
+def test_an_offset_without_a_note_says_nothing() -> None:
+    assert parse_note(None) == Note("")

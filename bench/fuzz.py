@@ -1,0 +1,244 @@
+"""Decode and fingerprint values as a hostile crawler might write them, from one seed, and say what became of them.
+
+    python -m bench.fuzz --seconds 60 --seed 1 --bytes-max 200000 --markup html
+
+Bytes, JSON of every type, mark-up of every shape. The value under way stands in a file, so that one that ends the process
+can be read there. Exits with 1 where a value took longer than --ms-max.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+
+from index import Source
+from streamer.fingerprint.scheme import scheme_for
+from streamer.records.decode import DeadLetter, Decoder
+from streamer.records.reason import Reason
+from streamer.records.record import Record
+from streamer.service.pipeline import fingerprint_documents
+from streamer.settings.settings import Settings
+
+Shape = Callable[[random.Random, int], str]
+
+_TAGS = (
+    *(
+        "a",
+        "b",
+        "body",
+        "br",
+        "button",
+        "caption",
+        "col",
+        "dd",
+        "div",
+        "dl",
+        "font",
+        "form",
+        "frameset",
+        "h1",
+        "head",
+        "hr",
+    ),
+    *(
+        "html",
+        "i",
+        "iframe",
+        "img",
+        "input",
+        "li",
+        "link",
+        "math",
+        "mi",
+        "noscript",
+        "ol",
+        "option",
+        "p",
+        "plaintext",
+        "pre",
+    ),
+    *(
+        "script",
+        "select",
+        "span",
+        "style",
+        "svg",
+        "table",
+        "tbody",
+        "td",
+        "template",
+        "textarea",
+        "title",
+        "tr",
+        "ul",
+        "xmp",
+    ),
+)
+_PIECES = (
+    "text ",
+    "文字",
+    "\0",
+    "&amp;",
+    "&#x",
+    "&#0;",
+    "&#1114112;",
+    "&notin;",
+    "<!--",
+    "-->",
+    "<![CDATA[",
+    "]]>",
+    "<?",
+    "<!",
+    "</",
+    "<",
+    ">",
+    '"',
+    "'",
+    "=",
+    "\u202e",
+    "\ud800",
+    "\U0010ffff",
+    "\r\n",
+    "\f",
+)
+
+
+def nested(chance: random.Random, size: int) -> str:
+    """One or two tags within each other, never closed."""
+    opened = "".join(f"<{tag}>" for tag in chance.choices(_TAGS, k=chance.randint(1, 2)))
+    return opened * (size // len(opened)) + "text"
+
+
+def crossed(chance: random.Random, size: int) -> str:
+    """Tags that are closed in any order."""
+    tags = chance.choices(_TAGS, k=chance.randint(2, 5))
+    piece = "".join(f"<{tag}>" for tag in tags) + "x" + "".join(f"</{tag}>" for tag in chance.sample(tags, len(tags)))
+    return piece * (size // len(piece) + 1)
+
+
+def torn(chance: random.Random, size: int) -> str:
+    """Pieces of mark-up in no order."""
+    pieces = [
+        *_PIECES,
+        *(f"<{tag}" for tag in _TAGS),
+        *(f"<{tag} a=b>" for tag in _TAGS),
+        *(f"</{tag}>" for tag in _TAGS),
+    ]
+    return "".join(chance.choices(pieces, k=max(1, size // 6)))
+
+
+def repeated(chance: random.Random, size: int) -> str:
+    """One piece, over and over."""
+    piece = chance.choice([*_PIECES, "<a b=c d=e ", "<p>x", "<br>", "<table><tr><td>", "&lt", "<p/>"])
+    return piece * (size // len(piece))
+
+
+SHAPES: tuple[Shape, ...] = (nested, crossed, torn, repeated)
+
+
+def markup(chance: random.Random, size: int) -> str:
+    """A text of about so many characters, in one of SHAPES."""
+    return chance.choice(SHAPES)(chance, size)
+
+
+def deep(chance: random.Random, size: int) -> bytes:
+    """JSON nested as deep as it is long, whole or cut."""
+    opening, closing = chance.choice([(b"[", b"]"), (b'{"text":', b"}")])
+    count = size // len(opening)
+    return opening * count + b"1" + closing * chance.choice([0, count - 1, count])
+
+
+def changed(chance: random.Random, value: bytes) -> bytes:
+    """The value with some bytes changed, cut out or doubled."""
+    raw = bytearray(value)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(raw) + 1)
+        match chance.randrange(3):
+            case 0:
+                raw[at : at + 1] = bytes([chance.randrange(256)])
+            case 1:
+                del raw[at : at + chance.randint(1, 8)]
+            case _:
+                raw[at:at] = raw[at : at + chance.randint(1, 8)]
+    return bytes(raw)
+
+
+def value(chance: random.Random, size: int) -> bytes:
+    """A value of about so many bytes."""
+    match chance.randrange(6):
+        case 0:
+            return chance.randbytes(size)
+        case 1:
+            return deep(chance, size)
+        case 2:
+            return changed(chance, _document(chance, size))
+        case 3:
+            return b'{"text": ' + b"9" * size + b"}"
+        case _:
+            return _document(chance, size)
+
+
+def _document(chance: random.Random, size: int) -> bytes:
+    text = markup(chance, size).encode(errors="replace").decode()
+    odd = chance.choice([None, [], {}, 1e308, -1, "\x00", "9" * 400, "[", "http://[", text[:50]])
+    return orjson.dumps({"id": odd, "title": odd, "time": odd, "host": odd, "tags": [odd, text[:20]], "text": text})
+
+
+def settings_of(markup: str, scheme: str) -> Settings:
+    """Settings under which every field of a value is looked at."""
+    return Settings.model_validate(
+        {
+            "decode": {
+                "time": "/time",
+                "title": "/title",
+                "host": "/host",
+                "metadata": ["/tags"],
+                "value_bytes_max": 16 * 2**20,
+            },
+            "fingerprint": {"markup": markup, "scheme": scheme},
+        }
+    )
+
+
+def main() -> int:
+    """Run for as long as asked. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bytes-max", type=int, default=200_000)
+    parser.add_argument("--ms-max", type=float, default=5_000.0)
+    parser.add_argument("--markup", choices=["none", "html", "html-main"], default="html")
+    parser.add_argument("--scheme", choices=["minhash", "simhash"], default="minhash")
+    parser.add_argument("--under-way", type=Path, default=Path("fuzz-under-way"))
+    asked = parser.parse_args()
+    chance = random.Random(asked.seed)
+    settings = settings_of(asked.markup, asked.scheme)
+    decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings)
+    outcomes: Counter[str] = Counter()
+    slowest_ms, slowest = 0.0, b""
+    deadline = time.monotonic() + asked.seconds
+    while time.monotonic() < deadline:
+        given = value(chance, int(asked.bytes_max ** chance.random()))
+        asked.under_way.write_bytes(given)
+        begin = time.process_time()
+        documents = decoder.decode([Record(Source("fuzz", 0), "fuzz", 0, None, given, 0)])
+        fingerprint_documents(fingerprinter, documents)
+        # The first value compiles and loads.
+        took_ms = 1000 * (time.process_time() - begin) if outcomes else 0.0
+        if took_ms > slowest_ms:
+            slowest_ms, slowest = took_ms, given
+        (document,) = documents
+        outcomes[Reason(document.reason).name if isinstance(document, DeadLetter) else "DOCUMENT"] += 1
+    asked.under_way.unlink(missing_ok=True)
+    print(f"{outcomes.total():,} values: {', '.join(f'{name} {count:,}' for name, count in outcomes.most_common())}")
+    print(f"slowest: {slowest_ms:,.0f} ms of processor time, {len(slowest):,} bytes, {slowest[:80]!r}")
+    return int(slowest_ms > asked.ms_max)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""Checks of what the brokers told, each a pure function of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from streamer.doctor.finding import Finding, State
+from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.diagnosis import Facts, TopicFacts
+from streamer.transports.kafka.handshake import Greeting
+from streamer.transports.kafka.rights import DOCUMENTED_AT, Right, rights_of
+
+CERTIFICATE_DAYS_MIN = 30.0
+"""With fewer days left, a certificate is worth a word."""
+
+_DAY_SECONDS = 86_400
+_HOUR_MS = 3_600_000
+
+
+def connections(
+    greetings: Mapping[str, Greeting | SettingsError | BrokerUnavailable], now_seconds: float
+) -> Iterator[Finding]:
+    """Every broker: whether it takes certificate and password, and for how long its certificate is good."""
+    for address, answer in greetings.items():
+        check = f"broker {address}"
+        if isinstance(answer, SettingsError):
+            yield Finding(check, State.WRONG, "refuses this client", str(answer))
+        elif isinstance(answer, BrokerUnavailable):
+            yield Finding(check, State.AWAY, str(answer), "start the broker, or correct kafka.bootstrap_servers")
+        else:
+            yield certificate(check, answer.certificate_expires, now_seconds, "renew it at the broker")
+
+
+def certificate(check: str, expires_seconds: float | None, now_seconds: float, remedy: str) -> Finding:
+    """Days that a certificate has left; `expires_seconds` None: there is none."""
+    if expires_seconds is None:
+        return Finding(check, State.OK, "answers")
+    days = (expires_seconds - now_seconds) / _DAY_SECONDS
+    if days < 0:
+        return Finding(check, State.WRONG, f"certificate expired {-days:,.0f} days ago", remedy)
+    state = State.OK if days >= CERTIFICATE_DAYS_MIN else State.ADVICE
+    return Finding(check, state, f"certificate good for {days:,.0f} days", "" if state is State.OK else remedy)
+
+
+def rights(settings: Settings, withheld: Sequence[Right]) -> Iterator[Finding]:
+    """Every right that the service uses."""
+    for right in rights_of(settings):
+        if right not in withheld:
+            yield Finding(str(right), State.OK, "allowed")
+        else:
+            state = State.WRONG if right.required else State.ADVICE
+            yield Finding(str(right), state, f"not allowed; needed {right.purpose}", f"allow it: {DOCUMENTED_AT}")
+
+
+def timeouts(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """The timeouts that brokers limit."""
+    kafka = settings.kafka
+    for key, value, limits in (
+        ("kafka.session_timeout_ms", kafka.session_timeout_ms, "group.min.session.timeout.ms and group.max..."),
+        ("kafka.transaction_timeout_ms", kafka.transaction_timeout_ms, "transaction.max.timeout.ms"),
+    ):
+        if key in facts.untried:
+            yield Finding(key, State.UNCHECKED, "cannot be tried without the right above")
+        elif key in facts.refused:
+            yield Finding(
+                key, State.WRONG, f"{value} is not allowed", f"keep to the brokers' {limits}, or change these"
+            )
+        else:
+            yield Finding(key, State.OK, f"{value} is allowed")
+
+
+def topics(settings: Settings, found: Mapping[str, TopicFacts | None], withheld: Sequence[Right]) -> Iterator[Finding]:
+    """The four topics: whether they are there, and whether their settings fit together."""
+    names = settings.topics
+    unseen = {right.name for right in withheld}
+    for key in type(names).model_fields:
+        name = getattr(names, key)
+        facts = found[name]
+        check = f"topic {name!r} (topics.{key})"
+        if facts is None and name in unseen:
+            yield Finding(check, State.UNCHECKED, "cannot be seen without a right on it")
+        elif facts is None:
+            remedy = f"make it with `streamer topics create`, or correct topics.{key}"
+            yield Finding(check, State.WRONG, "is not there", remedy)
+        else:
+            yield from _partitions(settings, key, check, facts)
+            if facts.settings is None:
+                yield Finding(check, State.UNCHECKED, "its settings cannot be seen", "allow DESCRIBE_CONFIGS on it")
+            else:
+                yield from _policy(settings, key, check, facts, facts.settings)
+    yield from _sizes(settings, found)
+
+
+def _partitions(settings: Settings, key: str, check: str, facts: TopicFacts) -> Iterator[Finding]:
+    workers = settings.workers.count
+    if key == "input" and facts.partitions < workers:
+        remedy = "lower workers.count, or add partitions"
+        yield Finding(check, State.ADVICE, f"{facts.partitions} partitions for {workers} workers: some idle", remedy)
+    else:
+        yield Finding(check, State.OK, f"{facts.partitions} partitions, {facts.replicas} replicas")
+
+
+def _policy(settings: Settings, key: str, check: str, facts: TopicFacts, given: Mapping[str, str]) -> Iterator[Finding]:
+    if "compact" in given["cleanup.policy"]:
+        yield Finding(
+            check,
+            State.WRONG,
+            f"cleanup.policy is {given['cleanup.policy']}",
+            "set it to delete: compaction loses records",
+        )
+    if key != "input" and int(given["min.insync.replicas"]) > facts.replicas:
+        yield Finding(
+            check,
+            State.WRONG,
+            f"min.insync.replicas is {given['min.insync.replicas']}, of {facts.replicas} replicas: nothing can be written",
+            "lower it, or add replicas",
+        )
+    if key == "unique":
+        yield from _restorable(settings, check, given)
+
+
+def _restorable(settings: Settings, check: str, given: Mapping[str, str]) -> Iterator[Finding]:
+    kept_ms, kept_bytes = int(given["retention.ms"]), int(given["retention.bytes"])
+    age = settings.index.age_max_hours
+    for_ever = kept_ms < 0
+    if kept_bytes >= 0 or (not for_ever and (age is None or kept_ms < age * _HOUR_MS)):
+        kept = f"{kept_bytes:,} bytes a partition" if kept_bytes >= 0 else f"{kept_ms / _HOUR_MS:,.0f} hours"
+        counts = "for ever" if age is None else f"for {age:g} hours"
+        yield Finding(
+            check,
+            State.ADVICE,
+            f"keeps {kept}, and documents count {counts}: a lost index comes back in part",
+            "raise retention.ms and retention.bytes, set index.age_max_hours, or keep backups (`streamer index backup`)",
+        )
+
+
+def _sizes(settings: Settings, found: Mapping[str, TopicFacts | None]) -> Iterator[Finding]:
+    """Records come out a little larger than they came in, and must find room everywhere."""
+
+    def limit(name: str) -> int | None:
+        facts = found[name]
+        return None if facts is None or facts.settings is None else int(facts.settings["max.message.bytes"])
+
+    names = settings.topics
+    of_input, sent = limit(names.input), settings.kafka.request_bytes_max
+    if of_input is None:
+        yield Finding("largest record", State.UNCHECKED, "max.message.bytes of the input cannot be seen")
+        return
+    if of_input > sent:
+        yield Finding(
+            "largest record",
+            State.WRONG,
+            f"the input takes {of_input:,} bytes, kafka.request_bytes_max is {sent:,}",
+            "raise kafka.request_bytes_max: a larger record could not be delivered, not even as a dead letter",
+        )
+    for name in (names.unique, names.duplicate, names.dead_letter):
+        of_output = limit(name)
+        if of_output is not None and of_output < of_input:
+            yield Finding(
+                "largest record",
+                State.WRONG,
+                f"the input takes {of_input:,} bytes, {name!r} {of_output:,}",
+                f"raise max.message.bytes of {name!r}",
+            )
+        elif of_output is not None:
+            yield Finding("largest record", State.OK, f"{name!r} takes what the input takes, {of_input:,} bytes")

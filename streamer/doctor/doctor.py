@@ -1,0 +1,51 @@
+"""The shell of `streamer doctor`: looks everything up once, and hands it to the checks."""
+
+import time
+from collections.abc import Iterator
+
+from streamer.doctor import brokers, machine
+from streamer.doctor.finding import Finding, State
+from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.settings import Settings
+from streamer.transports.kafka import diagnosis
+from streamer.transports.kafka.handshake import own_certificate_expires
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Findings in the order of a start: this machine, connections, rights, topics, timeouts. Changes nothing."""
+    place = machine.look_at(settings.index.directory)
+    yield from machine.libraries(diagnosis.codecs(), settings.kafka.compression)
+    yield from machine.extras(settings)
+    yield from machine.index_folder(settings, place)
+    problem = machine.port_problem(settings.observe.host, settings.observe.port)
+    yield machine.port(settings, problem, running=bool(problem) and machine.serves_health(settings))
+    yield from machine.guard(settings)
+    yield from _of_brokers(settings)
+    # Every answer carries a time only where a topic stamps records itself, and the service's topics do not.
+    yield Finding("clock", State.UNCHECKED, "Kafka's answers tell no time", "keep this machine's clock by NTP")
+
+
+def _of_brokers(settings: Settings) -> Iterator[Finding]:
+    now = time.time()
+    try:
+        expires = own_certificate_expires(settings)
+    except SettingsError as error:
+        yield Finding("certificates and keys", State.WRONG, "cannot be used", str(error))
+        return
+    if settings.kafka.ssl_certfile is not None:
+        yield brokers.certificate("kafka.ssl_certfile", expires, now, "have it renewed by its authority")
+    greetings = diagnosis.greetings(settings)
+    yield from brokers.connections(greetings, now)
+    if any(isinstance(answer, SettingsError) for answer in greetings.values()):
+        yield Finding("rights, topics, timeouts", State.UNCHECKED, "a broker refuses this client")
+        return
+    try:
+        facts = diagnosis.diagnose(settings)
+    except SettingsError as error:
+        yield Finding("rights, topics, timeouts", State.WRONG, "cannot be asked for", str(error))
+    except BrokerUnavailable as error:
+        yield Finding("rights, topics, timeouts", State.AWAY, str(error), "start the brokers, and ask again")
+    else:
+        yield from brokers.rights(settings, facts.withheld)
+        yield from brokers.topics(settings, facts.topics, facts.withheld)
+        yield from brokers.timeouts(settings, facts)

@@ -1,0 +1,124 @@
+"""Who may read the metrics, and by which certificate the port is known."""
+
+import base64
+import binascii
+import hmac
+import socket
+import ssl
+from pathlib import Path
+from typing import NoReturn
+
+import structlog
+
+from streamer.errors import SettingsError
+from streamer.settings.settings import Observe
+
+log = structlog.get_logger(__name__)
+
+
+class _Encryption:
+    """TLS by a certificate that may be renewed while the port is open: its files are read again when they change."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._files = (certificate, key)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._read_at = self._changed_at()
+        self._load()
+
+    def wrap(self, connection: socket.socket) -> socket.socket:
+        self._renew()
+        # The handshake waits for the first read, on the connection's own thread: a client that says nothing holds up no other.
+        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+
+    def _load(self) -> None:
+        certificate, key = self._files
+        self._context.load_cert_chain(certificate, key, password=_no_password)
+
+    def _renew(self) -> None:
+        try:
+            changed_at = self._changed_at()
+            if changed_at != self._read_at:
+                self._load()
+                self._read_at = changed_at
+                log.info("certificate of the port read again", file=str(self._files[0]))
+        except (OSError, ValueError) as error:
+            # One of the two may be written a moment later; until then the former certificate is shown.
+            log.warning("certificate of the port cannot be read again", reason=str(error))
+
+    def _changed_at(self) -> tuple[int, ...]:
+        return tuple(file.stat().st_mtime_ns for file in self._files)
+
+
+class Guard:
+    """What stands before the port: TLS or none, one user or everybody."""
+
+    def __init__(self, encryption: _Encryption | None = None, login: tuple[str, str] | None = None) -> None:
+        self._encryption = encryption
+        self._login = None if login is None else ":".join(login).encode()
+        self.scheme = "http" if encryption is None else "https"
+
+    def wrap(self, connection: socket.socket) -> socket.socket:
+        """The connection as it is to be spoken over."""
+        return connection if self._encryption is None else self._encryption.wrap(connection)
+
+    def admits(self, authorization: str) -> bool:
+        """Whether a header `Authorization` (empty: there was none) names the user and his password."""
+        if self._login is None:
+            return True
+        kind, _, credentials = authorization.partition(" ")
+        try:
+            given = base64.b64decode(credentials.strip(), validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        return kind.lower() == "basic" and hmac.compare_digest(given, self._login)
+
+
+OPEN = Guard()
+"""No TLS, and everybody may read."""
+
+
+def guard_of(observe: Observe) -> Guard:
+    """Guard that the settings name. Raises SettingsError for a file that cannot be used."""
+    return Guard(_encryption(observe), _login(observe))
+
+
+def _encryption(observe: Observe) -> _Encryption | None:
+    certificate, key = observe.tls_certificate_file, observe.tls_key_file
+    if certificate is None or key is None:
+        return None
+    for name, file in (("tls_certificate_file", certificate), ("tls_key_file", key)):
+        _read(f"observe.{name}", file)
+    try:
+        return _Encryption(certificate, key)
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise SettingsError(
+            f"observe.tls_certificate_file: {certificate}, and observe.tls_key_file: {key}: must be a certificate and its "
+            f"key in PEM, without a password ({reason})"
+        ) from error
+
+
+def _no_password() -> NoReturn:
+    # Without this, the library would ask for it on the terminal, and wait.
+    raise ValueError("the key is encrypted")
+
+
+def _login(observe: Observe) -> tuple[str, str] | None:
+    if observe.user is None or observe.password_file is None:
+        return None
+    key = "observe.password_file"
+    try:
+        password = _read(key, observe.password_file).decode().rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{key}: {observe.password_file}: is not UTF-8") from error
+    if not password:
+        raise SettingsError(f"{key}: {observe.password_file}: is empty: write the password into it")
+    return observe.user, password
+
+
+def _read(key: str, file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{key}: {file}: cannot be read: {error.strerror}") from error

@@ -1,0 +1,207 @@
+"""Attempts at batches, noted in files so that a death tells what it interrupted: which positions, and which step.
+
+A process notes the positions of a batch before it begins with it, and every step before it takes it. It holds a lock on
+its note for as long as it lives. So a note without a lock, amid a batch, is a death, however it came about, and whoever
+reads the batch next can count it. Whoever ends in order removes the note.
+
+The notes stand beside the index, which all workers of a host share: a document that kills one worker after the other is
+counted wherever it wanders. Nothing is synced to disk, for the notes need to survive processes and not the machine.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import orjson
+import structlog
+
+from index import Source, errors
+from streamer.errors import StreamerError
+from streamer.records.record import Batch, Record
+
+log = structlog.get_logger(__name__)
+
+NOTE_BYTES = 2**16
+"""Size of a note, taken when it is made: a full disk must not end a batch."""
+
+DEATHS_KEPT_SECONDS = 24 * 3600.0
+"""Notes of deaths that nobody reads any more, as those of a deleted topic, are removed at this age."""
+
+IDLE = "read"
+"""The step in which no batch is under way."""
+
+PURE_STEPS = ("decode", "fingerprint")
+"""Steps that depend on the records alone, so that a record can be what ends the process."""
+
+_STEP_BYTES = 16
+_SUFFIX = ".attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Offsets of one source in a batch; `topic` is its name for people."""
+
+    topic: str
+    source: Source
+    offsets: range
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.source.partition} offsets {self.offsets.start} to {self.offsets.stop - 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What a process was at when it died."""
+
+    note: Path
+    step: str
+    stretches: tuple[Stretch, ...]
+
+
+def notes_folder(index_directory: Path) -> Path:
+    """Folder of the notes about an index."""
+    return index_directory / "attempts"
+
+
+class Attempts:
+    """The note of this process, and the deaths of others at the sources that it reads.
+
+    A context: an orderly end, errors of the streamer and the index among them, removes the note.
+    """
+
+    def __init__(self, folder: Path, deaths_max: int) -> None:
+        """`deaths_max`: so many deaths amid a pure step put a record under suspicion."""
+        self._folder = folder
+        self._deaths_max = deaths_max
+        self._note: Path | None = None
+        self._file = -1
+        self._suspected: dict[Source, list[range]] = {}
+
+    def __enter__(self) -> Self:
+        self._note = self._folder / f"{os.getpid()}-{time.time_ns()}{_SUFFIX}"
+        # Only a locked note may have its name: without a lock it would be a death.
+        fresh = self._note.with_suffix(".new")
+        try:
+            self._folder.mkdir(exist_ok=True)
+            self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+            os.posix_fallocate(self._file, 0, NOTE_BYTES)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise errors.IndexFull(f"{self._folder}: no note of batches can be made there: {error.strerror}") from error
+        os.pwrite(self._file, _content(IDLE, ()), 0)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        fresh.rename(self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._note is not None
+        if kind is None or issubclass(kind, StreamerError | errors.IndexProblem):
+            self._note.unlink(missing_ok=True)
+        os.close(self._file)
+
+    def name(self, batch: Batch) -> None:
+        """Note the positions of a batch that is begun with now."""
+        os.pwrite(self._file, _content(IDLE, stretches_of(batch)), 0)
+
+    def enter(self, step: str) -> None:
+        """Note a step of the loop before it is taken."""
+        os.pwrite(self._file, step.ljust(_STEP_BYTES).encode(), 0)
+
+    def look(self, begins: Mapping[Source, int]) -> None:
+        """Take in the deaths at sources assigned now, from the offset on where each begins; tell of them, forget what is over."""
+        found = list(deaths(self._folder))
+        for death in found:
+            ours = [each for each in death.stretches if each.source in begins]
+            ahead = [each for each in ours if each.offsets.stop > begins[each.source]]
+            if ahead:
+                batch = ", ".join(map(str, death.stretches))
+                log.warning("a process died amid this batch", step=death.step, batch=batch)
+            over = len(ours) == len(death.stretches) and not ahead
+            if over or death.step not in PURE_STEPS:
+                death.note.unlink(missing_ok=True)
+        for source, begin in begins.items():
+            self._suspected[source] = [
+                each.offsets
+                for death in found
+                for each in death.stretches
+                if death.step in PURE_STEPS and each.source == source and each.offsets.stop > begin
+            ]
+
+    def suspects(self, records: Sequence[Record]) -> bool:
+        """Whether so many processes died over one of these records that it is to be tried apart."""
+        if not any(self._suspected.values()):
+            return False
+        sources = {record.source for record in records}
+        suspected = {
+            source: ranges for source in sources if len(ranges := self._suspected.get(source, ())) >= self._deaths_max
+        }
+        return any(
+            sum(record.offset in offsets for offsets in suspected.get(record.source, ())) >= self._deaths_max
+            for record in (records if suspected else ())
+        )
+
+
+def deaths(folder: Path) -> Iterator[Death]:
+    """Deaths noted in a folder, oldest first. Removes notes of processes that died between batches, and very old ones."""
+    for note in sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.name.partition("-")[2]):
+        try:
+            file = os.open(note, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue  # its process lives
+        else:
+            death = _read(note, os.pread(file, NOTE_BYTES, 0))
+            if death is None or time.time() - os.fstat(file).st_mtime > DEATHS_KEPT_SECONDS:
+                note.unlink(missing_ok=True)
+            else:
+                yield death
+        finally:
+            os.close(file)
+
+
+def death_of(folder: Path, process: int) -> Death | None:
+    """What a process that has ended died of; None where it ended in order or between batches."""
+    return next((death for death in deaths(folder) if death.note.name.startswith(f"{process}-")), None)
+
+
+def stretches_of(batch: Batch) -> tuple[Stretch, ...]:
+    """The stretch of each source in a batch."""
+    firsts: dict[Source, Record] = {}
+    for record in batch.records:
+        firsts.setdefault(record.source, record)
+    return tuple(
+        Stretch(record.topic, source, range(record.offset, batch.ends[source])) for source, record in firsts.items()
+    )
+
+
+def _content(step: str, stretches: Iterable[Stretch]) -> bytes:
+    rows = [
+        [each.topic, each.source.stream, each.source.partition, each.offsets.start, each.offsets.stop]
+        for each in stretches
+    ]
+    while len(text := orjson.dumps(rows)) > NOTE_BYTES - _STEP_BYTES - 2:
+        del rows[len(rows) // 2 :]
+    return (step.ljust(_STEP_BYTES).encode() + b"\n" + text + b"\n").ljust(NOTE_BYTES)
+
+
+def _read(note: Path, content: bytes) -> Death | None:
+    """A death from its note; None where no batch was under way, or the note makes no sense."""
+    step = content[:_STEP_BYTES].decode(errors="replace").strip()
+    try:
+        stretches = tuple(
+            Stretch(topic, Source(stream, partition), range(begin, end))
+            for topic, stream, partition, begin, end in orjson.loads(content[_STEP_BYTES:])
+        )
+    except (ValueError, TypeError):
+        return None
+    return None if step in ("", IDLE) or not stretches else Death(note, step, stretches)

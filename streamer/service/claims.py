@@ -1,0 +1,124 @@
+"""Claims: which index a group decides with. One index, or nobody decides.
+
+Two indexes in one group would each know half of the documents, and nothing else would tell. So every committed offset
+carries the id of the index by which was decided, and says whether that index is in use or is still being restored: the
+claim of the partition's owner. A lost index comes back under a new id, and takes the group over by itself:
+
+    1  announce   a worker says of its own sources that its index is being restored
+    2  restore    ... until no source is behind
+    3  take       it says of its own sources that its index is in use
+    4  look       it looks at all other sources, and begins where none is claimed by another index in use
+
+Two indexes cannot both get past 4: the one that took later sees the other. Claims of an index that is gone do not last:
+its partitions get owners of the living index, which take them, at the latest when the session timeout of the dead members
+is over. A claim that lasts longer, or whose offset goes on moving, is of a live rival, and a person has to decide.
+"""
+
+import time
+from collections.abc import Mapping
+
+import structlog
+
+from index import Source
+from streamer.errors import RecoveryRefused
+from streamer.transports.transport import Assigned, Claim, Transport
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 5.0
+"""Time between two looks at the claims while sources wait to begin."""
+
+MARGIN_SECONDS = 20.0
+"""Wait beyond the session timeout for the claims of dead members to go: a rebalance may need a second try."""
+
+_MOVES_MAX = 2
+"""Looks in which a rival's offset has moved before it counts as alive: a dying worker may deliver its last batch."""
+
+
+class Claims:
+    """Claims of one worker on the sources of its group."""
+
+    def __init__(self, transport: Transport, identity: str, patience_seconds: float) -> None:
+        """
+        identity          id of this worker's index
+        patience_seconds  longest that the claims of a dead member last
+        """
+        self._transport = transport
+        self._identity = identity
+        self._patience_seconds = patience_seconds
+        self._announced: frozenset[Source] = frozenset()
+        self._announced_seconds = 0.0
+        self._rivals: dict[Source, Claim] = {}
+        self._rivals_since_seconds = 0.0
+        self._compared_seconds = 0.0
+        self._moves = 0
+
+    def announce(self, assigned: Assigned) -> None:
+        """Say of the assigned sources that they wait for this index, where they are claimed by another one.
+
+        Does nothing where that was done just now. Raises RecoveryRefused where another index is alive.
+        """
+        now_seconds, sources = time.monotonic(), frozenset(assigned.sources)
+        if sources <= self._announced and now_seconds - self._announced_seconds < LOOK_SECONDS:
+            return
+        claims = self._transport.claims(assigned.sources + assigned.others)
+        for source in assigned.sources:
+            claim = claims[source]
+            if claim is not None and self._is_rival(claim):
+                self._transport.commit_start({source: claim.offset}, restoring=True)
+        self._announced, self._announced_seconds = sources, now_seconds
+        self._judge(assigned, claims)
+
+    def lacking(self, assigned: Assigned) -> set[Source]:
+        """Assigned sources with a committed offset that does not say yet that this index is in use."""
+        claims = self._transport.claims(assigned.sources)
+        return {
+            source
+            for source, claim in claims.items()
+            if claim is not None and (claim.index, claim.in_use) != (self._identity, True)
+        }
+
+    def are_alone(self, assigned: Assigned) -> bool:
+        """Whether no other source is claimed by another index in use. Raises RecoveryRefused where one is alive."""
+        self._judge(assigned, self._transport.claims(assigned.others))
+        return not self._rivals
+
+    def _is_rival(self, claim: Claim) -> bool:
+        # Offsets of an older version, or set by hand, name no index, and are trusted.
+        return claim.index not in ("", self._identity)
+
+    def _judge(self, assigned: Assigned, claims: Mapping[Source, Claim | None]) -> None:
+        """Note the rivals among the other sources. Raises RecoveryRefused where they are alive."""
+        now_seconds = time.monotonic()
+        rivals: dict[Source, Claim] = {}
+        for source in assigned.others:
+            claim = claims[source]
+            if claim is not None and claim.in_use and self._is_rival(claim):
+                rivals[source] = claim
+        if not rivals:
+            self._rivals = {}
+            return
+        if not self._rivals:
+            log.info("waiting for the claims of another index to go", index=self._identity, others=_shown(rivals))
+            self._rivals, self._rivals_since_seconds, self._moves = rivals, now_seconds, 0
+            self._compared_seconds = now_seconds
+        elif now_seconds - self._compared_seconds >= LOOK_SECONDS:
+            before = self._rivals
+            self._moves += any(at in before and claim.offset != before[at].offset for at, claim in rivals.items())
+            self._rivals, self._compared_seconds = rivals, now_seconds
+        if self._moves >= _MOVES_MAX or now_seconds - self._rivals_since_seconds > self._patience_seconds:
+            raise self._refused(assigned, rivals)
+
+    def _refused(self, assigned: Assigned, rivals: Mapping[Source, Claim]) -> RecoveryRefused:
+        named = sorted(f"{assigned.names[source.stream]}/{source.partition}" for source in rivals)
+        others = sorted({claim.index for claim in rivals.values()})
+        return RecoveryRefused(
+            f"index.directory holds index {self._identity}, but {', '.join(named)} of the same group is decided with index "
+            f"{', '.join(others)}: two services of one group work with two indexes, and neither would know the documents of "
+            "the other. Let all of them name one index.directory on one machine, or give this one a kafka.group and outputs "
+            "of its own. If the other index is gone for good, end every service of the group, and start this one again."
+        )
+
+
+def _shown(rivals: Mapping[Source, Claim]) -> dict[int, str]:
+    return {source.partition: claim.index for source, claim in sorted(rivals.items())}

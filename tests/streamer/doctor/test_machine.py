@@ -1,0 +1,154 @@
+"""Each check of this machine, and what makes it fail."""
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trustme
+
+from index.tools import Writer
+from streamer.doctor import machine
+from streamer.doctor.finding import Finding, State
+from streamer.doctor.machine import Place
+from streamer.errors import SettingsError
+from streamer.observe.guard import guard_of
+from streamer.observe.http import HttpServer
+from streamer.settings.settings import Fingerprint, Index, Observe, Settings
+from streamer.text import main_text
+
+GOOD = Place("", "ext4", 2**40)
+SETTINGS = Settings(index=Index(map_bytes_max=2**30))
+
+
+def unwell(place: Place, settings: Settings = SETTINGS) -> list[Finding]:
+    return [finding for finding in machine.index_folder(settings, place) if finding.state is not State.OK]
+
+
+def test_a_folder_on_a_local_disk_with_room_is_well() -> None:
+    assert unwell(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "state", "words"),
+    [
+        (replace(GOOD, problem="/data: Read-only file system"), State.WRONG, "Read-only"),
+        (replace(GOOD, file_system="nfs4"), State.WRONG, "a disk of this machine"),
+        (replace(GOOD, file_system="fuse.sshfs"), State.WRONG, "is on fuse.sshfs"),
+        (replace(GOOD, file_system="overlay"), State.ADVICE, "goes with its container"),
+        (replace(GOOD, file_system="tmpfs"), State.ADVICE, "is on tmpfs"),
+        (replace(GOOD, free_bytes=2**20), State.WRONG, "make room"),
+        (replace(GOOD, free_bytes=2**29), State.ADVICE, "index.map_bytes_max to at most 536,870,912"),
+        (replace(GOOD, used_bytes=2**30), State.WRONG, "raise index.map_bytes_max"),
+        (replace(GOOD, writer=Writer(7, "streamer run", stopped=True)), State.WRONG, "kill -CONT 7"),
+    ],
+)
+def test_a_folder_that_will_not_do_is_told(place: Place, state: State, words: str) -> None:
+    [found] = unwell(place)
+    assert found.state is state
+    assert words in f"{found.found} {found.remedy}"
+
+
+def test_a_process_that_writes_now_is_nothing_to_mend() -> None:
+    assert unwell(replace(GOOD, writer=Writer(7, "streamer run", stopped=False))) == []
+
+
+def test_looking_at_a_folder_leaves_nothing_there(tmp_path: Path) -> None:
+    place = machine.look_at(tmp_path / "not" / "yet")
+    assert list(tmp_path.iterdir()) == []
+    assert place.problem == ""
+    assert place.free_bytes > 0
+    assert place.file_system
+
+
+def test_a_folder_below_a_file_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert "Not a directory" in machine.look_at(tmp_path / "file" / "index").problem
+
+
+MOUNTS = [
+    "1 0 8:1 / / rw shared:1 - ext4 /dev/sda1 rw",
+    "2 1 0:5 / /data rw - nfs4 server:/data rw",
+    "3 2 0:6 / /data/local\\040disk rw master:3 - xfs /dev/sdb1 rw",
+    "4 1 0:7 / /over rw - ext4 /dev/sdc1 rw",
+    "5 1 0:8 / /over rw - tmpfs none rw",
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/index", "ext4"),
+        ("/data", "nfs4"),
+        ("/data/index", "nfs4"),
+        ("/data/local disk/index", "xfs"),
+        ("/database", "ext4"),
+        ("/over/index", "tmpfs"),
+    ],
+)
+def test_the_file_system_is_that_of_the_innermost_mount(path: str, found: str) -> None:
+    assert machine.file_system_of(Path(path), MOUNTS) == found
+
+
+@pytest.mark.parametrize("missing", ["crc32c", "gzip", "lz4", "snappy", "zstd"])
+def test_a_library_that_is_missing_is_told(missing: str) -> None:
+    available = dict.fromkeys(("crc32c", "gzip", "lz4", "snappy", "zstd"), True) | {missing: False}
+    [found] = [each for each in machine.libraries(available, "lz4") if each.state is not State.OK]
+    assert found.state is State.WRONG
+    assert missing in found.check
+
+
+def test_an_extra_is_looked_for_where_a_setting_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking() -> None:
+        raise SettingsError("install it")
+
+    assert list(machine.extras(Settings())) == []
+    needing = Settings(fingerprint=Fingerprint(markup="html-main"))
+    assert [each.state for each in machine.extras(needing)] == [State.OK]
+    monkeypatch.setattr(main_text, "require", lacking)
+    assert [each.remedy for each in machine.extras(needing)] == ["install it"]
+
+
+def test_a_port_is_free_or_the_services_own_or_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = Settings(observe=Observe(port=taken.getsockname()[1]))
+        problem = machine.port_problem("127.0.0.1", settings.observe.port)
+        assert problem == "Address already in use"
+    assert machine.port_problem("127.0.0.1", settings.observe.port) == ""
+    assert not machine.serves_health(settings)
+    assert machine.port(settings, "", running=False).state is State.OK
+    assert machine.port(settings, problem, running=False).state is State.WRONG
+    assert machine.port(settings, problem, running=True).state is State.OK
+
+
+def test_an_address_of_another_machine_cannot_be_had() -> None:
+    assert machine.port_problem("192.0.2.1", 9464) != ""
+    assert machine.port_problem("no-such-host.invalid", 9464) != ""
+
+
+def test_the_service_is_known_by_its_answer() -> None:
+    with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (False, "stopping"), lambda: (True, "ok")) as server:
+        assert machine.serves_health(Settings(observe=Observe(port=server.port)))
+
+
+def test_a_guard_is_looked_at_where_the_port_has_one(tmp_path: Path) -> None:
+    assert list(machine.guard(Settings())) == []
+    password = tmp_path / "password"
+    settings = Settings(observe=Observe(user="prometheus", password_file=password))
+    [missing] = machine.guard(settings)
+    assert missing.state is State.WRONG
+    assert "observe.password_file" in missing.remedy
+    password.write_text("word")
+    assert [each.state for each in machine.guard(settings)] == [State.OK]
+
+
+def test_the_service_is_known_by_its_answer_over_tls_too(tmp_path: Path) -> None:
+    leaf = trustme.CA().issue_cert("127.0.0.1")
+    file = tmp_path / "port.pem"
+    leaf.private_key_and_cert_chain_pem.write_to_path(str(file))
+    observe = Observe(tls_certificate_file=file, tls_key_file=file)
+    with HttpServer(
+        "127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), guard_of(observe)
+    ) as server:
+        assert machine.serves_health(Settings(observe=observe.model_copy(update={"port": server.port})))
+        assert not machine.serves_health(Settings(observe=Observe(port=server.port)))

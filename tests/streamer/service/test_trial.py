@@ -1,0 +1,91 @@
+"""A trial proves which records end a process, and gives of all others what the worker itself would have got."""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from index.entry import Kind, Source
+from streamer.fingerprint.scheme import scheme_for
+from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.reason import Reason
+from streamer.records.record import Record
+from streamer.service import trial
+from streamer.service.pipeline import fingerprint_documents
+from streamer.service.trial import Trials
+from streamer.settings.settings import Settings
+from tests.support.memory_service import SENTENCES
+from tests.support.paths import ROOT
+
+SETTINGS = Settings.model_validate(
+    {"workers": {"document_timeout_ms": 1_000}, "fingerprint": {"markup": "html"}, "decode": {"id": "/id"}}
+)
+
+
+def records_of(*values: bytes) -> list[Record]:
+    source = Source("stream", 2)
+    return [Record(source, "documents", 10 + n, b"key %d" % n, value, n) for n, value in enumerate(values)]
+
+
+def sound(number: int) -> bytes:
+    return orjson.dumps({"id": f"sound {number}", "text": SENTENCES[number % len(SENTENCES)]})
+
+
+def deadly(word: str) -> bytes:
+    return orjson.dumps({"id": "deadly", "text": f"deadly-{word}"})
+
+
+@pytest.fixture(autouse=True)
+def _deadly_children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tests/support/poisoned'}:{ROOT}")
+    monkeypatch.setenv("DEADLY_ONCE", str(tmp_path / "once"))
+
+
+def trials(seconds_max: float = 600.0) -> Trials:
+    return Trials(SETTINGS, scheme_for(SETTINGS), seconds_max=seconds_max)
+
+
+def test_sound_records_come_out_as_from_the_worker_itself() -> None:
+    records = records_of(*map(sound, range(6)), b"{", sound(0), b'{"text": ""}')
+    decoded = Decoder(SETTINGS.decode).decode(records)
+    expected = fingerprint_documents(scheme_for(SETTINGS), decoded)
+    beats: list[int] = []
+    tried = trials().run(records, lambda: beats.append(1))
+    assert tried.documents == decoded
+    for column in ("kinds", "reasons", "fingerprints", "feature_counts"):
+        assert np.array_equal(getattr(tried.fingerprints, column), getattr(expected, column)), column
+    assert tried.fingerprints.looks is None
+    assert len(beats) >= len(records)
+
+
+def test_every_record_that_ends_the_process_is_poison_and_no_other() -> None:
+    words = {"segfault": "SIGSEGV", "endless": "document_timeout_ms = 1000", "error": "exit code 1"}
+    values = [value for word in words for value in (sound(0), deadly(word))]
+    tried = trials().run(records_of(*values, sound(1)), lambda: None)
+    assert [type(document) for document in tried.documents] == [Document, DeadLetter] * len(words) + [Document]
+    letters = [document for document in tried.documents if isinstance(document, DeadLetter)]
+    for number, (letter, how) in enumerate(zip(letters, words.values(), strict=True)):
+        assert letter.reason is Reason.POISON
+        assert how in letter.detail
+        assert letter.id == f"key {2 * number + 1}"
+    assert tried.fingerprints.kinds.tolist()[1::2] == [Kind.DEAD_LETTER] * len(words)
+    assert tried.fingerprints.reasons.tolist()[1::2] == [Reason.POISON] * len(words)
+
+
+def test_a_process_that_somebody_killed_once_proves_nothing() -> None:
+    tried = trials().run(records_of(sound(0), deadly("once"), sound(1)), lambda: None)
+    assert all(isinstance(document, Document) for document in tried.documents)
+
+
+def test_a_trial_that_takes_too_long_gives_what_it_has_and_at_least_one_record() -> None:
+    tried = trials(seconds_max=-1.0).run(records_of(deadly("abort"), sound(0)), lambda: None)
+    assert [type(document) for document in tried.documents] == [DeadLetter]
+    assert len(tried.fingerprints) == 1
+
+
+def test_a_child_that_does_not_get_ready_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "START_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(trial, "_BEAT_SECONDS", 0.01)
+    with pytest.raises(trial.TrialFailed, match="did not get ready"):
+        trials().run(records_of(sound(0)), lambda: None)
