@@ -255,9 +255,10 @@ def _asked_apart(world: World, *, unchecked: bool) -> tuple[dict[str, str], int]
         signal.alarm(SECONDS_MAX)
         if unchecked:
             _check_nothing()
-        told = {question: _asked(world, question) for question in QUESTIONS}
-        os.write(writing, pickle.dumps(told))
-        os._exit(0)
+        try:
+            os.write(writing, pickle.dumps({question: _asked(world, question) for question in QUESTIONS}))
+        finally:
+            os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         octets = pipe.read()

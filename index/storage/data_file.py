@@ -226,7 +226,8 @@ def require_sound(file: Path, last_transaction: Callable[[], int]) -> None:
     """
     while True:
         before = last_transaction()
-        problems = structure_problems(file)
+        # Pages that nobody uses do no harm.
+        problems = [problem for problem in structure_problems(file) if not _UNREACHED.match(problem)]
         if not problems:
             return
         if last_transaction() == before:
@@ -324,7 +325,9 @@ def structure_problems(file: Path) -> list[str]:
         problems = _without_spare_pages([str(problem) for problem in verify.verify(os.fspath(file), subdir=False)])  # type: ignore[no-untyped-call]
     except (verify.VerifyError, struct.error, IndexError, ValueError, OverflowError) as problem:
         return [str(problem) or repr(problem)]
-    return problems or list(_tree_problems(file))
+    if any(not _UNREACHED.match(problem) for problem in problems):
+        return problems
+    return [*problems, *_tree_problems(file)]
 
 
 def _tree_problems(file: Path) -> Iterator[str]:
@@ -435,27 +438,24 @@ class _TreeWalk:
 
 
 def _without_spare_pages(problems: Sequence[str]) -> list[str]:
-    """Problems but those that pages to spare account for, to the page.
+    """Problems but those that pages to spare account for, to the page; all where they do not account for all.
 
     LMDB writes a shorter value into the pages of a longer one that the same transaction wrote (`mdb_cursor_put`), which
     is sound. The check reports such a value, and counts the pages that are left over as missing.
     """
     spare: Counter[str] = Counter()
-    left: list[str] = []
+    counted: Counter[str] = Counter()
+    unreached, left = 0, []
     for problem in problems:
-        found = _SPARE.match(problem)
-        if found and int(found["pages"]) > int(found["needed"]):
+        if (found := _SPARE.match(problem)) and int(found["pages"]) > int(found["needed"]):
             spare[found["table"]] += int(found["pages"]) - int(found["needed"])
+        elif found := _COUNTED.match(problem):
+            counted[found["table"]] += int(found["recorded"]) - int(found["walked"])
+        elif found := _UNREACHED.match(problem):
+            unreached += int(found["pages"])
         else:
             left.append(problem)
-    return [problem for problem in left if not _is_accounted_for(problem, spare)]
-
-
-def _is_accounted_for(problem: str, spare: Counter[str]) -> bool:
-    if counted := _COUNTED.match(problem):
-        return int(counted["recorded"]) - int(counted["walked"]) == spare[counted["table"]]
-    unreached = _UNREACHED.match(problem)
-    return unreached is not None and int(unreached["pages"]) == spare.total()
+    return left if spare == counted and unreached == spare.total() else list(problems)
 
 
 def claim(directory: Path) -> tuple[int, int]:

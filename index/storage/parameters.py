@@ -130,7 +130,8 @@ class Parameters:
         if version != FORMAT_VERSION:
             raise FormatUnknown(
                 f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
-                "Build it anew from what was delivered (streamer index rebuild), or use the program that wrote it."
+                "Move it away and start the service or the filter, which restores it from what was delivered. Or export it with "
+                "the program that wrote it, and enter the export here (streamer index rebuild DIRECTORY --export FILE)."
             )
         return cls.from_fields(fields)
 

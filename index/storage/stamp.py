@@ -44,12 +44,11 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
 
 def _found(transaction: Transaction) -> bytes | None:
     """The stamp, or None; without the seal that a format before 3 does not have."""
-    bare = transaction.bare(Table.META, STAMP_KEY)
-    if bare is not None:
-        try:
-            json.loads(bare)
-        except ValueError:
-            return transaction.get(Table.META, STAMP_KEY)
+    bare = next((bytes(value) for key, value in transaction.raw(Table.META) if key == STAMP_KEY), b"")
+    try:
+        json.loads(bare)
+    except ValueError:
+        return transaction.get(Table.META, STAMP_KEY)
     return bare
 
 

@@ -39,6 +39,9 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
     if any(isinstance(answer, SettingsError) for answer in greetings.values()):
         yield Finding("rights, topics, timeouts", State.UNCHECKED, "a broker refuses this client")
         return
+    if all(isinstance(answer, BrokerUnavailable) for answer in greetings.values()):
+        yield Finding("rights, topics, timeouts", State.UNCHECKED, "no broker answers")
+        return
     try:
         facts = diagnosis.diagnose(settings)
     except SettingsError as error:

@@ -63,11 +63,6 @@ class Death:
     stretches: tuple[Stretch, ...]
 
 
-def notes_folder(index_directory: Path) -> Path:
-    """Folder of the notes about an index."""
-    return index_directory / "attempts"
-
-
 class Attempts:
     """The note of this process, and the deaths of others at the sources that it reads.
 
@@ -75,7 +70,7 @@ class Attempts:
     """
 
     def __init__(self, folder: Path, deaths_max: int) -> None:
-        """`deaths_max`: so many deaths amid a pure step put a record under suspicion."""
+        """`folder`: that of the index. `deaths_max`: so many deaths amid a pure step put a record under suspicion."""
         self._folder = folder
         self._deaths_max = deaths_max
         self._note: Path | None = None
@@ -87,7 +82,6 @@ class Attempts:
         # Only a locked note may have its name: without a lock it would be a death.
         fresh = self._note.with_suffix(".new")
         try:
-            self._folder.mkdir(exist_ok=True)
             self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
             os.posix_fallocate(self._file, 0, NOTE_BYTES)
         except OSError as error:

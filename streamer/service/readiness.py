@@ -66,7 +66,8 @@ def _lacks(settings: Settings, worker: WorkerSeen) -> str:
         return "has just ended and will be restarted"
     if worker.state is not State.RUNNING:
         return f"is {worker.state.value}" + _why_it_ended(settings, worker)
-    if worker.batch_age_seconds > batch_age_ms_max(settings) / 1000:
+    # Step and age are not told in one: a batch that has just been delivered may still have an age.
+    if worker.step in _DOING and worker.batch_age_seconds > batch_age_ms_max(settings) / 1000:
         return (
             f"has had one batch for {worker.batch_age_seconds:.0f} s and is still {_DOING[worker.step]}; it is killed when "
             f"it makes no progress for workers.progress_timeout_ms = {settings.workers.progress_timeout_ms}"
@@ -90,5 +91,7 @@ def _why_it_ended(settings: Settings, worker: WorkerSeen) -> str:
             f"; group {settings.kafka.group!r} stands still: the broker holds a transaction open that a person has to "
             "end; the log says which, and docs/operations.md under NeardupTransactionHanging how"
         )
+    if worker.exit_code == os.EX_IOERR:
+        return "; the one before ended for a disk that is full or fails: the log says which"
     silence = _silence(settings, worker) if worker.exit_code == os.EX_TEMPFAIL else ""
     return f" and {silence}" if silence else ""

@@ -27,7 +27,7 @@ from index.tools import writer_of
 from streamer.observe import metrics
 from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
-from streamer.service.attempts import death_of, notes_folder
+from streamer.service.attempts import death_of
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
 from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
@@ -212,7 +212,7 @@ class Supervisor:
             details["signal"] = signal.Signals(-exit_code).name
         if exit_code == -signal.SIGBUS:
             details["reason"] = _BUS_ERROR
-        if process is not None and (death := death_of(notes_folder(self._settings.index.directory), process)):
+        if process is not None and (death := death_of(self._settings.index.directory, process)):
             details |= {"step": death.step, "batch": ", ".join(map(str, death.stretches))}
         return details
 

@@ -9,7 +9,7 @@ from index import Index, Retention, errors
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
-from streamer.service.attempts import Attempts, notes_folder
+from streamer.service.attempts import Attempts
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Service
 from streamer.service.recovery import Recoverer
@@ -74,7 +74,7 @@ def build_service(
         decoder,
         fingerprinter,
         recoverer,
-        Attempts(notes_folder(settings.index.directory), deaths_max),
+        Attempts(settings.index.directory, deaths_max),
         Trials(settings, fingerprinter, seconds_max=trial_seconds),
         listener,
         connector_name=settings.kafka.group,

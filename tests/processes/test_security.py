@@ -14,6 +14,9 @@ from tests.support.services import Started, make_run, require_every_position_onc
 
 pytestmark = pytest.mark.kafka
 
+START_SECONDS = 120
+"""A busy machine imports, and may compile, for most of a minute."""
+
 
 def guarded(secure_kafka: SecureKafka, run: Run, user: str) -> Run:
     """The same run, over TLS and with a password."""
@@ -49,12 +52,12 @@ def test_the_documented_rights_are_enough_and_each_withdrawal_needs_a_person(
     values = list(documents(120))
     fill(secure_kafka.open_address, run.input_topic, values[:60])
     service = start(guarded(secure_kafka, run, user))
-    wait_until(lambda: run.delivered() >= 60)
+    wait_until(lambda: run.delivered() >= 60, START_SECONDS)
     # Withdrawn amid the run: it ends, and says why. Given back: nothing was lost, and nothing comes twice.
     write = Right("WRITE", "topic", run.topic("unique"))
     secure_kafka.withdraw(user, write)
     fill(secure_kafka.open_address, run.input_topic, values[60:])
-    assert service.process.wait(60) == os.EX_CONFIG
+    assert service.process.wait(START_SECONDS) == os.EX_CONFIG
     assert f"user '{user}' (kafka.sasl_username)" in service.log.read_text()
     assert write.name in service.log.read_text().partition("does not allow")[2]
     secure_kafka.allow(user, [write])
@@ -72,7 +75,7 @@ def test_a_wrong_password_ends_the_service_at_once(
 ) -> None:
     run = guarded(secure_kafka, make_run(secure_kafka.open_address, tmp_path), secure_kafka.make_user())
     service = start(replace(run, settings=(*run.settings, "kafka.sasl_password=guessed-password")))
-    assert service.process.wait(90) == os.EX_CONFIG
+    assert service.process.wait(START_SECONDS) == os.EX_CONFIG
     log = service.log.read_text()
     assert "kafka.sasl_password: " in log
     assert "guessed-password" not in log
@@ -84,5 +87,5 @@ def test_a_port_whose_certificate_is_missing_ends_the_service_at_once(
 ) -> None:
     files = (f"observe.tls_certificate_file={tmp_path / 'none.pem'}", f"observe.tls_key_file={tmp_path / 'none.key'}")
     service = start(make_run(secure_kafka.open_address, tmp_path, *files))
-    assert service.process.wait(60) == os.EX_CONFIG
+    assert service.process.wait(START_SECONDS) == os.EX_CONFIG
     assert "observe.tls_certificate_file: " in service.log.read_text()

@@ -260,5 +260,7 @@ def _exactly(acl: ACL) -> ResourcePatternFilter:
 @contextmanager
 def running(folder: Path) -> Iterator[SecureKafka]:
     made = SecureKafka(folder)
+    # Four certificates and six listeners take their time where the machine is busy.
+    made.broker.start(timeout_seconds=180)
     with made.broker:
         yield made

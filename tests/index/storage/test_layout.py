@@ -1,4 +1,5 @@
 import json
+import uuid
 from pathlib import Path
 
 import lmdb
@@ -23,9 +24,12 @@ from tests.support.entries import Row, entries_of
 SOURCE = Source("t", 258)
 
 
+IDENTITY = uuid.UUID(int=0x0123456789ABCDEF0123456789ABCDEF)
+
 EXPECTED_64 = {
     "meta": [
         ("636f756e74657273", "0700000000000000" "0800000000000000" "0000000000000000" "0600000000000000"),
+        (b"identity".hex(), IDENTITY.hex),
         ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" "00"),
         (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 3, "insert": "all"}'.hex()),
     ],
@@ -91,7 +95,8 @@ def raw(directory: Path) -> dict[str, list[tuple[str, str]]]:
         return held
 
 
-def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path) -> None:
+def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uuid, "uuid4", lambda: IDENTITY)
     rows = [
         Row(258, 0x1122334455667788, SOURCE, time_ms=7, id="a"),
         Row(259, 0x1122334455667789, SOURCE, id="duplicate"),

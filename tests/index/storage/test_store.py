@@ -1,9 +1,10 @@
 import ctypes
+import os
 import resource
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from index.errors import IndexDamaged, IndexFull, IndexMissing
 from index.index import Index
 from index.storage import store as store_module
+from index.storage.data_file import DATA_FILE
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks, Store, Transaction
@@ -258,3 +260,79 @@ def test_floor_and_key_above_enclose_a_key(tmp_path: Path) -> None:
         b"e": ((b"d", b"4"), None),
     }
     store.close()
+
+
+def put_raw(store: Store, table: Table, key: bytes, value: bytes) -> None:
+    """A value without a seal of its own, as damage leaves it."""
+    store.write(lambda transaction: transaction._transaction.put(key, value, db=transaction._tables[table]))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda transaction, key: transaction.get(Table.AGES, key),
+        lambda transaction, key: transaction.get_many(Table.AGES, [key]),
+        lambda transaction, key: transaction.floor(Table.AGES, key + b"z"),
+        lambda transaction, key: transaction.key_above(Table.AGES, b"\1"),
+        lambda transaction, _: list(transaction.walk(Table.AGES)),
+        lambda transaction, _: transaction.get(Table.AGES, b"missing, before it"),
+        lambda transaction, _: transaction.get_many(Table.AGES, [b"o, missing, behind it"]),
+    ],
+)
+@pytest.mark.parametrize("value", [b"", b"short", b"value" + bytes(8)])
+def test_a_value_that_was_not_written_so_is_damage_however_it_is_met(
+    read: Callable[[Transaction, bytes], object], value: bytes, tmp_path: Path
+) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: transaction.put(Table.AGES, b"n", b"value"))
+    store.read(lambda transaction: read(transaction, b"n"))
+    put_raw(store, Table.AGES, b"n", value)
+    with pytest.raises(IndexDamaged, match="the value of 6e in table ages is not what was written"):
+        store.read(lambda transaction: read(transaction, b"n"))
+    store.close()
+
+
+def test_a_large_value_is_checked_once_and_again_where_that_is_asked(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: transaction.put(Table.SEGMENTS, b"key", bytes(9_000)))
+    sealed = store.read(lambda transaction: dict(transaction.raw(Table.SEGMENTS))[b"key"].tobytes())
+    put_raw(store, Table.SEGMENTS, b"key", b"\1" + sealed[1:])
+    assert store.read(lambda transaction: transaction.get(Table.SEGMENTS, b"key")) == b"\1" + bytes(8_999)
+    with pytest.raises(IndexDamaged):
+        store.read(lambda transaction: transaction.view(Table.SEGMENTS, b"key", anew=True))
+    store.check_anew()
+    with pytest.raises(IndexDamaged):
+        store.read(lambda transaction: transaction.addresses(Table.SEGMENTS, [b"key"]))
+    store.close()
+
+
+def test_a_file_that_is_cut_while_it_is_open_is_damage_at_the_next_transaction(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: transaction.put(Table.LOG, b"key", bytes(90_000)))
+    store.read(lambda transaction: transaction.count(Table.LOG))
+    os.truncate(tmp_path / DATA_FILE, 8_192)
+    for begin in (store.read, store.write):
+        with pytest.raises(IndexDamaged, match="while it was open"):
+            begin(lambda transaction: transaction.count(Table.LOG))
+
+
+def test_pages_of_trees_are_looked_at_before_lmdb_walks_through_them(tmp_path: Path) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda transaction: [transaction.put(table, b"key", b"value") for table in Table])
+    store.close()
+    sound, refused = (tmp_path / DATA_FILE).read_bytes(), 0
+    for page in range(2, len(sound) // 4_096):
+        damaged = bytearray(sound)
+        # The place of the first node.
+        damaged[page * 4_096 + 16 : page * 4_096 + 18] = b"\xff\xff"
+        (tmp_path / DATA_FILE).write_bytes(damaged)
+        try:
+            Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=True, hooks=CommitHooks()).close()
+        except IndexDamaged:
+            refused += 1
+    # Every table, and the tree of all tables.
+    assert refused >= len(Table) + 1

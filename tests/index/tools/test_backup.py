@@ -217,4 +217,4 @@ def test_what_pages_to_spare_do_not_account_for_stays_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
     monkeypatch.setattr(lmdb_verify, "verify", lambda *_, **__: [SPARE, problem])
-    assert structure_problems(tmp_path) == [problem]
+    assert problem in structure_problems(tmp_path)

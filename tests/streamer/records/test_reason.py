@@ -20,7 +20,7 @@ def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
         reason.name: 2 if reason in (Reason.ORDINARY, Reason.SHORT_TEXT) else 1 for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 12
+    assert len(listed) == len(set(listed)) == 14
     assert set(listed) == set(labels())
 
 
@@ -64,4 +64,6 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "NESTED_TOO_DEEP": 20,
         "NO_TEXT": 21,
         "TEXT_NOT_STRING": 22,
+        "UNREADABLE": 23,
+        "POISON": 24,
     }

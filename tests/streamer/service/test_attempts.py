@@ -44,7 +44,7 @@ def suspects(folder: Path, batch: Batch, deaths_max: int, begins: dict[Source, i
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return tmp_path / "attempts"
+    return tmp_path
 
 
 def test_a_batch_is_suspected_from_the_last_death_allowed_on(folder: Path) -> None:
@@ -142,5 +142,5 @@ def test_a_batch_of_very_many_sources_is_noted_as_far_as_there_is_room(folder: P
 
 
 def test_a_folder_that_takes_no_note_is_told_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(IndexFull, match=f"{tmp_path}/missing/attempts"), Attempts(tmp_path / "missing/attempts", 3):
+    with pytest.raises(IndexFull, match=f"{tmp_path}/missing"), Attempts(tmp_path / "missing", 3):
         pass

@@ -67,6 +67,13 @@ def test_a_worker_that_ended_for_the_silence_of_the_brokers_says_so_until_it_hea
     assert words(replace(ended, state=State.STARTING, exit_code=1)) == "worker 1 is starting"
 
 
+def test_a_worker_that_is_started_again_and_again_on_a_full_disk_says_so() -> None:
+    full = replace(WELL, exit_code=os.EX_IOERR, state=State.STARTING)
+    assert (
+        words(full) == "worker 1 is starting; the one before ended for a disk that is full or fails: the log says which"
+    )
+
+
 @given(
     st.builds(
         WorkerSeen,
@@ -97,3 +104,7 @@ def test_who_keeps_a_worker_from_writing_is_told_with_it() -> None:
     )
     assert words(stuck).endswith("; process 7 (x) is stopped and holds the lock")
     assert words(replace(WELL, waits_for="process 7 (x) is stopped and holds the lock")) == "ok"
+
+
+def test_a_batch_that_was_delivered_between_two_looks_is_not_under_way() -> None:
+    assert words(replace(WELL, step="read", batch_age_seconds=31.0)) == "ok"
