@@ -10,21 +10,22 @@ from index.storage.parameters import Parameters
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.settings.recipes import RECIPES
-from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, SecondLook, Section, Settings
+from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, SecondLook, Section, Settings, load
 
 Insert = Literal["unique", "all"]
 Hashing = Fingerprint | Minhash
 
 _NAME = re.compile(
-    r"((?P<recipe>classic|improved-1|improved-2)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
+    r"((?P<preset>simhash-[a-z]+(-[12])?)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
     r"-(?P<bits>64|128)-(?P<distance>\d+)"
-    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-compiled|-idf|-topic|-length|-simplify|-html"
+    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-compiled|-particles|-idf|-topic|-length|-simplify|-html"
     r"|-pos([a-z]+[0-9.]+)+|-cosine[01]\.?\d*|-cells\d+|-metadata)*)"
 )
 _SWITCHES: dict[str, tuple[str, object]] = {
     "jieba": ("segmenter", "jieba"),
     "compiled": ("segmenter", "compiled"),
+    "particles": ("stop_words", "particles"),
     "idf": ("idf", "jieba"),
     "topic": ("topic_length", True),
     "length": ("word_length", True),
@@ -109,27 +110,34 @@ class Setting:
 def parse(name: str) -> Setting:
     """Setting of a name. Whatever the name leaves out stays as shipped. Raises ValueError.
 
-    SimHash  `words|shinglesK - tf|log-tf` or a recipe, then `- 64|128 - distance_max`, then any parts in any order: the
+    SimHash  `words|shinglesK - tf|log-tf` or a preset, then `- 64|128 - distance_max`, then any parts in any order: the
              words of _SWITCHES; those of _NUMBERS with a number; `pos` with tags and factors (posn2v2); `cosine` with
              the least cosine (cosine0.8), and `cells` with a number; `metadata` (distance_max then follows); `unique`
              or `all`
     MinHash  `minhash - BINSxBITS - kWIDE/NARROW - similarity_min`, with `wWORDS` in place of `kWIDE/NARROW` for shingles
              of words, then any of `-minN -bBANDS -unique -all`
 
-    `simhash` and `minhash` alone are the schemes as shipped; `default` is the one of them that is the default.
+    A preset alone is the whole method; with length and distance it is without its second look. `simhash` and `minhash`
+    alone are the schemes as shipped; `default` is the one of them that is the default.
     """
     shipped, shipped_index = Fingerprint(scheme="simhash"), Index()
     if name == "default":
         name = Fingerprint().scheme
     if name == "simhash":
         return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
+    whole, _, policy = name.rpartition("-") if name.endswith(("-unique", "-all")) else (name, "", "")
+    if whole in METHOD_PRESETS and whole != "minhash":
+        settings = load(None, [f"index.insert={policy}"] if policy else [], {}, preset=whole)
+        index = settings.index
+        return Setting(settings.fingerprint, index.distance_max, index.insert, second_look=settings.second_look)
     if name.startswith("minhash"):
         return _parse_minhash(name)
     match = _NAME.fullmatch(name)
-    if match is None:
+    if match is None or (match["preset"] and match["preset"] not in METHOD_PRESETS):
         raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
-    # The setting holds what a recipe stands for, so that its name tells what it does.
-    values = shipped.model_dump() | dict(RECIPES[match["recipe"] or "default"])
+    values = shipped.model_dump()
+    if match["preset"]:
+        values = load(None, [], {}, preset=match["preset"]).fingerprint.model_dump() | {"second_look": "none"}
     if match["features"]:
         values["features"] = "words" if match["features"] == "words" else "shingles"
         values["weight"] = "log-tf" if match["log"] else "tf"

@@ -12,13 +12,14 @@ from rich.console import Console
 
 from index import errors
 from streamer.cli.doctor import doctor
+from streamer.cli.evaluation import evaluate
 from streamer.cli.index import index_group
-from streamer.cli.methods import calibrate, evaluate, idf
+from streamer.cli.methods import calibrate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
 from streamer.cli.outputs import NoLeftovers
 from streamer.cli.verify import verify
 from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
-from streamer.settings.settings import Settings, without_use
+from streamer.settings.settings import Settings, idle_line, without_use
 
 if TYPE_CHECKING:
     from streamer.service.summary import Totals
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 def cli() -> None:
     """Filter near-duplicates out of a stream of documents: exactly once, every decision explained.
 
-    Settings come from --config FILE, then from STREAMER_SECTION__KEY variables, then from --set; the later one wins.
-    Both options may stand before or after a command.
+    Settings come from --config FILE, then from STREAMER_SECTION__KEY variables, then from --preset, then from --set; the
+    later one wins. These options may stand before or after a command.
     """
 
 
@@ -127,14 +128,21 @@ def _complain_of_dead_letters(totals: "Totals") -> None:
 )
 @pass_chosen
 def demo(chosen: Chosen, directory: Path) -> None:
-    """Filter made-up news by both schemes, and show the result."""
+    """Filter made-up news by both schemes, and show the result.
+
+    Of the scheme that is not in force the preset is shown: minhash or simhash-best.
+    """
     from streamer.demo.demo import made_in, run_demo
     from streamer.observe.logs import configure_logging
 
     settings = chosen.load()
+    by_scheme: dict[str, Settings] = {
+        settings.fingerprint.scheme: settings
+        for settings in (*(chosen.with_preset(preset).load() for preset in ("minhash", "simhash-best")), settings)
+    }
     configure_logging("warning", settings.observe.log_format)
     with NoLeftovers(scratch=[directory, *made_in(directory)]):
-        code = run_demo(directory, Console(), settings)
+        code = run_demo(directory, Console(), by_scheme)
     # Outside: an interrupted demo goes on where it stopped.
     sys.exit(code)
 
@@ -205,7 +213,7 @@ def config_check(settings: Settings) -> None:
     Each problem is one line: a wrong value, settings that contradict each other, a missing extra, a setting without
     effect under the scheme in force.
     """
-    problems = [*_missing_extras(settings), *_without_effect(settings)]
+    problems = [*_missing_extras(settings), *(idle_line(key, settings) for key in without_use(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
     click.echo("the settings hold together")
@@ -219,15 +227,6 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
             require()
         except SettingsError as error:
             yield str(error)
-
-
-def _without_effect(settings: Settings) -> Iterator[str]:
-    scheme = settings.fingerprint.scheme
-    other = "simhash" if scheme == "minhash" else "minhash"
-    for key in without_use(settings):
-        yield (
-            f'{key}: has no effect with fingerprint.scheme = "{scheme}": leave it out, or set fingerprint.scheme = "{other}"'
-        )
 
 
 for command in (index_group, idf, evaluate, calibrate, verify, doctor):

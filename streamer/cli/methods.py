@@ -1,4 +1,4 @@
-"""Commands that measure and prepare: `idf build`, `evaluate`, `calibrate`. They decide nothing."""
+"""Commands that measure and prepare: `idf build`, `calibrate`, the scores of `evaluate`. They decide nothing."""
 
 import math
 import sys
@@ -15,10 +15,10 @@ from rich.console import Console
 from streamer.cli.options import Chosen, force_option, json_option, pass_chosen, settings_options
 from streamer.cli.outputs import require_absent, writing
 from streamer.errors import InputUnreadable, NoDocuments, SettingsError
-from streamer.settings.recipes import RECIPES
-from streamer.settings.settings import Settings
+from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.settings.settings import Settings, idle_line, without_use
 
-REPORT_COLUMNS = 160
+REPORT_COLUMNS = 190
 """Width of a table that goes into a file or a pipe."""
 
 
@@ -32,21 +32,34 @@ class _FiniteRange(click.FloatRange):
         return number
 
 
-_SIMHASH_WAYS = [
-    [f"fingerprint.recipe={recipe}", f"fingerprint.bits={bits}"] for recipe in RECIPES for bits in (64, 128)
-]
-
 FILES = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 
 
-def _settings_by_distance(chosen: Chosen, more: Sequence[str] = ()) -> Settings:
-    settings = chosen.load(*more, over_files=True)
-    if settings.fingerprint.second_look != "none":
-        raise SettingsError(
-            f"fingerprint.second_look = {settings.fingerprint.second_look!r}: this command knows distances and similarities "
-            "alone; leave the setting out here (bench.accuracy measures a second look)"
-        )
+def _tried(chosen: Chosen, text: str) -> Settings:
+    """The settings of a --try: `preset=NAME` first of all, where it stands, then what else it says.
+
+    Raises SettingsError, also where a setting that it names has no effect.
+    """
+    parts = text.split()
+    presets = [part.partition("=")[2] for part in parts if part.startswith("preset=")]
+    overrides = [part for part in parts if not part.startswith("preset=")]
+    for preset in presets:
+        if preset not in METHOD_PRESETS:
+            raise SettingsError(f"--try {text}: there is no preset {preset!r}; known are {', '.join(METHOD_PRESETS)}")
+        chosen = chosen.with_preset(preset)
+    settings = chosen.load(*overrides, over_files=True)
+    named = {override.partition("=")[0] for override in overrides}
+    idle = [key for key in without_use(settings) if key in named]
+    if idle:
+        raise SettingsError("\n".join(f"--try {text}: {idle_line(key, settings)}" for key in idle))
     return settings
+
+
+def _refuse_idle(variants: Sequence[Settings]) -> None:
+    """Raises SettingsError where a setting is of use to none of the variants."""
+    idle = set.intersection(*(set(without_use(settings)) for settings in variants))
+    if idle:
+        raise SettingsError("\n".join(idle_line(key, variants[0]) for key in sorted(idle)))
 
 
 @click.group()
@@ -94,14 +107,19 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
     click.echo(f"{count}\twords\t{frequencies.documents}\tdocuments\t{out}")
 
 
-@click.command()
+@click.command("evaluate")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--try",
     "tries",
     multiple=True,
-    metavar="'SECTION.KEY=VALUE ...'",
-    help="Also measure these settings, separated by blanks; repeat it for more.",
+    metavar="'[preset=NAME] [SECTION.KEY=VALUE ...]'",
+    help="Also measure these settings, separated by blanks, or preset=NAME; repeat it for more.",
+)
+@click.option(
+    "--groups",
+    metavar="FIELD",
+    help="Take topics or clusters as truth: the field of each document that names its group.",
 )
 @click.option(
     "--picture",
@@ -110,8 +128,13 @@ def idf_build(chosen: Chosen, files: Sequence[Path], out: Path, documents_min: i
 )
 @json_option
 @pass_chosen
-def evaluate(
-    chosen: Chosen, folders: Sequence[Path], tries: Sequence[str], picture: Path | None, as_json: bool
+def scores(
+    chosen: Chosen,
+    folders: Sequence[Path],
+    tries: Sequence[str],
+    groups: str | None,
+    picture: Path | None,
+    as_json: bool,
 ) -> None:
     """Measure precision, recall and F1 on labelled FOLDERS.
 
@@ -119,15 +142,16 @@ def evaluate(
     {"a": text, "b": text, "label": true or false}.
     """
     from streamer.evaluation.report import Evaluation, page, table
-    from streamer.evaluation.scores import UNIQUE_BELOW, score
+    from streamer.evaluation.scores import UNIQUE_BELOW
     from streamer.evaluation.sets import read_set
     from streamer.fingerprint.scheme import parameters_for, scheme_for
 
-    variants = [("in force", _settings_by_distance(chosen))]
-    variants += [(text, _settings_by_distance(chosen, text.split())) for text in tries]
+    variants = [(chosen.preset or "in force", chosen.load(over_files=True))]
+    variants += [(text, _tried(chosen, text)) for text in tries]
+    _refuse_idle([settings for _, settings in variants])
     found = []
     for folder in folders:
-        each = read_set(folder)
+        each = read_set(folder, groups)
         if not (each.truth.duplicate.any() or each.truth.different.any()):
             raise NoDocuments(
                 f"{folder}: nothing in it is known to be a duplicate or known to be none, so nothing counts."
@@ -138,7 +162,7 @@ def evaluate(
             parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all")
             begin = time.process_time()
             prints = each.fingerprint(scheme)
-            flagged = prints.flagged(parameters)
+            reached = each.scores(prints, parameters)
             seconds = time.process_time() - begin
             found.append(
                 Evaluation(
@@ -147,7 +171,7 @@ def evaluate(
                     parameters,
                     None if picture is None else prints.distances(parameters),
                     each.truth,
-                    score(flagged, each.truth),
+                    reached,
                     seconds / max(len(prints), 1) * 1e6,
                     each.floor > UNIQUE_BELOW,
                 )
@@ -160,6 +184,26 @@ def evaluate(
     if picture is not None:
         with writing(picture):
             picture.write_text(page(found), encoding="utf-8")
+
+
+def _methods(chosen: Chosen, schemes: Sequence[str]) -> list[tuple[str, Settings]]:
+    """What `calibrate` tries: all presets of these schemes, of SimHash at both lengths, and other settings in force.
+
+    Raises SettingsError, also where a setting in force has no effect.
+    """
+    in_force = chosen.load(over_files=True)
+    _refuse_idle([in_force])
+    found: list[tuple[str, Settings]] = []
+    for preset in METHOD_PRESETS:
+        whole = chosen.with_preset(preset)
+        settings = whole.load(over_files=True)
+        if settings.fingerprint.scheme == "minhash":
+            found.append((preset, settings))
+        else:
+            found += [(preset, whole.load(f"fingerprint.bits={bits}", over_files=True)) for bits in (64, 128)]
+    if in_force not in [settings for _, settings in found]:
+        found.append(("in force", in_force))
+    return [(method, settings) for method, settings in found if settings.fingerprint.scheme in schemes]
 
 
 @click.command()
@@ -210,16 +254,19 @@ def calibrate(
     from streamer.evaluation.calibration import best, fragment, labelled_sample, make_sample, trials
     from streamer.evaluation.report import recommendation, trial_table
     from streamer.evaluation.sample import read_documents
-    from streamer.evaluation.sets import read_pairs
+    from streamer.evaluation.sets import Document, read_pairs
     from streamer.text.normalisation import Normaliser
 
     if not files and pairs_file is None:
         raise click.UsageError("Name FILES with documents, or --pairs, or both.")
-    settings = _settings_by_distance(chosen)
+    settings = chosen.load(over_files=True)
+    methods = _methods(chosen, schemes)
+    # A method that compares metadata says where they stand, if nobody else does.
+    decode = next((tried.decode for _, tried in methods if tried.decode.metadata), settings.decode)
     normaliser = Normaliser(settings.fingerprint)
     found = [
-        (document.title, document.text)
-        for batch in read_documents(files, settings.decode, documents)
+        Document(document.title, document.text, document.metadata)
+        for batch in read_documents(files, decode, documents)
         for document in batch
     ]
     if files and not found:
@@ -231,12 +278,7 @@ def calibrate(
         if not truth.duplicate.any():
             raise InputUnreadable(f"{pairs_file}: no pair is labelled as a duplicate.")
         sample = labelled_sample(found or one, (one, other), truth, normaliser)
-    overrides = [
-        [f"fingerprint.scheme={scheme}", *more]
-        for scheme in dict.fromkeys(schemes)
-        for more in (_SIMHASH_WAYS if scheme == "simhash" else [[]])
-    ]
-    tried = list(trials([chosen.load(*more, over_files=True) for more in overrides], sample))
+    tried = list(trials(methods, sample))
     advised = best(tried, false_per_million)
     Console(stderr=True, width=None if sys.stderr.isatty() else REPORT_COLUMNS).print(trial_table(tried, advised))
     for line in recommendation(tried, advised, len(sample.documents), pairs_file, false_per_million):

@@ -1,4 +1,4 @@
-"""`--config` and `--set`, which every command takes, at every depth of the command line."""
+"""`--config`, `--preset` and `--set`, which every command takes, at every depth of the command line."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.settings import Settings, load
 
 Arguments = ParamSpec("Arguments")
@@ -32,14 +33,21 @@ class Chosen:
 
     file       the settings file; None: none was named
     overrides  `section.key=value`; a later one wins
+    preset     name of the method as a whole; None: none was named
     """
 
     file: Path | None = None
     overrides: list[str] = field(default_factory=list)
+    preset: str | None = None
 
     def load(self, *more: str, over_files: bool = False) -> Settings:
         """The settings in force; `more` wins over everything else. `over_files`: see `load`. Raises SettingsError."""
-        return load(self.file, [*self.overrides, *more], over_files=over_files)
+        return load(self.file, [*self.overrides, *more], over_files=over_files, preset=self.preset)
+
+    def with_preset(self, preset: str) -> "Chosen":
+        """The same with another method: what was said of the method in force does not count."""
+        others = [override for override in self.overrides if override.partition("=")[0].strip() not in METHOD_KEYS]
+        return Chosen(self.file, others, preset)
 
 
 def _choose_file(context: click.Context, _parameter: click.Parameter, files: tuple[Path, ...]) -> None:
@@ -54,8 +62,16 @@ def _choose(context: click.Context, _parameter: click.Parameter, overrides: tupl
     context.ensure_object(Chosen).overrides += overrides
 
 
+def _choose_preset(context: click.Context, _parameter: click.Parameter, presets: tuple[str, ...]) -> None:
+    chosen = context.ensure_object(Chosen)
+    for preset in presets:
+        if chosen.preset not in (None, preset):
+            raise click.UsageError(f"--preset names two methods, {chosen.preset} and {preset}: name one", context)
+        chosen.preset = preset
+
+
 def settings_options(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Add --config and --set to a command or a group. A group's choices reach the commands below it as `Chosen`."""
+    """Add --config, --preset and --set to a command or a group. A group's choices reach the commands below it as `Chosen`."""
     with_set = click.option(
         "--set",
         multiple=True,
@@ -74,16 +90,24 @@ def settings_options(function: Callable[Arguments, Result]) -> Callable[Argument
         callback=_choose_file,
         help="Read settings from this TOML file.",
     )
-    return with_config(with_set(function))
+    with_preset = click.option(
+        "--preset",
+        multiple=True,
+        type=click.Choice(list(METHOD_PRESETS)),
+        expose_value=False,
+        callback=_choose_preset,
+        help="Take this method as a whole, in place of what the settings file says of methods.",
+    )
+    return with_config(with_preset(with_set(function)))
 
 
 def pass_chosen(function: Callable[Concatenate[Chosen, Arguments], Result]) -> Callable[Arguments, Result]:
-    """Add both options to a command, and pass what was chosen as its first argument."""
+    """Add these options to a command, and pass what was chosen as its first argument."""
     return settings_options(click.make_pass_decorator(Chosen, ensure=True)(function))
 
 
 def pass_settings(function: Callable[Concatenate[Settings, Arguments], Result]) -> Callable[Arguments, Result]:
-    """Add both options to a command, and pass the settings in force as its first argument."""
+    """Add these options to a command, and pass the settings in force as its first argument."""
 
     def command(chosen: Chosen, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         return function(chosen.load(), *arguments, **options)

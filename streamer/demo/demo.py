@@ -67,10 +67,11 @@ class Score:
     wrong: list[tuple[str, str]]
 
 
-def run_demo(directory: Path, console: Console, settings: Settings) -> int:
+def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]) -> int:
     """Write the documents, filter them within `directory` by both schemes, and show the results. Returns the exit code.
 
-    The demo replaces three settings by its own: the scheme, the field names and the folder of the index.
+    settings  by scheme
+    The demo replaces two of them by its own: the field names and the folder of the index.
     Raises InputChanged where the folder holds the demo of another release, and everything that `filter_files` raises.
     """
     documents_file = directory / _DOCUMENTS
@@ -83,7 +84,7 @@ def run_demo(directory: Path, console: Console, settings: Settings) -> int:
     )
     decided_now = 0
     for scheme in SCHEMES:
-        own = of_scheme(settings, scheme, directory)
+        own = of_scheme(settings[scheme], directory)
         console.print(f"\n{_introduction(own)}\n  into {out_of(scheme, directory)}", soft_wrap=True, highlight=False)
         totals, finished = filter_files(own, [documents_file], out_of(scheme, directory), console)
         decided_now += totals.records - totals.replayed
@@ -109,13 +110,13 @@ def run_demo(directory: Path, console: Console, settings: Settings) -> int:
     return 0
 
 
-def of_scheme(settings: Settings, scheme: str, directory: Path) -> Settings:
-    """The settings of the demo for one scheme, with an index of its own."""
+def of_scheme(settings: Settings, directory: Path) -> Settings:
+    """The settings of the demo for their scheme, with an index of its own."""
+    own = _index_of(settings.fingerprint.scheme, directory)
     return settings.model_copy(
         update={
-            "decode": Decode(),
-            "fingerprint": settings.fingerprint.model_copy(update={"scheme": scheme}),
-            "index": settings.index.model_copy(update={"directory": _index_of(scheme, directory)}),
+            "decode": Decode(metadata=settings.decode.metadata),
+            "index": settings.index.model_copy(update={"directory": own}),
         }
     )
 
@@ -256,7 +257,12 @@ def _introduction(settings: Settings) -> str:
             f"{settings.minhash.similarity_min:g}"
         )
     distance = f"{settings.index.distance_max} of {settings.fingerprint.bits} bits"
-    return f"SimHash over words: a near-duplicate differs in at most {distance}"
+    look = {
+        "none": "",
+        "cosine": f", and the cosine of its words is at least {settings.second_look.cosine_min:g}",
+        "metadata": f", and is {settings.second_look.similarity_min:g} similar with its metadata",
+    }[settings.fingerprint.second_look]
+    return f"SimHash over words: a near-duplicate differs in at most {distance}{look}"
 
 
 def _columns(title: str) -> Table:
@@ -268,7 +274,7 @@ def _columns(title: str) -> Table:
 
 
 def _show_differences(
-    console: Console, directory: Path, outs: Mapping[str, Path], documents_file: Path, settings: Settings
+    console: Console, directory: Path, outs: Mapping[str, Path], documents_file: Path, settings: Mapping[str, Settings]
 ) -> None:
     both = {scheme: list(verdicts(out)) for scheme, out in outs.items()}
     flagged = [verdict for found in both.values() for verdict in found if verdict["verdict"] == "duplicate"]

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import Any
 
 from index import minhash as signatures
 from streamer.demo.documents import label_of
 from streamer.evaluation.scores import pair_distances, unreachable
-from streamer.evaluation.sets import Documents, fingerprint_documents
+from streamer.evaluation.sets import Document, Documents, fingerprint_documents
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings
 
@@ -48,12 +49,13 @@ def differences(
     minhash: Sequence[Mapping[str, Any]],
     simhash: Sequence[Mapping[str, Any]],
     known: Mapping[str, tuple[str, str]],
-    settings: Settings,
+    settings: Mapping[str, Settings],
 ) -> list[Difference]:
     """Every document that is a `duplicate` by the verdict of only one scheme, in order.
 
     minhash, simhash  verdict lines of the same documents
     known             title and text of every document in such a pair, by id
+    settings          by scheme
     """
     differing = [
         (one["verdict"] == "duplicate", one if one["verdict"] == "duplicate" else other)
@@ -61,8 +63,8 @@ def differences(
         if (one["verdict"] == "duplicate") != (other["verdict"] == "duplicate")
     ]
     pairs = [(found["id"], found["original"]) for _, found in differing]
-    left, right = [known[identity] for identity, _ in pairs], [known[original] for _, original in pairs]
-    units, bits = (_distances(left, right, settings, scheme) for scheme in ("minhash", "simhash"))
+    left, right = ([Document(*known[pair[side]]) for pair in pairs] for side in (0, 1))
+    units, bits = (_distances(left, right, settings[scheme]) for scheme in ("minhash", "simhash"))
     return [
         Difference(
             *pair,
@@ -94,10 +96,10 @@ def shown_first(found: Sequence[Difference], count: int) -> list[Difference]:
     return [found[place] for *_, place in sorted(ranks)[:count]]
 
 
-def _distances(left: Documents, right: Documents, settings: Settings, name: str) -> list[int | None]:
-    own = settings.model_copy(update={"fingerprint": settings.fingerprint.model_copy(update={"scheme": name})})
-    scheme = scheme_for(own)
-    parameters = parameters_for(own, scheme.stamp())
+def _distances(left: Documents, right: Documents, settings: Settings) -> list[int | None]:
+    """The distances of the fingerprints, whatever a second look says of them."""
+    scheme = scheme_for(settings)
+    parameters = replaced(parameters_for(settings, scheme.stamp()), look=None)
     apart = pair_distances(fingerprint_documents(scheme, left), fingerprint_documents(scheme, right), parameters)
     return [None if distance == unreachable(parameters) else distance for distance in apart.tolist()]
 

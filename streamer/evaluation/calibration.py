@@ -1,4 +1,4 @@
-"""Which scheme, recipe and threshold fit the user's own documents.
+"""Which method and threshold fit the user's own documents.
 
 Without labelled pairs, near-duplicates are made: each document gets a copy with a few edits of the kinds that editors and
 crawlers make. The exact Jaccard similarity of character shingles decides whether a copy still is a duplicate. It also
@@ -24,7 +24,7 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.reason import Reason
 from streamer.settings.reference import assignment
-from streamer.settings.settings import Fingerprint, Minhash, Settings, without_use
+from streamer.settings.settings import Fingerprint, Minhash, SecondLook, Settings, without_use
 from streamer.text.normalisation import Normaliser
 
 EDITS = ("figure", "typo", "dropped", "moved", "framed")
@@ -64,8 +64,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The result of one setting on a sample, and its processor time in microseconds a document."""
+    """The result of one setting on a sample, and its processor time in microseconds a document.
 
+    method  the preset or the words for the settings that were tried
+    """
+
+    method: str
     settings: Settings
     parameters: Parameters
     scores: Scores
@@ -73,10 +77,10 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The kind of fingerprint, without the threshold."""
+        """The method and its length, without the threshold."""
         if self.parameters.banding is not None:
-            return f"minhash, {self.parameters.banding.bins} bins of {self.parameters.banding.bin_bits} bits"
-        return f"simhash, {self.settings.fingerprint.recipe}, {self.parameters.bits} bits"
+            return f"{self.method}, {self.parameters.banding.bins} bins of {self.parameters.banding.bin_bits} bits"
+        return f"{self.method}, {self.parameters.bits} bits"
 
 
 def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) -> Sample:
@@ -88,12 +92,12 @@ def make_sample(documents: Documents, normaliser: Normaliser, seed: int = 2026) 
     dice = Dice(seed)
     documents = _plain(documents, normaliser)
     copies = []
-    for number, (title, text) in enumerate(documents):
-        copy = text
+    for number, document in enumerate(documents):
+        copy = document.text
         for edit in range(1 + number % EDITS_MAX):
-            other = documents[dice.number(0, len(documents) - 1)][1]
+            other = documents[dice.number(0, len(documents) - 1)].text
             copy = edited(copy, EDITS[(number // EDITS_MAX + edit) % len(EDITS)], other, dice)
-        copies.append((title, copy))
+        copies.append(document._replace(text=copy))
     normal_forms, copied_forms = _normal_forms(documents, normaliser), _normal_forms(copies, normaliser)
     alike = [similarity(one, other) >= DUPLICATE_MIN for one, other in zip(normal_forms, copied_forms, strict=True)]
     truth = Truth(np.array(alike, np.bool_), np.zeros(len(alike), np.bool_))
@@ -138,21 +142,29 @@ def similarity(one: str, other: str) -> float:
 
 
 def at_every_threshold(settings: Settings) -> Iterator[Settings]:
-    """The settings at every threshold: all values of `distance_max`, or SIMILARITIES_TRIED for `similarity_min`."""
-    if settings.fingerprint.scheme == "simhash":
-        for distance_max in range(DISTANCE_MAX + 1):
-            yield settings.model_copy(
-                update={"index": settings.index.model_copy(update={"distance_max": distance_max})}
-            )
-    else:
+    """The settings at every threshold: all values of `distance_max`, or SIMILARITIES_TRIED for `similarity_min`.
+
+    With metadata, the similarities whose reach is every distance.
+    """
+    if settings.fingerprint.scheme == "minhash":
         for similarity_min in SIMILARITIES_TRIED:
-            yield settings.model_copy(
-                update={"minhash": settings.minhash.model_copy(update={"similarity_min": similarity_min})}
-            )
+            yield _with(settings, minhash={"similarity_min": similarity_min})
+        return
+    for distance_max in range(DISTANCE_MAX + 1):
+        at = _with(settings, index={"distance_max": distance_max})
+        if settings.fingerprint.second_look == "metadata":
+            mu = settings.second_look.content_weight
+            at = _with(at, second_look={"similarity_min": round(mu / (1 + distance_max) + 1 - mu, 4)})
+        yield at
 
 
-def trials(configurations: Iterable[Settings], sample: Sample) -> Iterator[Trial]:
-    """Try every configuration at every threshold. An index with `insert = unique` decides.
+def _with(settings: Settings, **sections: dict[str, object]) -> Settings:
+    changed = {name: getattr(settings, name).model_copy(update=keys) for name, keys in sections.items()}
+    return settings.model_copy(update=changed)
+
+
+def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> Iterator[Trial]:
+    """Try every configuration, a method by its name, at every threshold. An index with `insert = unique` decides.
 
     The sample has no mark-up, so the cost of taking mark-up off is not counted.
     """
@@ -160,7 +172,7 @@ def trials(configurations: Iterable[Settings], sample: Sample) -> Iterator[Trial
     compile_kernels()
     count = len(sample.documents)
     similarities: dict[tuple[int, int], float] = {}
-    for configuration in configurations:
+    for method, configuration in configurations:
         without_markup = configuration.fingerprint.model_copy(update={"markup": "none"})
         scheme = scheme_for(configuration.model_copy(update={"fingerprint": without_markup}))
         fingerprint_documents(scheme, sample.documents[:1])
@@ -183,6 +195,7 @@ def trials(configurations: Iterable[Settings], sample: Sample) -> Iterator[Trial
             )
             flagged = np.concatenate([pairs_flagged(left, right, parameters), admitted.originals >= 0])
             yield Trial(
+                method,
                 settings,
                 parameters,
                 score(flagged, truth),
@@ -214,6 +227,7 @@ def index_bytes_per_document(parameters: Parameters) -> float:
         np.full(INDEX_DOCUMENTS, Reason.ORDINARY, np.uint8),
         random.integers(0, 2**64, (INDEX_DOCUMENTS, parameters.words), np.uint64),
         np.zeros(INDEX_DOCUMENTS, np.int32),
+        random.integers(0, 256, (INDEX_DOCUMENTS, parameters.look_bytes), np.uint8) if parameters.look_bytes else None,
     )
     return admit(fingerprints, parameters).bytes_per_document
 
@@ -222,14 +236,12 @@ def fragment(settings: Settings) -> str:
     """TOML for a settings file that makes and compares fingerprints as these settings do.
 
     It always has the scheme and the threshold. Of the other keys it has those that have an effect and differ from the
-    default or from the recipe.
+    default.
     """
     idle = without_use(settings)
     chosen, minhash = settings.fingerprint, settings.minhash
-    defaults = Fingerprint(recipe=chosen.recipe, scheme=chosen.scheme)
-    assignments: list[tuple[str, object]] = [("scheme", chosen.scheme)] + (
-        [("recipe", chosen.recipe)] if chosen.recipe != "default" else []
-    )
+    defaults = Fingerprint(scheme=chosen.scheme)
+    assignments: list[tuple[str, object]] = [("scheme", chosen.scheme)]
     assignments += [(key, value) for key, value in chosen if value != getattr(defaults, key)]
     assignments = [(key, value) for key, value in assignments if f"fingerprint.{key}" not in idle]
     sections: dict[str, list[tuple[str, object]]] = {"fingerprint": assignments}
@@ -240,6 +252,11 @@ def fragment(settings: Settings) -> str:
         sections["minhash"] = [("similarity_min", minhash.similarity_min), *others]
     else:
         sections["index"] = [("distance_max", settings.index.distance_max)]
+        look = [(key, value) for key, value in settings.second_look if value != getattr(SecondLook(), key)]
+        if look:
+            sections["second_look"] = look
+        if chosen.second_look == "metadata":
+            sections["decode"] = [("metadata", settings.decode.metadata)]
     parts = [
         "\n".join([f"[{name}]", *(assignment(key, value) for key, value in rows)]) for name, rows in sections.items()
     ]
@@ -251,13 +268,13 @@ def _sentences(text: str) -> list[str]:
 
 
 def _plain(documents: Documents, normaliser: Normaliser) -> Documents:
-    texts = normaliser.without_markup([text for _, text in documents])
-    return [(title, text) for (title, _), text in zip(documents, texts, strict=True)]
+    texts = normaliser.without_markup([each.text for each in documents])
+    return [each._replace(text=text) for each, text in zip(documents, texts, strict=True)]
 
 
 def _normal_forms(documents: Documents, normaliser: Normaliser) -> list[str]:
     """The normal forms of documents without mark-up, in Simplified characters where the settings ask for that."""
-    return [normaliser.normal_form(text) for _, text in documents]
+    return [normaliser.normal_form(each.text) for each in documents]
 
 
 def _shingles(form: str) -> set[str]:

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from index import Parameters, minhash
+from index import Parameters, minhash, second_look
 from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
-from streamer.evaluation.scores import Interval, Scores, Truth
+from streamer.evaluation.curves import curve, drawn
+from streamer.evaluation.scores import Interval, Scores, Truth, limit_of
 
 SIMILARITY_BARS = 50
 """Bars of a histogram of similarities from 1 to 0."""
@@ -45,10 +46,11 @@ class Evaluation:
             "set": self.set_name,
             "setting": self.setting,
             "scheme": self.parameters.scheme,
-            "distance_max": self.parameters.distance_max if self.parameters.banding is None else None,
-            "similarity_min": None
-            if self.parameters.banding is None
-            else minhash.similarity_of(self.parameters.distance_max),
+            "distance_max": None if self.parameters.by_similarity else self.parameters.distance_max,
+            "similarity_min": minhash.similarity_of(limit_of(self.parameters))
+            if self.parameters.by_similarity
+            else None,
+            "second_look": None if self.parameters.look is None else self.parameters.look.kind,
             "true_duplicates": scores.true_duplicates,
             "false_duplicates": scores.false_duplicates,
             "missed": scores.missed,
@@ -150,9 +152,10 @@ def _described(role: str, trial: Trial) -> list[str]:
 
 def rule(parameters: Parameters) -> str:
     """The rule that makes a document a duplicate, in few words."""
-    if parameters.banding is not None:
-        return f"similarity ≥ {minhash.similarity_of(parameters.distance_max):g}"
-    return f"distance ≤ {parameters.distance_max} of {parameters.bits}"
+    if parameters.by_similarity:
+        return f"similarity ≥ {minhash.similarity_of(limit_of(parameters)):g}"
+    cosine = f", cosine ≥ {parameters.look.cosine_min:g}" if isinstance(parameters.look, second_look.CosineLook) else ""
+    return f"distance ≤ {parameters.distance_max} of {parameters.bits}{cosine}"
 
 
 def page(evaluations: Sequence[Evaluation]) -> str:
@@ -164,9 +167,9 @@ def page(evaluations: Sequence[Evaluation]) -> str:
         "<h1>Distances of duplicates and of other documents</h1>",
         f"<p>Each bar is a share of the duplicates ({_swatch('duplicates')}) or of the other documents "
         f"({_swatch('different')}). Distances are those to the nearest earlier document, or to the other document of the "
-        "pair: bits for SimHash, estimated similarity for MinHash, the nearest on the left. The filter calls everything "
-        "left of the line a duplicate. The shares of a colour add up to 1 together with the documents that can never "
-        "match, which have no bar.</p>",
+        "pair: bits for SimHash, similarity for MinHash and with metadata, the nearest on the left. The filter calls everything "
+        "left of the line a duplicate. The lines below show precision, recall and F1 for every place of that line. "
+        "The shares of a colour add up to 1 together with the documents that can never match, which have no bar.</p>",
     ]
     for each in evaluations:
         scores = each.scores
@@ -175,6 +178,7 @@ def page(evaluations: Sequence[Evaluation]) -> str:
             f"<p>duplicate if {rule(each.parameters)}: precision {'≥ ' if each.lower_bound else ''}"
             f"{_shown(scores.precision)}, recall {_shown(scores.recall)}, F1 {_shown(scores.f1)}</p>",
             histogram(each),
+            lines(each),
         ]
     return "\n".join(parts) + "\n</html>\n"
 
@@ -215,6 +219,23 @@ def histogram(evaluation: Evaluation) -> str:
     return "".join(parts)
 
 
+def lines(evaluation: Evaluation) -> str:
+    """An SVG of precision, recall and F1 over the threshold, on the axis of the histogram.
+
+    Raises ValueError for an evaluation without distances.
+    """
+    if evaluation.distances is None:
+        raise ValueError("an evaluation without distances cannot be drawn")
+    scale = _scale(evaluation.parameters)
+    # A row counts from the end of its bar on.
+    found = curve(
+        scale.bars_of(evaluation.distances).astype(np.float64),
+        evaluation.truth,
+        np.arange(scale.bars, dtype=np.float64),
+    )
+    return drawn(found, f"threshold: {scale.title}", scale.marks, scale.border)
+
+
 @dataclass(frozen=True, slots=True)
 class _Scale:
     """The axis of a histogram.
@@ -234,7 +255,7 @@ class _Scale:
 
 
 def _scale(parameters: Parameters) -> _Scale:
-    if parameters.banding is None:
+    if not parameters.by_similarity:
         bits = parameters.bits
         return _Scale(
             title="distance, bits",
@@ -248,7 +269,7 @@ def _scale(parameters: Parameters) -> _Scale:
     return _Scale(
         title="similarity",
         bars=SIMILARITY_BARS,
-        border=parameters.distance_max / units,
+        border=limit_of(parameters) / units,
         # A bar includes its lower similarity and excludes its higher one, except the first bar. So a similarity that
         # equals the threshold lies left of the border.
         bars_of=lambda distances: np.maximum(distances - 1, 0) // units,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Index, Kind, Parameters, Source, Verdict, minhash
+from index import Entries, Index, Kind, Parameters, Source, Verdict, minhash, second_look
 from streamer.fingerprint.fingerprints import Fingerprints
 
 DUPLICATE_MIN = 0.8
@@ -76,23 +76,40 @@ class Scores:
 
 
 def pair_distances(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.int64]:
-    """The distance of the fingerprints of each pair, in the units of the index: int64 [n].
+    """The distance of the fingerprints of each pair, in the units of the verdict: int64 [n].
 
-    `unreachable` where the index never compares the two: exact texts that differ, and texts without features.
+    `unreachable` where the index never compares the two (exact texts that differ, and texts without features), and where a
+    second look by the cosine finds them unlike.
     """
-    apart = parameters.distances(left.fingerprints, right.fingerprints).astype(np.int64)
+    apart = parameters.distances(left.fingerprints, right.fingerprints)
     both_near = (left.kinds == Kind.NEAR) & (right.kinds == Kind.NEAR)
+    if parameters.look is not None:
+        assert left.looks is not None
+        assert right.looks is not None
+        judged = parameters.look.judge(apart.astype(np.int16), left.looks, right.looks)
+        apart = judged.distances
+        # A look by similarity says in its distance all that it has to say.
+        both_near &= judged.counts | parameters.look.by_similarity
     equal = (left.fingerprints == right.fingerprints).all(axis=1)
     both_exact = (left.kinds == Kind.EXACT) & (right.kinds == Kind.EXACT) & equal
-    return np.select([both_near, both_exact], [apart, np.zeros_like(apart)], unreachable(parameters))
+    return np.select(
+        [both_near, both_exact], [apart.astype(np.int64), np.zeros(len(apart), np.int64)], unreachable(parameters)
+    )
+
+
+def limit_of(parameters: Parameters) -> int:
+    """The largest distance, in the units of `pair_distances`, at which the index calls a document a duplicate."""
+    if isinstance(parameters.look, second_look.MetadataLook):
+        return minhash.distance_of(parameters.look.similarity_min)
+    return parameters.distance_max
 
 
 def pairs_flagged(left: Fingerprints, right: Fingerprints, parameters: Parameters) -> npt.NDArray[np.bool_]:
     """Which pairs an index would flag, were one text its only entry and the other the next document: bool [n].
 
-    A flagged pair lies within `distance_max`, and with MinHash it shares a band.
+    A flagged pair lies within the limit, and with MinHash it shares a band.
     """
-    flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= parameters.distance_max
+    flagged: npt.NDArray[np.bool_] = pair_distances(left, right, parameters) <= limit_of(parameters)
     if parameters.banding is not None:
         shared = minhash.band_keys(left.fingerprints, parameters.banding) == minhash.band_keys(
             right.fingerprints, parameters.banding
@@ -107,16 +124,13 @@ def nearest_distances(fingerprints: Fingerprints, parameters: Parameters) -> npt
     Brute force over all pairs, also those that an index never compares: for pictures, not for decisions.
     """
     nearest = np.full(len(fingerprints), unreachable(parameters), np.int64)
-    rows = np.flatnonzero(fingerprints.kinds == Kind.NEAR)
-    near = fingerprints.fingerprints[rows]
-    for place in range(1, len(rows)):
-        one = np.broadcast_to(near[place], near[:place].shape)
-        nearest[rows[place]] = parameters.distances(one, near[:place]).min()
-    exact = np.flatnonzero(fingerprints.kinds == Kind.EXACT)
-    if len(exact):
-        _, firsts, groups = np.unique(fingerprints.fingerprints[exact], axis=0, return_index=True, return_inverse=True)
-        again = np.arange(len(exact)) != firsts[groups.reshape(-1)]
-        nearest[exact[again]] = 0
+    for kind in (Kind.NEAR, Kind.EXACT):
+        rows = np.flatnonzero(fingerprints.kinds == kind)
+        for place in range(1, len(rows)):
+            again = np.full(place, rows[place])
+            nearest[rows[place]] = pair_distances(
+                fingerprints.rows(again), fingerprints.rows(rows[:place]), parameters
+            ).min()
     return nearest
 
 
@@ -145,27 +159,31 @@ def admit(fingerprints: Fingerprints, parameters: Parameters) -> Admitted:
     ):
         for begin in range(0, count, _BATCH_DOCUMENTS):
             rows = range(begin, min(begin + _BATCH_DOCUMENTS, count))
-            decisions = index.admit(
-                Entries(
-                    sources=(source,),
-                    source_numbers=np.zeros(len(rows), np.uint32),
-                    offsets=np.arange(rows.start, rows.stop, dtype=np.uint64),
-                    kinds=fingerprints.kinds[rows.start : rows.stop],
-                    reasons=fingerprints.reasons[rows.start : rows.stop],
-                    fingerprints=fingerprints.fingerprints[rows.start : rows.stop],
-                    times_ms=np.zeros(len(rows), np.int64),
-                    ids=[str(row) for row in rows],
-                ),
-                {source: rows.stop},
-            )
+            decisions = index.admit(entries_of(fingerprints, rows, source), {source: rows.stop})
             for place in np.flatnonzero(decisions.verdicts == Verdict.DUPLICATE).tolist():
                 originals[rows[place]] = int(decisions.original_ids[place] or -1)
         return Admitted(originals, index.statistics().used_bytes / max(count, 1), time.process_time() - begun)
 
 
+def entries_of(fingerprints: Fingerprints, rows: range, source: Source) -> Entries:
+    """The entries of a batch: these rows, with their numbers as offsets and ids."""
+    chosen = slice(rows.start, rows.stop)
+    return Entries(
+        sources=(source,),
+        source_numbers=np.zeros(len(rows), np.uint32),
+        offsets=np.arange(rows.start, rows.stop, dtype=np.uint64),
+        kinds=fingerprints.kinds[chosen],
+        reasons=fingerprints.reasons[chosen],
+        fingerprints=fingerprints.fingerprints[chosen],
+        times_ms=np.zeros(len(rows), np.int64),
+        ids=[str(row) for row in rows],
+        looks=None if fingerprints.looks is None else fingerprints.looks[chosen],
+    )
+
+
 def unreachable(parameters: Parameters) -> int:
     """A distance that no two fingerprints have: the largest distance plus one."""
-    return (parameters.bits if parameters.banding is None else minhash.DISTANCE_UNITS) + 1
+    return (minhash.DISTANCE_UNITS if parameters.by_similarity else parameters.bits) + 1
 
 
 def truth_of_similarities(similarities: npt.NDArray[np.float64], floor: float) -> Truth:

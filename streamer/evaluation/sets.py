@@ -1,6 +1,6 @@
 """Sets of documents with known truth, one a folder: a stream with similarities, or labelled pairs.
 
-`docs.jsonl.xz`        one JSON object a line: id, text, title; in stream order
+`docs.jsonl.xz`        one JSON object a line: id, text, perhaps title and metadata (a list of texts); in stream order
   with `stream_truth.tsv.gz`  a comment line whose last word is the smallest similarity listed, a line of column names,
                               then the id and the largest Jaccard similarity with an earlier document
   or with `base`, `op`, `label` in every document: each is paired with the document of its base whose op is `base`
@@ -14,7 +14,7 @@ import lzma
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,15 @@ import orjson
 
 from index import Parameters
 from streamer.errors import InputUnreadable
+from streamer.evaluation.dice import Dice
 from streamer.evaluation.scores import (
+    Scores,
     Truth,
     admit,
     nearest_distances,
     pair_distances,
     pairs_flagged,
+    score,
     truth_of_labels,
     truth_of_similarities,
 )
@@ -35,8 +38,16 @@ from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.transports.files.line_reader import lines
 
-Documents = Sequence[tuple[str, str]]
-"""Each a title and a text."""
+
+class Document(NamedTuple):
+    """What schemes see of a document. `metadata`: keywords, tags, references."""
+
+    title: str
+    text: str
+    metadata: tuple[str, ...] = ()
+
+
+Documents = Sequence[Document]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,9 @@ class SetFingerprints:
 class EvaluationSet:
     """Documents with known truth: a stream, or with `others` the pairs (documents[i], others[i]).
 
-    floor  as in `scores.truth_of_similarities`
+    floor    as in `scores.truth_of_similarities`
+    nearest  of a stream, the row of the most similar earlier document of each, -1 where none is known
+    groups   of a stream, int64 [n], the group of each document, -1 for none; None: groups are not the truth
     """
 
     name: str
@@ -77,6 +90,20 @@ class EvaluationSet:
     others: Documents | None
     truth: Truth
     floor: float = 0.0
+    nearest: Sequence[int] = ()
+    groups: npt.NDArray[np.int64] | None = None
+
+    def scores(self, fingerprints: SetFingerprints, parameters: Parameters) -> Scores:
+        """The decisions of an index with these parameters against the truth.
+
+        Where groups are the truth, a document that is called a duplicate of another group's is a false duplicate.
+        """
+        if self.groups is None:
+            return score(fingerprints.flagged(parameters), self.truth)
+        originals = admit(fingerprints.documents, parameters).originals
+        flagged = originals >= 0
+        wrong = flagged & ((self.groups < 0) | (self.groups != self.groups[originals]))
+        return score(flagged, Truth(self.truth.duplicate & ~wrong, self.truth.different | wrong))
 
     def fingerprint(self, scheme: Scheme) -> SetFingerprints:
         """The fingerprints of all documents."""
@@ -84,11 +111,17 @@ class EvaluationSet:
         return SetFingerprints(fingerprint_documents(scheme, self.documents), others)
 
 
-def read_set(folder: Path) -> EvaluationSet:
-    """The set of a folder, or the pairs of a file. Raises InputUnreadable where there is none, or a malformed one."""
-    if folder.is_file():
+def read_set(folder: Path, groups: str | None = None) -> EvaluationSet:
+    """The set of a folder, or the pairs of a file. Raises InputUnreadable where there is none, or a malformed one.
+
+    groups  the field of the documents that names the group (a topic, a cluster) of each, which then is the truth: a document
+            is a duplicate if an earlier one is of its group. Documents may then also stand in a JSON Lines file.
+    """
+    if folder.is_file() and groups is None:
         return EvaluationSet(folder.name, *read_pairs(folder))
     try:
+        if groups is not None:
+            return _grouped(folder, groups)
         if (folder / "stream_truth.tsv.gz").exists():
             return _stream(folder)
         if (folder / "docs.jsonl.xz").exists():
@@ -103,11 +136,35 @@ def read_set(folder: Path) -> EvaluationSet:
 def _stream(folder: Path) -> EvaluationSet:
     rows = list(_lines(folder / "docs.jsonl.xz"))
     comment, _, *listed = gzip.decompress((folder / "stream_truth.tsv.gz").read_bytes()).decode().splitlines()
-    by_id = {identity: float(similarity) for identity, similarity, *_ in (line.split("\t") for line in listed)}
-    similarities = np.array([by_id.get(str(row["id"]), 0.0) for row in rows])
+    by_id = {identity: (float(similarity), best) for identity, similarity, best, *_ in map(_cells, listed)}
+    similarities = np.array([by_id.get(str(row["id"]), (0.0, ""))[0] for row in rows])
     floor = _floor(comment)
     truth = truth_of_similarities(similarities, floor)
-    return EvaluationSet(folder.name, [_document(row) for row in rows], None, truth, floor)
+    numbers = {str(row["id"]): number for number, row in enumerate(rows)}
+    nearest = [numbers.get(by_id.get(str(row["id"]), (0.0, ""))[1], -1) for row in rows]
+    return EvaluationSet(folder.name, [_document(row) for row in rows], None, truth, floor, nearest)
+
+
+def _grouped(folder: Path, field: str) -> EvaluationSet:
+    if folder.is_file():
+        rows = [orjson.loads(line) for line in lines(folder) if line.strip()]
+    else:
+        rows = list(_lines(folder / "docs.jsonl.xz"))
+    if not any(field in row for row in rows):
+        raise KeyError(field)
+    known: dict[str, int] = {}
+    labels = [row.get(field) for row in rows]
+    groups = np.array([-1 if label in (None, "") else known.setdefault(str(label), len(known)) for label in labels])
+    firsts = np.zeros(len(rows), np.bool_)
+    firsts[np.unique(groups, return_index=True)[1]] = True
+    duplicate = (groups >= 0) & ~firsts
+    return EvaluationSet(
+        folder.name,
+        [_document(row) for row in rows],
+        None,
+        Truth(duplicate, ~duplicate),
+        groups=groups.astype(np.int64),
+    )
 
 
 def _variants(folder: Path) -> EvaluationSet:
@@ -127,6 +184,29 @@ def _pairs(folder: Path) -> EvaluationSet:
     return EvaluationSet(folder.name, one, other, truth)
 
 
+def read_pairs_of_set(folder: Path) -> EvaluationSet:
+    """The set as labelled pairs, so that any judge can score the same ones.
+
+    Of a stream these are every duplicate with the most similar earlier document, and as many of the documents that differ,
+    drawn by a fixed seed, each with an earlier document drawn likewise. Raises as `read_set`.
+    """
+    found = read_set(folder)
+    if found.others is not None:
+        return found
+    dice = Dice(2026)
+    duplicates = [row for row in np.flatnonzero(found.truth.duplicate).tolist() if found.nearest[row] >= 0]
+    different = [row for row in np.flatnonzero(found.truth.different).tolist() if row > 0]
+    drawn = dice.some(different, min(len(duplicates), len(different)))
+    pairs = [(row, found.nearest[row]) for row in duplicates] + [(row, dice.number(0, row - 1)) for row in drawn]
+    labels = np.arange(len(pairs)) < len(duplicates)
+    return EvaluationSet(
+        found.name,
+        [found.documents[row] for row, _ in pairs],
+        [found.documents[earlier] for _, earlier in pairs],
+        Truth(labels, ~labels),
+    )
+
+
 def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
     """The labelled pairs of a JSON Lines file (plain, .gz, .zst): texts a and b, and a label on each line.
 
@@ -140,19 +220,25 @@ def read_pairs(file: Path) -> tuple[Documents, Documents, Truth]:
 
 def fingerprint_documents(scheme: Scheme, documents: Documents) -> Fingerprints:
     """The fingerprints of documents, row for row."""
-    return scheme.fingerprint([text for _, text in documents], [title for title, _ in documents])
+    return scheme.fingerprint(
+        [each.text for each in documents], [each.title for each in documents], [each.metadata for each in documents]
+    )
 
 
 def _pairs_of(rows: Sequence[dict[str, Any]]) -> tuple[Documents, Documents, Truth]:
     labels = [str(row["label"]).lower().removesuffix(".0") for row in rows]
-    one, other = [("", row["a"]) for row in rows], [("", row["b"]) for row in rows]
-    if not all(isinstance(text, str) for _, text in [*one, *other]):
+    one, other = ([Document("", row[side]) for row in rows] for side in ("a", "b"))
+    if not all(isinstance(each.text, str) for each in [*one, *other]):
         raise TypeError("a and b must be texts")
     return one, other, truth_of_labels(labels)
 
 
-def _document(row: dict[str, Any]) -> tuple[str, str]:
-    return row.get("title") or "", row["text"]
+def _document(row: dict[str, Any]) -> Document:
+    return Document(row.get("title") or "", row["text"], tuple(row.get("metadata") or ()))
+
+
+def _cells(line: str) -> list[str]:
+    return [*line.split("\t"), ""]
 
 
 def _floor(comment: str) -> float:

@@ -36,6 +36,16 @@ class Fingerprints:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    def rows(self, chosen: npt.NDArray[np.int64]) -> "Fingerprints":
+        """The fingerprints of these rows, int64 [m], in their order."""
+        return Fingerprints(
+            self.kinds[chosen],
+            self.reasons[chosen],
+            self.fingerprints[chosen],
+            self.feature_counts[chosen],
+            None if self.looks is None else self.looks[chosen],
+        )
+
 
 def hexadecimal(kinds: npt.NDArray[np.uint8], fingerprints: npt.NDArray[np.uint64]) -> list[str | None]:
     """Every fingerprint in lower-case hexadecimal, bits / 4 digits, the highest bit first; None for rows without one.

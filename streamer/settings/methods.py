@@ -1,11 +1,9 @@
 """Settings of the two schemes: how a document becomes a fingerprint."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from streamer.settings.recipes import RECIPES
 from streamer.settings.second_look import LookKind
 from streamer.settings.types import File, Markup, Section, TagFactors
 
@@ -32,10 +30,6 @@ class Fingerprint(Section):
     features_min: int = Field(
         20, ge=1, description="A document with fewer distinct features is matched only by equal normalised text."
     )
-    recipe: Literal["default", "classic", "improved-1", "improved-2"] = Field(
-        "default",
-        description="A published way to weigh words (docs/methods.md). Settings given explicitly win over it.",
-    )
     idf: str | None = Field(
         None,
         min_length=1,
@@ -57,7 +51,12 @@ class Fingerprint(Section):
     dictionary: File | None = Field(
         None, description="File of words for the segmenter, on each line: word [frequency] [tag]."
     )
-    stop_words: File | None = Field(None, description="File of words to leave out, one on each line.")
+    stop_words: str | None = Field(
+        None,
+        min_length=1,
+        title='"particles" or the path of a file',
+        description="Words to leave out: the particles that the package brings, or a file, one on each line.",
+    )
     markup: Markup = Field(
         "none", description="Both schemes: HTML counts without its tags, or by its main text alone (extra html)."
     )
@@ -65,13 +64,6 @@ class Fingerprint(Section):
     second_look: LookKind = Field(
         "none", description="Further test of a match: cosine of feature weights, or metadata."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _recipe_fills_in(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and isinstance(given.get("recipe"), str):
-            return {**RECIPES.get(given["recipe"], {}), **given}
-        return given
 
 
 class Minhash(Section):

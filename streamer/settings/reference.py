@@ -21,7 +21,10 @@ Values come from these places; a later one wins over an earlier one:
 1. the defaults below,
 2. one TOML file: `--config FILE`, or the file that the variable `STREAMER_CONFIG` names,
 3. variables `STREAMER_<SECTION>__<KEY>`,
-4. `--set section.key=value`, as often as needed.
+4. `--preset NAME`: a method as a whole, in place of all that file and variables say of `minhash`, `second_look`,
+   `index.distance_max` and `fingerprint`, but for its `markup`, `simplify`, `segmenter` and `dictionary`
+   ([the presets](methods.md#one-line-each)),
+5. `--set section.key=value`, as often as needed.
 
 In a variable or behind `--set` a list is a JSON array or is separated by commas, and an empty text unsets a setting
 that may be unset. Relative paths are relative to the folder that the service is started in. A value of the wrong type,
@@ -55,9 +58,9 @@ _RELATIONS = """
 
 SimHash does not read the section `minhash`. MinHash does not read `index.distance_max`, the section `second_look` and, of
 the section `fingerprint`, anything but `markup` and `simplify`. Where such a setting differs from its default, `streamer run`
-and `streamer filter` warn, and `streamer config check` fails.
+and `streamer filter` warn, and `streamer config check` fails. With `--preset` it is an error for every command.
 
-## Presets
+## Presets of crawlers
 
 | Setting | `plain` | `scrapy-cluster` | `nutch` |
 |---|---|---|---|

@@ -13,12 +13,13 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from streamer.errors import SettingsError
 from streamer.settings.kafka import Kafka, security_relations
+from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
 from streamer.settings.second_look import SecondLook as SecondLook
 from streamer.settings.second_look import look_relations, with_distance
 from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
-from streamer.settings.values import Relation, RelationsBroken, gather, nested, problem_lines
+from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
 
 _OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
     f"index.{key}" for key in ("directory", "insert", "map_bytes_max", "entries_max", "age_max_hours")
@@ -304,23 +305,25 @@ def _size_relations(settings: Settings) -> list[Relation]:
 
 
 def without_use(settings: Settings) -> list[str]:
-    """Keys of settings that differ from their defaults and have no effect under the scheme in force.
-
-    Of a recipe this is `fingerprint.recipe` alone, without what the recipe sets.
-    """
-    chosen = settings.fingerprint
-    if chosen.scheme == "simhash":
+    """Keys of settings that differ from their defaults and have no effect under the scheme in force."""
+    if settings.fingerprint.scheme == "simhash":
         return _changed("minhash", settings.minhash, Minhash())
-    shipped = Fingerprint(recipe=chosen.recipe).model_copy(update={"recipe": "default"})
     return [
         key
         for key in (
-            *_changed("fingerprint", chosen, shipped),
+            *_changed("fingerprint", settings.fingerprint, Fingerprint()),
             *_changed("second_look", settings.second_look, SecondLook()),
             *_changed("index", settings.index, Index()),
         )
         if key not in _OF_BOTH_SCHEMES
     ]
+
+
+def idle_line(key: str, settings: Settings) -> str:
+    """What to do about a key of `without_use`."""
+    scheme = settings.fingerprint.scheme
+    other = "simhash" if scheme == "minhash" else "minhash"
+    return f'{key}: has no effect with fingerprint.scheme = "{scheme}": leave it out, or set fingerprint.scheme = "{other}"'
 
 
 def _changed(section: str, given: Section, shipped: Section) -> list[str]:
@@ -333,6 +336,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     *,
     over_files: bool = False,
+    preset: str | None = None,
 ) -> Settings:
     """Load the settings of this run.
 
@@ -340,6 +344,8 @@ def load(
     overrides    `section.key=value`, as given with --set
     environment  None: the process's own
     over_files   the run sends nothing to Kafka, so that Kafka's sizes bound nothing
+    preset       a name of METHOD_PRESETS, in place of all that file and environment say of the method. Overrides win over
+                 it, and must be of use under the scheme that results.
 
     The type of a setting says how a variable or override is parsed. A list is a JSON array or separated by commas; an
     empty text unsets a setting that may be unset. Raises SettingsError with one line per problem.
@@ -347,11 +353,14 @@ def load(
     variables = os.environ if environment is None else environment
     if file is None and variables.get("STREAMER_CONFIG"):
         file = Path(variables["STREAMER_CONFIG"])
-    values, problems = gather(Settings, file, overrides, variables)
+    whole = None if preset is None else Preset(preset, METHOD_PRESETS[preset], METHOD_KEYS)
+    values, problems = gather(Settings, file, overrides, variables, GONE, whole)
     try:
         settings = Settings.model_validate(nested(values), context={"over_files": over_files})
     except ValidationError as error:
         problems += problem_lines(Settings, error, values)
+    else:
+        problems += [] if preset is None else [idle_line(key, settings) for key in without_use(settings)]
     if problems:
         raise SettingsError("\n".join(problems))
     return settings

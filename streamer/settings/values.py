@@ -86,22 +86,48 @@ def leaf_types(annotation: Any) -> list[Any]:
     return [list if origin is list else annotation]
 
 
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A file of settings below all other sources, but for the keys that it takes over from file and variables."""
+
+    name: str
+    file: Path
+    takes_over: frozenset[str]
+
+
 def gather(
-    model: type[BaseModel], file: Path | None, overrides: Sequence[str], environment: Mapping[str, str]
+    model: type[BaseModel],
+    file: Path | None,
+    overrides: Sequence[str],
+    environment: Mapping[str, str],
+    gone: Mapping[str, str],
+    preset: Preset | None = None,
 ) -> tuple[dict[str, Given], list[str]]:
-    """The strongest value of each key, and one line for each thing that is not the value of a known key."""
+    """The strongest value of each key, and one line for each thing that is not the value of a known key.
+
+    gone    keys of earlier versions, and what is to be said of them
+    """
     known = fields(model)
     values: dict[str, Given] = {}
     problems: list[str] = []
-    for key, given, problem in [
-        *(_from_file(model, file) if file is not None else ()),
-        *_from_environment(known, environment),
-        *_from_overrides(known, overrides),
-    ]:
-        if given is not None:
-            values[key] = given
-        if problem is not None:
-            problems.append(problem)
+    sources = [
+        (_from_file(model, preset.file, f"preset {preset.name}") if preset is not None else (), frozenset()),
+        *(
+            (source, frozenset() if preset is None else preset.takes_over)
+            for source in (
+                _from_file(model, file, f"file {file}") if file is not None else (),
+                _from_environment(known, environment),
+            )
+        ),
+        (_from_overrides(known, overrides), frozenset()),
+    ]
+    for source, left_out in sources:
+        for key, given, problem in source:
+            if given is not None and key not in left_out:
+                values[key] = given
+            if problem is not None:
+                former = key.removeprefix(PREFIX).lower().replace("__", ".")
+                problems.append(f"{key}: {gone[former]}" if former in gone else problem)
     return values, problems
 
 
@@ -189,8 +215,7 @@ def _relation_line(relation: Relation, known: Mapping[str, FieldInfo], values: M
 _Found = Iterator[tuple[str, Given | None, str | None]]
 
 
-def _from_file(model: type[BaseModel], file: Path) -> _Found:
-    origin = f"file {file}"
+def _from_file(model: type[BaseModel], file: Path, origin: str) -> _Found:
     try:
         # Editors on Windows begin a file with a byte order mark.
         content = file.read_bytes().decode("utf-8-sig")

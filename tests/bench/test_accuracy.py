@@ -33,7 +33,7 @@ from index.matching.second_look import CosineLook, MetadataLook
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.scheme import parameters_for
-from streamer.settings.recipes import RECIPES
+from streamer.settings.method_presets import METHOD_PRESETS
 from streamer.settings.settings import Fingerprint, Minhash, Settings, load
 
 
@@ -82,9 +82,10 @@ def test_a_full_name_says_everything() -> None:
         "shingles2-log-tf-64-7-all",
         "default",
         "simhash",
-        "classic-64-3",
-        "improved-1-128-4-all",
-        "improved-2-64-3-min8",
+        "simhash-classic",
+        "simhash-best-all",
+        "simhash-improved-1-128-4-all",
+        "simhash-improved-2-64-3-min8",
         "shingles3-tf-64-5-idf-topic-length-markers3-title2-posn2vn1.5-simplify-html-jieba-chars3",
         "shingles2-log-tf-64-7-cosine0.85-cells128-all",
         "words-tf-128-7-cosine1",
@@ -105,10 +106,15 @@ def test_a_name_says_which_second_look_is_taken_and_how_far_metadata_reach() -> 
     assert setting.parameters.distance_max == 5
 
 
-def test_a_recipe_is_what_it_sets() -> None:
-    for recipe in ("classic", "improved-1", "improved-2"):
-        spelt_out = Fingerprint.model_validate({"scheme": "simhash", **RECIPES[recipe]})
-        assert parse(f"{recipe}-64-3").fingerprint == spelt_out
+@pytest.mark.parametrize("preset", [name for name in METHOD_PRESETS if name != "minhash"])
+def test_a_preset_is_the_method_as_a_whole(preset: str) -> None:
+    settings = load(None, [], {}, preset=preset)
+    setting = parse(preset)
+    assert setting.fingerprint == settings.fingerprint
+    assert (setting.distance_max, setting.second_look) == (settings.index.distance_max, settings.second_look)
+    assert parse(f"{preset}-all") == replace(setting, insert="all")
+    without = settings.fingerprint.model_copy(update={"second_look": "none", "bits": 128})
+    assert parse(f"{preset}-128-6") == Setting(without, 6, "unique")
 
 
 @pytest.mark.parametrize(
@@ -335,7 +341,7 @@ def test_both_schemes_run_over_a_set_in_one_go(small_set: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["default", "minhash-64x4-w2-0.8-min20-all", "simhash", "improved-2-128-3-all", "words-tf-64-7-idf"]
+    "name", ["default", "minhash-64x4-w2-0.8-min20-all", "simhash", "simhash-improved-2-128-3-all", "words-tf-64-7-idf"]
 )
 def test_a_setting_is_run_by_the_service_as_it_is_by_the_bench(name: str) -> None:
     setting = parse(name)

@@ -179,9 +179,9 @@ def test_a_package_of_which_private_parts_are_used_is_pinned_exactly(wheel: Path
     [
         pytest.param((), {"similarity": 1.0}, id="as it is shipped"),
         pytest.param(
-            ("--set", "fingerprint.scheme=simhash", "--set", "fingerprint.recipe=improved-2"),
+            ("--preset", "simhash-improved-2"),
             {"distance": 0},
-            id="a recipe that needs a file of the package",
+            id="a preset, which needs files of the package",
         ),
     ],
 )

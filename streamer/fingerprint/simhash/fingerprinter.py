@@ -5,6 +5,7 @@
 
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,10 @@ from streamer.text.words import Words, split
 
 FORMAT_VERSION = 1
 """Raised whenever equal settings begin to give other fingerprints; the tests' pinned examples say when."""
+
+
+Weighted = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Distinct features: hashes uint64 [features, lanes], weights int64 [features], and the texts' bounds int64 [n + 1]."""
 
 
 class Fingerprinter:
@@ -94,6 +99,20 @@ class Fingerprinter:
         """The words of every text in reading order, stop words included."""
         return self._split(self._normaliser.characters(texts))
 
+    def weighted_features(
+        self, texts: Sequence[str], titles: Sequence[str]
+    ) -> list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]]:
+        """The distinct features of every text, as its fingerprint adds them up: hashes uint64 [features], weights float64."""
+        found: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]] = []
+        for begin, end in slices(texts):
+            characters = self._normaliser.characters(texts[begin:end])
+            named = titles[begin:end] if self._settings.title_factor > 1 else None
+            (hashes, weights, bounds), _ = self._weighted(characters, named)
+            found += [
+                (hashes[low:high, 0], weights[low:high].astype(np.float64)) for low, high in pairwise(bounds.tolist())
+            ]
+        return found
+
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints.
 
@@ -123,6 +142,11 @@ class Fingerprinter:
         self, texts: Sequence[str], titles: Sequence[str] | None, metadata: Sequence[Sequence[str]] | None
     ) -> Fingerprints:
         characters = self._normaliser.characters(texts)
+        weighted, weighty = self._weighted(characters, titles)
+        return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
+
+    def _weighted(self, characters: Characters, titles: Sequence[str] | None) -> tuple[Weighted, npt.NDArray[np.int64]]:
+        """The distinct features of texts, and the number of each text's features of a weight above 0."""
         hashes, bounds, weights = self._features(characters)
         distinct = count_distinct(hashes, bounds, weights)
         logarithms = log_weights(distinct.counts) if self._settings.weight == "log-tf" else None
@@ -137,9 +161,8 @@ class Fingerprinter:
             totals = np.where(named, totals * self._settings.title_factor, totals)
         weighty = np.diff(distinct.bounds)
         if weights is not None:
-            weighty = np.bincount(distinct.texts[totals > 0], minlength=len(texts))
-        weighted = distinct.hashes, totals, distinct.bounds
-        return self._classify(characters, weighty, simhash(*weighted), self._looks(*weighted, metadata))
+            weighty = np.bincount(distinct.texts[totals > 0], minlength=len(weighty))
+        return (distinct.hashes, totals, distinct.bounds), weighty
 
     def _looks(
         self,

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,15 @@ from streamer.fingerprint.simhash.weights import (
     topic_length_factor,
     word_length_factors,
 )
-from streamer.fingerprint.simhash.word_tables import DictionaryWord, WordTable, idf_table, tag_factors, word_list
+from streamer.fingerprint.simhash.word_tables import (
+    MARKERS,
+    PARTICLES,
+    DictionaryWord,
+    WordTable,
+    idf_table,
+    tag_factors,
+    word_list,
+)
 from streamer.settings.settings import Fingerprint
 from streamer.text.words import Words
 
@@ -59,13 +68,14 @@ class WordFactors:
         self._phrases: list[Keys] = []
         self._markers = self._stop_words = np.zeros(0, np.uint64)
         if settings.marker_factor > 1:
-            markers, digest = word_list(settings.markers, "fingerprint.markers", normalise)
+            markers, digest = word_list(settings.markers or MARKERS, "fingerprint.markers", normalise)
             hashed = [keys_of(words) for words in split(markers)]
             self._markers = np.unique(np.concatenate([keys for keys in hashed if len(keys) == 1] or [self._markers]))
             self._phrases = [keys for keys in hashed if len(keys) > 1]
             self._stamp["marker_factor"] = f"{settings.marker_factor} by {digest}"
         if settings.stop_words is not None:
-            stop_words, digest = word_list(settings.stop_words, "fingerprint.stop_words", normalise)
+            source = settings.stop_words if settings.stop_words == PARTICLES else Path(settings.stop_words)
+            stop_words, digest = word_list(source, "fingerprint.stop_words", normalise)
             self._stop_words = np.unique(keys_of(stop_words))
             self._stamp["stop_words"] = digest
         if settings.title_factor > 1:

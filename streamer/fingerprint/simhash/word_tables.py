@@ -24,6 +24,12 @@ IDF_VERSION = 1
 _IDF_HEAD = re.compile(r"# streamer idf (?P<version>\d+) documents (?P<documents>\d+) unknown (?P<unknown>\d+\.\d+)")
 _WEIGHT_MAX = 100.0
 
+MARKERS = "markers"
+"""The list of words and phrases that sum up or turn a text."""
+
+PARTICLES = "particles"
+"""The list of words without a topic of their own, as published methods leave them out."""
+
 Normalise = Callable[[Sequence[str]], list[str]]
 """Normalises every word of a list."""
 
@@ -139,18 +145,18 @@ def dictionary_words(file: Path, normalise: Normalise) -> tuple[list[DictionaryW
     return words, _digest(content)
 
 
-def word_list(file: Path | None, setting: str, normalise: Normalise) -> tuple[list[str], str]:
+def word_list(file: Path | str, setting: str, normalise: Normalise) -> tuple[list[str], str]:
     """The words or phrases of a file, one a line, and the digest of the file. Raises SettingsError.
 
-    file  None: the markers that ship with the package
+    file  a path, or the name of a list that ships with the package: MARKERS or PARTICLES
     """
-    content = _shipped("markers.txt") if file is None else _read(file, setting)
+    content = _shipped(file) if isinstance(file, str) else _read(file, setting)
     listed = [line for _, line in _lines(content, str(file), setting) if not line.startswith("#")]
     return [word for word in normalise(listed) if word], _digest(content)
 
 
 def _shipped(name: str) -> bytes:
-    return resources.files("streamer.fingerprint.simhash").joinpath(name).read_bytes()
+    return resources.files("streamer.fingerprint.simhash").joinpath(f"{name}.txt").read_bytes()
 
 
 def _table(words: Sequence[str], values: Sequence[int], otherwise: int, content: bytes) -> WordTable:

@@ -266,7 +266,7 @@ def test_settings_of_the_other_scheme_are_warned_of_and_harm_nothing(news: Path,
     [
         (["index.distance_max=7", "fingerprint.bits=128"], ["fingerprint.bits", "index.distance_max"], "simhash"),
         (["second_look.cosine_min=0.9"], ["second_look.cosine_min"], "simhash"),
-        (["fingerprint.recipe=improved-2"], ["fingerprint.recipe"], "simhash"),
+        (["fingerprint.idf=jieba"], ["fingerprint.idf"], "simhash"),
         (["fingerprint.scheme=simhash", "minhash.similarity_min=0.8"], ["minhash.similarity_min"], "minhash"),
     ],
 )
@@ -334,12 +334,15 @@ def test_a_table_is_built_and_used_and_settings_are_recommended(news: Path, tmp_
     words, _, documents_read, _, _ = built.stdout.split()
     assert int(words) == len((tmp_path / "own.idf").read_text(encoding="utf-8").splitlines()) - 1 > 100
     assert 100 < int(documents_read) <= 120
-    advised = streamer("--set", "fingerprint.idf=own.idf", "calibrate", "news.jsonl", cwd=tmp_path)
+    own = ("--preset", "simhash-classic", "--set", "fingerprint.idf=own.idf")
+    advised = streamer(*own, "calibrate", "news.jsonl", cwd=tmp_path)
     assert advised.returncode == 0, advised.stderr
     (tmp_path / "advised.toml").write_text(advised.stdout, encoding="utf-8")
     assert streamer("--config", "advised.toml", "config", "check", cwd=tmp_path).returncode == 0
-    assert "improved-2" in advised.stderr
-    missing = streamer("--set", "fingerprint.idf=none.idf", "calibrate", "news.jsonl", cwd=tmp_path)
+    assert {"in force, 64 bits", "simhash-improved-2, 128 bits", "minhash, 128 bins"} <= set(
+        re.findall(r"(?:in force|simhash-improved-2|minhash), \d+ b[a-z]+", advised.stderr)
+    )
+    missing = streamer(*own[:2], "--set", "fingerprint.idf=none.idf", "calibrate", "news.jsonl", cwd=tmp_path)
     assert (missing.returncode, missing.stderr) == (
         os.EX_CONFIG,
         "streamer: fingerprint.idf: none.idf: cannot be read: No such file or directory\n",
@@ -352,14 +355,14 @@ def test_a_set_is_evaluated_and_drawn(tmp_path: Path) -> None:
     long = " ".join(f"word{number}" for number in range(60))
     rows = [{"a": long, "b": long.upper(), "label": 3}, {"a": long, "b": long[::-1], "label": 0.5}]
     (folder / "pairs.jsonl.xz").write_bytes(lzma.compress("\n".join(map(json.dumps, rows)).encode()))
-    tried = "fingerprint.scheme=simhash fingerprint.recipe=classic index.distance_max=0"
+    tried = "preset=simhash-classic index.distance_max=0"
     arguments = ("evaluate", "pairs", "--try", tried, "--picture", "p.html")
     done = streamer(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert [each["setting"] for each in figures] == ["in force", tried]
     assert [(each["true_duplicates"], each["true_uniques"]) for each in figures] == [(1, 1)] * 2
-    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 2
+    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 4
     shown = streamer(*arguments, cwd=tmp_path)
     assert shown.returncode == 0
     assert "1.0000 (0.207-1.000)" in shown.stdout
@@ -377,7 +380,7 @@ def test_settings_of_both_schemes_stand_side_by_side(tmp_path: Path) -> None:
     assert "distance ≤ 4 of 64" in done.stdout
     assert "similarity ≥ 0.7" in done.stdout
     assert done.stdout.count("1.0000 (0.207-1.000)") == 4
-    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 2
+    assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 4
 
 
 def test_a_scheme_and_a_threshold_are_recommended_from_labelled_pairs(news: Path, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Documents on which the schemes differ: both verdicts, the truth, and the order of display."""
 
 from streamer.demo.differences import COPY, OTHER, Difference, differences, shown_first
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Settings, load
 from tests.support.news import ARTICLES
+
+BOTH = {"minhash": Settings(), "simhash": load(None, (), {}, preset="simhash-best")}
 
 
 def test_either_scheme_may_say_duplicate_alone_and_texts_may_be_too_short() -> None:
@@ -15,14 +17,14 @@ def test_either_scheme_may_say_duplicate_alone_and_texts_may_be_too_short() -> N
 
     simhash = [line(articles[0], articles[1]), line(articles[1], None), line("en-0001-copy-1-typo", None)]
     minhash = [line(articles[0], None), line(articles[1], None), line("en-0001-copy-1-typo", "en-0001")]
-    one, other = differences(minhash, simhash, known, Settings())
+    one, other = differences(minhash, simhash, known, BOTH)
     assert (one.simhash, one.minhash, one.truth) == (True, False, OTHER)
     assert one.distance is not None
     assert one.similarity is not None
     assert (other.simhash, other.minhash, other.distance, other.truth) == (False, True, None, COPY)
     assert other.said()[0].startswith("duplicate, ")
     assert other.said()[1] == "unique, too short"
-    assert differences(minhash[1:2], simhash[1:2], known, Settings()) == []
+    assert differences(minhash[1:2], simhash[1:2], known, BOTH) == []
 
 
 def test_wrong_matches_are_shown_first_and_then_every_kind_in_turn() -> None:

@@ -27,6 +27,7 @@ from streamer.evaluation.dice import Dice
 from streamer.evaluation.report import recommendation
 from streamer.evaluation.sample import read_documents
 from streamer.evaluation.scores import Scores, Truth, admit, pairs_flagged
+from streamer.evaluation.sets import Document
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings, load
 from streamer.text.characters import normalise
@@ -39,10 +40,10 @@ TEXT = (
 
 
 @pytest.fixture(scope="module")
-def news(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+def news(tmp_path_factory: pytest.TempPathFactory) -> list[Document]:
     file = tmp_path_factory.mktemp("news") / "news.jsonl"
     file.write_bytes(b"\n".join(documents(150)))
-    return [(each.title, each.text) for batch in read_documents([file], Settings().decode) for each in batch]
+    return [Document(each.title, each.text) for batch in read_documents([file], Settings().decode) for each in batch]
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -74,11 +75,11 @@ def test_similarity_compares_sets_of_character_runs() -> None:
     assert similarity("a", "") == 0.0
 
 
-def test_a_sample_is_the_same_every_time_and_has_exact_truth(news: list[tuple[str, str]]) -> None:
+def test_a_sample_is_the_same_every_time_and_has_exact_truth(news: list[Document]) -> None:
     sample, again = make_sample(news, NORMALISER), make_sample(news, NORMALISER)
     assert sample.pairs == again.pairs
-    texts, copies = ([text for _, text in side] for side in sample.pairs)
-    assert [text for _, text in news] == texts
+    texts, copies = ([each.text for each in side] for side in sample.pairs)
+    assert [each.text for each in news] == texts
     expected = [similarity(normalise(text), normalise(copy)) >= 0.8 for text, copy in zip(texts, copies, strict=True)]
     assert sample.truth.duplicate.tolist() == expected
     assert not sample.truth.different.any()
@@ -88,7 +89,7 @@ def test_a_sample_is_the_same_every_time_and_has_exact_truth(news: list[tuple[st
 def trial(distance_max: int, f1_of: tuple[int, int, int], false_of: int, bits: int = 64) -> Trial:
     true, false, missed = f1_of
     scores = Scores(true, false, missed, false_of - false)
-    return Trial(Settings(), Parameters(bits, distance_max), scores, 100.0)
+    return Trial("tried", Settings(), Parameters(bits, distance_max), scores, 100.0)
 
 
 def test_the_best_trial_stays_within_the_limit_first_of_all() -> None:
@@ -101,7 +102,7 @@ def test_the_best_trial_stays_within_the_limit_first_of_all() -> None:
 def test_of_equal_trials_the_cheaper_one_is_best() -> None:
     wide, near, long = trial(5, (9, 0, 1), 10), trial(3, (9, 0, 1), 10), trial(3, (9, 0, 1), 10, bits=128)
     settings = chosen("fingerprint.scheme=minhash")
-    signature = Trial(settings, parameters_for(settings, {}), Scores(9, 0, 1, 10), 100.0)
+    signature = Trial("minhash", settings, parameters_for(settings, {}), Scores(9, 0, 1, 10), 100.0)
     assert best([signature, wide, long, near], 0) is near
     assert best([signature, trial(3, (8, 0, 2), 10)], 0) is signature
 
@@ -114,18 +115,19 @@ def test_of_equal_thresholds_the_one_in_the_middle_is_best() -> None:
 
 
 def chosen(*overrides: str) -> Settings:
-    return load(None, overrides, {})
+    preset = overrides[0].removeprefix("preset=") if overrides and overrides[0].startswith("preset=") else None
+    return load(None, overrides[preset is not None :], {}, preset=preset)
 
 
 @pytest.mark.parametrize("scheme", ["simhash", "minhash"])
-def test_trials_count_real_decisions(scheme: str, news: list[tuple[str, str]]) -> None:
+def test_trials_count_real_decisions(scheme: str, news: list[Document]) -> None:
     """The test repeats the decisions of some thresholds: each copy against its original, each document against the stream."""
     sample = make_sample(news, NORMALISER)
-    tried = list(trials([chosen(f"fingerprint.scheme={scheme}")], sample))
+    tried = list(trials([("tried", chosen(f"fingerprint.scheme={scheme}"))], sample))
     assert len(tried) == (8 if scheme == "simhash" else len(SIMILARITIES_TRIED))
     for each in tried[::3]:
         own = scheme_for(each.settings)
-        left, right = (own.fingerprint([text for _, text in side]) for side in sample.pairs)
+        left, right = (own.fingerprint([each.text for each in side]) for side in sample.pairs)
         duplicates = int(sample.truth.duplicate.sum())
         hits = int((pairs_flagged(left, right, each.parameters) & sample.truth.duplicate).sum())
         originals = admit(left, each.parameters).originals
@@ -143,13 +145,13 @@ def test_trials_count_real_decisions(scheme: str, news: list[tuple[str, str]]) -
     assert widening[-1] >= widening[0]
 
 
-def test_labelled_pairs_count_by_their_labels(news: list[tuple[str, str]]) -> None:
+def test_labelled_pairs_count_by_their_labels(news: list[Document]) -> None:
     """A flagged pair with the label of a different one is a false duplicate."""
     sides = ([news[0], news[1], news[2]], [news[0], news[1], news[3]])
     truth = Truth(np.array([True, False, False]), np.array([False, True, True]))
     sample = labelled_sample(news[:4], sides, truth, NORMALISER)
     for scheme in ("simhash", "minhash"):
-        tried = list(trials([chosen(f"fingerprint.scheme={scheme}")], sample))
+        tried = list(trials([("tried", chosen(f"fingerprint.scheme={scheme}"))], sample))
         assert tried
         for each in tried:
             assert (each.scores.true_duplicates, each.scores.false_duplicates, each.scores.missed) == (1, 1, 0)
@@ -164,13 +166,13 @@ def test_similarity_ignores_what_the_settings_take_off(scheme: str) -> None:
         "大桥的灯光今晚重新亮起，孩子们数着倒影里的灯，渔民驾着小船出海捕鱼，村口有一棵老槐树，树下坐着许多老人。" * 2
     )
     wide = "".join(f"<div class='column number-{number}'>" for number in range(40))
-    page = [("", f"{wide}<p>{text}</p>") for text in (one, same, other)]
+    page = [Document("", f"{wide}<p>{text}</p>") for text in (one, same, other)]
     own = chosen(f"fingerprint.scheme={scheme}", "fingerprint.markup=html", "fingerprint.simplify=true")
     sample = make_sample(page, Normaliser(own.fingerprint))
-    assert [text.strip() for _, text in sample.documents] == [one, same, other]
+    assert [each.text.strip() for each in sample.documents] == [one, same, other]
     assert similarity(sample.normal_forms[0], sample.normal_forms[1]) > 0.9
     assert similarity(sample.normal_forms[0], sample.normal_forms[2]) < 0.1
-    tried = list(trials([own], sample))
+    tried = list(trials([("tried", own)], sample))
     assert {each.scores.false_duplicates for each in tried} == {0}
     assert "markup" in fragment(own)
 
@@ -179,8 +181,9 @@ def test_similarity_ignores_what_the_settings_take_off(scheme: str) -> None:
     "overrides",
     [
         (),
-        ("fingerprint.recipe=improved-1", "fingerprint.bits=128", "index.distance_max=6"),
-        ("fingerprint.recipe=improved-2", "fingerprint.title_factor=1", "fingerprint.markup=html"),
+        ("preset=simhash-improved-1",),
+        ("preset=simhash-improved-2", "fingerprint.title_factor=1", "fingerprint.markup=html"),
+        ("preset=simhash-best", "second_look.cosine_min=0.9", "fingerprint.bits=128", "index.distance_max=6"),
         ("fingerprint.scheme=minhash", "minhash.similarity_min=0.85"),
         ("fingerprint.scheme=minhash", "minhash.bins=256", "minhash.bin_bits=4", "fingerprint.simplify=true"),
         ("fingerprint.scheme=minhash", "minhash.features_min=3"),
@@ -205,19 +208,19 @@ def test_the_size_of_an_index_is_measured(scheme: str, monkeypatch: pytest.Monke
 
 
 def test_the_recommendation_names_its_sample_and_its_cost(
-    news: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+    news: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibration, "INDEX_DOCUMENTS", 2_000)
     tried = list(
         trials(
-            [chosen("fingerprint.scheme=simhash"), chosen("fingerprint.scheme=minhash")],
+            [("bare", chosen("fingerprint.scheme=simhash")), ("minhash", chosen("fingerprint.scheme=minhash"))],
             make_sample(news[:60], NORMALISER),
         )
     )
     for number, taken in enumerate((tried[0], tried[-1])):
         advice = "\n".join(recommendation(tried, taken, 60, None, 100.0))
         assert "nobody labelled any" in advice
-        assert ["simhash, default, 64 bits", "minhash, 128 bins of 8 bits"][number] in advice.split("The best of")[0]
+        assert ["bare, 64 bits", "minhash, 128 bins of 8 bits"][number] in advice.split("The best of")[0]
         assert advice.count("bytes a document") == advice.count("microseconds") == 2
         assert "Nothing tried" not in advice
     labelled = "\n".join(recommendation(tried, tried[0], 60, Path("pairs.jsonl"), 100.0))

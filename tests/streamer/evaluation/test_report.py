@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from index.storage.parameters import Parameters
-from streamer.evaluation.report import Evaluation, page
+from streamer.evaluation.report import Evaluation, page, rule
 from streamer.evaluation.scores import Scores, Truth, score
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.settings import load
@@ -55,6 +55,29 @@ def test_the_page_has_a_bar_for_every_distance_that_occurs() -> None:
         "duplicates, 7 bits: 0.3333",
         "different, 31 bits: 0.5000",
     ]
+
+
+def test_the_page_draws_precision_recall_and_f1_below_the_bars_with_the_threshold_at_the_same_place() -> None:
+    truth = Truth(np.array([1, 1, 0], np.bool_), np.array([0, 0, 1], np.bool_))
+    distances = np.array([0, 7, 31])
+    evaluation = Evaluation("s", "t", SIMHASH, distances, truth, score(distances <= 3, truth), 9.0, False)
+    histogram, lines = re.findall(r"<svg.*?</svg>", page([evaluation]))
+    assert lines.count("<path") == 4
+    assert "highest F1 1.0000" in lines
+    assert re.findall(r"M([0-9.]+) 14V", histogram) == re.findall(r"M([0-9.]+) 14V", lines)
+
+
+def test_a_second_look_is_part_of_the_rule_and_of_the_figures() -> None:
+    truth = Truth(np.ones(1, np.bool_), np.zeros(1, np.bool_))
+    told = {}
+    for preset in ("simhash-best", "simhash-improved-1"):
+        parameters = parameters_for(load(None, (), {}, preset=preset), {})
+        figures = Evaluation("s", "t", parameters, None, truth, Scores(1, 0, 0, 0), 9.0, False).as_json()
+        told[rule(parameters)] = figures["distance_max"], figures["similarity_min"], figures["second_look"]
+    assert told == {
+        "distance ≤ 7 of 64, cosine ≥ 0.85": (7, None, "cosine"),
+        "similarity ≥ 0.25": (None, 0.25, "metadata"),
+    }
 
 
 def test_similarities_descend_from_one_with_the_threshold_between_two_bars() -> None:

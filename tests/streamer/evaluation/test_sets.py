@@ -3,6 +3,7 @@
 import gzip
 import lzma
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -10,8 +11,8 @@ import pytest
 
 from index.storage.parameters import Parameters
 from streamer.errors import InputUnreadable
-from streamer.evaluation.scores import Scores, score
-from streamer.evaluation.sets import EvaluationSet, read_set
+from streamer.evaluation.scores import Scores, admit, nearest_distances, pair_distances, pairs_flagged, score
+from streamer.evaluation.sets import Document, EvaluationSet, fingerprint_documents, read_pairs_of_set, read_set
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
 from streamer.settings.settings import load
 
@@ -94,3 +95,54 @@ def test_the_error_names_a_folder_that_is_no_set(tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl.xz").write_bytes(b"no archive")
     with pytest.raises(InputUnreadable, match="LZMAError"):
         read_set(tmp_path)
+
+
+def test_groups_are_a_truth_and_the_original_must_be_of_the_group(tmp_path: Path) -> None:
+    rows = [
+        {"text": TEXT, "topic": "bridge"},
+        {"text": TEXT + " today", "topic": "bridge"},
+        {"text": TEXT + " tonight", "topic": "town"},
+        {"text": "quite another matter " + TEXT[::-1], "topic": "bridge"},
+        {"text": TEXT[::-1] + " and this belongs to no topic at all", "topic": None},
+    ]
+    file = tmp_path / "topics.jsonl"
+    file.write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    found = read_set(file, "topic")
+    assert found.truth.duplicate.tolist() == [False, True, False, True, False]
+    assert (found.truth.different == ~found.truth.duplicate).all()
+    own = load(None, ["minhash.features_min=1", "minhash.similarity_min=0.6", "index.insert=all"], {})
+    scheme = scheme_for(own)
+    assert found.scores(found.fingerprint(scheme), parameters_for(own, {})) == Scores(1, 2, 1, 1)
+    with pytest.raises(InputUnreadable, match="'cluster'"):
+        read_set(file, "cluster")
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"), [("simhash-best", [True, True, False]), ("simhash-improved-1", [True, True, True])]
+)
+def test_a_second_look_decides_over_pairs_as_over_a_stream(preset: str, expected: list[bool]) -> None:
+    """The third document has the words of the first, some of them so often that the cosine falls."""
+    overrides = ["fingerprint.features_min=1", "index.insert=all", "fingerprint.stop_words="]
+    own = load(None, overrides, {}, preset=preset)
+    documents = [Document("", TEXT, ("a", "b")), Document("", TEXT, ("a", "b"))]
+    scheme, parameters = scheme_for(own), parameters_for(own, {})
+    side = fingerprint_documents(scheme, documents)
+    other = fingerprint_documents(scheme, documents[::-1])
+    assert pairs_flagged(side, other, parameters).tolist() == expected[:2]
+    assert side.looks is not None
+    # The same fingerprint with another look.
+    looks = side.looks.copy()
+    looks[0] = 255 - looks[0]
+    unlike = replace(side, looks=looks)
+    flagged = pairs_flagged(unlike, other, parameters)
+    assert flagged.tolist() == [expected[2], True]
+    assert nearest_distances(side, parameters).tolist()[1] == pair_distances(side, other, parameters)[1]
+    assert admit(side, parameters).originals.tolist() == [-1, 0]
+
+
+def test_a_stream_becomes_pairs_of_its_duplicates_and_of_as_many_others(stream: Path) -> None:
+    found = read_pairs_of_set(stream)
+    assert found.others is not None
+    assert [each.text for each in found.documents] == [TEXT.upper(), "quite another matter " + TEXT[::-1]]
+    assert [each.text for each in found.others] == [TEXT, TEXT]
+    assert found.truth.duplicate.tolist() == [True, False]

@@ -31,7 +31,9 @@ print([name for name, count in ahead.items() if not count and name not in inner]
 
 texts, titles = ["", "杭研大厦 in spring \u0e44\u0e31 " + "x" * 200, "北京"], ["北京", "", "a"]
 for bits, features, weight, more in product(
-    (64, 128), ("words", "shingles"), ("tf", "log-tf"), ({}, {"recipe": "improved-2"}, {"simplify": True, "markup": "html"})
+    (64, 128), ("words", "shingles"), ("tf", "log-tf"), ({}, {"idf": "jieba", "part_of_speech": "n=2", "word_length": True,
+      "marker_factor": 5, "title_factor": 5},
+     {"simplify": True, "markup": "html"})
 ):
     chosen = Fingerprint(bits=bits, features=features, weight=weight, **more)
     for batch in ((texts, titles), ([], [])):

@@ -1,4 +1,4 @@
-"""Factors that settings switch on: each against a plain calculation, whole recipes, and the stamp."""
+"""Factors that settings switch on: each against a plain calculation, whole methods, and the stamp."""
 
 import json
 from collections import defaultdict
@@ -16,12 +16,12 @@ from streamer.errors import SettingsError
 from streamer.fingerprint.hashing import hash_text
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed, topic_length_factor
-from streamer.fingerprint.simhash.word_tables import idf_table, tag_factors, word_list
+from streamer.fingerprint.simhash.word_tables import MARKERS as MARKERS_SHIPPED
+from streamer.fingerprint.simhash.word_tables import PARTICLES, idf_table, tag_factors, word_list
 from streamer.fingerprint.word_shingles import shingle
 from streamer.records.decode import Decoder
 from streamer.records.record import Record
 from streamer.service.pipeline import prepare
-from streamer.settings.recipes import RECIPES
 from streamer.settings.settings import Decode, Fingerprint, load
 from streamer.text.characters import normalise
 from streamer.text.normalisation import Normaliser
@@ -31,7 +31,7 @@ from tests.support.word_numbers import number_of
 NORMAL = Normaliser(Fingerprint()).words
 IDF = idf_table("jieba", NORMAL)
 TAGS = tag_factors("n=2,v=2", (), "", NORMAL)
-MARKERS = set(word_list(None, "fingerprint.markers", NORMAL)[0])
+MARKERS = set(word_list(MARKERS_SHIPPED, "fingerprint.markers", NORMAL)[0])
 TITLE = "长江大桥的灯光"
 TEXT = (
     "长江大桥的灯光在除夕夜里显得格外明亮。工程师在凌晨两点修复了数据库的连接泄漏！总之，系统恢复正常，大桥的灯光又亮了。\n"
@@ -63,14 +63,20 @@ def said(**changes: object) -> Fingerprint:
     return Fingerprint.model_validate(base | {"features_min": 1} | changes)
 
 
+def of_preset(name: str, **changes: object) -> Fingerprint:
+    return load(None, (), {}, preset=name).fingerprint.model_copy(update=changes)
+
+
+STOPPED = frozenset(word_list(PARTICLES, "fingerprint.stop_words", NORMAL)[0])
+
 RECKONED = {
-    "classic": said(recipe="classic"),
-    "improved-1": said(recipe="improved-1"),
-    "improved-2": said(recipe="improved-2"),
-    "improved-2 of 128 bits": said(recipe="improved-2", bits=128),
-    "improved-2 logarithmic": said(recipe="improved-2", weight="log-tf"),
-    "shingles of improved-1": said(recipe="improved-1", features="shingles"),
-    "shingles of improved-2": said(recipe="improved-2", features="shingles", weight="log-tf", shingle_words=3),
+    "classic": of_preset("simhash-classic"),
+    "improved-1": of_preset("simhash-improved-1"),
+    "improved-2": of_preset("simhash-improved-2"),
+    "improved-2 of 128 bits": of_preset("simhash-improved-2", bits=128),
+    "improved-2 logarithmic": of_preset("simhash-improved-2", weight="log-tf"),
+    "shingles of improved-1": of_preset("simhash-improved-1", features="shingles"),
+    "shingles of improved-2": of_preset("simhash-improved-2", features="shingles", weight="log-tf", shingle_words=3),
     "title alone": said(features="words", weight="log-tf", title_factor=5),
     "title alone, tf": said(features="shingles", weight="tf", title_factor=7),
 }
@@ -97,7 +103,7 @@ def occurrences(text: str, chosen: Fingerprint) -> list[tuple[str, int]]:
                 spread = max(max(lengths) - min(lengths), 1)
                 weight = rounded(weight, FACTOR_UNIT + (len(word) - min(lengths)) * FACTOR_UNIT // spread)
             weighed.append((word, weight * chosen.marker_factor if holds else weight))
-    return weighed
+    return [(word, weight) for word, weight in weighed if chosen.stop_words is None or word not in STOPPED]
 
 
 def normalise_lines(text: str) -> str:
@@ -147,7 +153,7 @@ def as_number(lanes: tuple[int, ...] | list[int]) -> int:
 
 
 @pytest.mark.parametrize("name", sorted(RECKONED))
-def test_a_recipe_gives_the_fingerprint_of_its_formulas(name: str) -> None:
+def test_a_published_method_gives_the_fingerprint_of_its_formulas(name: str) -> None:
     found = fingerprinter(name).fingerprint([TEXT, "", TEXT], [TITLE, TITLE, ""])
     assert as_number(found.fingerprints[0].tolist()) == plain_fingerprint(TEXT, TITLE, RECKONED[name])
     assert as_number(found.fingerprints[2].tolist()) == plain_fingerprint(TEXT, "", RECKONED[name])
@@ -174,7 +180,7 @@ def test_a_batch_gets_the_fingerprints_of_the_definition(
             assert as_number(found.fingerprints[row].tolist()) == plain_fingerprint(text, title, RECKONED[name])
 
 
-def test_recipes_differ_from_one_another() -> None:
+def test_methods_differ_from_one_another() -> None:
     """Otherwise a factor that is never applied would go unnoticed."""
     found = {
         as_number(each.fingerprint([TEXT], [TITLE]).fingerprints[0].tolist()) for each in map(fingerprinter, RECKONED)
@@ -182,28 +188,7 @@ def test_recipes_differ_from_one_another() -> None:
     assert len(found) == len(RECKONED)
 
 
-# --- recipes and explicit settings -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", sorted(RECIPES))
-def test_a_recipe_sets_what_it_names_and_leaves_the_rest_as_shipped(name: str) -> None:
-    chosen, shipped = Fingerprint.model_validate({"recipe": name}), Fingerprint()
-    for key in Fingerprint.model_fields:
-        expected = RECIPES[name].get(key, name if key == "recipe" else getattr(shipped, key))
-        assert getattr(chosen, key) == expected
-
-
-def test_an_explicit_setting_overrides_the_recipe_from_any_source(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text('[fingerprint]\nrecipe = "improved-2"\nmarker_factor = 3\n', encoding="utf-8")
-    loaded = load(file, ["fingerprint.idf="], {"STREAMER_FINGERPRINT__TITLE_FACTOR": "2"}).fingerprint
-    assert (loaded.marker_factor, loaded.title_factor, loaded.idf) == (3, 2, None)
-    assert (loaded.word_length, loaded.part_of_speech, loaded.features) == (True, "n=2,v=2", "words")
-
-
-def test_an_unknown_recipe_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r'fingerprint.recipe: must be one of "default", "classic", .* not "best"'):
-        load(None, ["fingerprint.recipe=best"], {})
+# --- settings of weights ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("factors", ["", "n", "n=", "n=2,", "N=2", "n=-1", "n=100", "n=2 v=2"])
@@ -240,7 +225,7 @@ def test_markers_of_a_file_replace_those_of_the_package(tmp_path: Path) -> None:
 def test_stop_words_change_no_fingerprint(tmp_path: Path) -> None:
     file = tmp_path / "stop.txt"
     file.write_text("# remark\nThe\n的\n", encoding="utf-8")
-    stopped = Fingerprinter(said(features="shingles", stop_words=file))
+    stopped = Fingerprinter(said(features="shingles", stop_words=str(file)))
     plain = Fingerprinter(said(features="shingles"))
     texts, without = ["the bridge of the town", "大桥的灯光", "The 的 the"], ["bridge of town", "大桥 灯光", ""]
     one, other = stopped.fingerprint(texts), plain.fingerprint(without)
@@ -254,7 +239,9 @@ def test_a_marker_that_is_a_stop_word_still_marks(tmp_path: Path) -> None:
     file.write_text("但是\n", encoding="utf-8")
     text = "大桥的灯光很亮。但是渔民们驾着小船出海捕鱼。"
     prints = [
-        Fingerprinter(said(features="words", marker_factor=factor, stop_words=file)).fingerprint([text]).fingerprints
+        Fingerprinter(said(features="words", marker_factor=factor, stop_words=str(file)))
+        .fingerprint([text])
+        .fingerprints
         for factor in (1, 100)
     ]
     assert (prints[0] != prints[1]).any()
@@ -295,7 +282,7 @@ def test_a_list_of_markers_without_a_factor_is_refused(tmp_path: Path) -> None:
         SettingsError, match=r"fingerprint.markers \(.*\) has no use .*marker_factor \(1, the default\)"
     ):
         load(None, [f"fingerprint.markers={tmp_path}"], {})
-    loaded = load(None, [f"fingerprint.markers={tmp_path}", "fingerprint.recipe=improved-2"], {})
+    loaded = load(None, [f"fingerprint.markers={tmp_path}", "fingerprint.marker_factor=5"], {})
     assert loaded.fingerprint.marker_factor == 5
 
 
@@ -326,7 +313,7 @@ def test_a_factor_that_is_switched_off_leaves_the_stamp_as_it_was() -> None:
         "hash",
         "normalisation",
     }
-    assert stamp == Fingerprinter(said(recipe="default", marker_factor=1, title_factor=1)).stamp()
+    assert stamp == Fingerprinter(said(marker_factor=1, title_factor=1)).stamp()
 
 
 def test_every_factor_changes_the_stamp_and_so_does_the_content_of_its_file(tmp_path: Path) -> None:
@@ -337,7 +324,7 @@ def test_every_factor_changes_the_stamp_and_so_does_the_content_of_its_file(tmp_
         for content in both:
             file = tmp_path / f"{name}.txt"
             file.write_text(content, encoding="utf-8")
-            value: object = str(file) if name == "idf" else file
+            value: object = str(file) if name in ("idf", "stop_words") else file
             more = {"marker_factor": 5} if name == "markers" else {}
             stamps.append(Fingerprinter(said(**{name: value}, **more)).stamp())
     weights: tuple[dict[str, object], ...] = (
@@ -355,6 +342,9 @@ def test_every_factor_changes_the_stamp_and_so_does_the_content_of_its_file(tmp_
     assert len({tuple(sorted(stamp.items())) for stamp in stamps}) == len(stamps)
 
 
-def test_a_recipe_has_the_stamp_of_what_it_sets() -> None:
-    spelt_out = said(**RECIPES["improved-2"])
-    assert Fingerprinter(spelt_out).stamp() == Fingerprinter(said(recipe="improved-2")).stamp()
+def test_the_shipped_particles_are_left_out_and_the_file_of_that_name_is_a_path() -> None:
+    stopped = Fingerprinter(said(features="words", stop_words=PARTICLES))
+    assert stopped.fingerprint(["他的大桥呢？ the bridge"]).feature_counts[0] == 3
+    assert {"stop_words"} == set(stopped.stamp()) - set(Fingerprinter(said(features="words")).stamp())
+    with pytest.raises(SettingsError, match=r"stop_words: particles: cannot be read"):
+        Fingerprinter(said(stop_words="./particles"))

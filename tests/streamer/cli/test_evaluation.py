@@ -1,0 +1,91 @@
+"""`streamer evaluate` and the commands below it: what each writes, and what each refuses."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import run
+from tests.support.news import ARTICLES
+
+TEXTS = list(ARTICLES.values())[:4]
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """Four articles, and the first two once more with a word behind them; each names its article as its topic."""
+    file = tmp_path / "documents.jsonl"
+    rows = [*enumerate(TEXTS), *((number, text + " again") for number, text in enumerate(TEXTS[:2]))]
+    file.write_text("\n".join(json.dumps({"id": f"d{at}", "text": text, "topic": f"t{number}"})
+                              for at, (number, text) in enumerate(rows)), encoding="utf-8")  # fmt: skip
+    return file
+
+
+def test_truth_makes_a_set_that_evaluate_and_the_judges_read(documents: Path, tmp_path: Path) -> None:
+    made = run("evaluate", "truth", documents, "--out", tmp_path / "set")
+    assert made.code == 0, made.err
+    assert made.out.split("\t")[:6] == ["6", "documents", "2", "pairs", "2", "duplicates"]
+    scored = run("evaluate", tmp_path / "set", "--try", "preset=simhash-best", "--json")
+    assert scored.code == 0, scored.err
+    figures = json.loads(scored.out)
+    assert [(each["setting"], each["true_duplicates"], each["true_uniques"]) for each in figures] == [
+        ("in force", 2, 4),
+        ("preset=simhash-best", 2, 4),
+    ]
+    judged = run("evaluate", "judges", tmp_path / "set", "--json")
+    assert judged.code == 0, judged.err
+    assert [(each["judge"], each["f1"]) for each in json.loads(judged.out)] == [
+        ("cosine", 1.0),
+        ("SimHash, 64 bits", 1.0),
+        ("SimHash, 128 bits", 1.0),
+        ("MinHash", 1.0),
+    ]
+    assert "cosine" in run("evaluate", "judges", tmp_path / "set").out
+    again = run("evaluate", "truth", documents, "--out", tmp_path / "set")
+    assert again.code == os.EX_CANTCREAT
+
+
+def test_topics_of_the_documents_may_be_the_truth(documents: Path) -> None:
+    scored = run("evaluate", documents, "--groups", "topic", "--json")
+    assert scored.code == 0, scored.err
+    (figures,) = json.loads(scored.out)
+    assert (figures["true_duplicates"], figures["missed"], figures["true_uniques"]) == (2, 0, 4)
+    assert run("evaluate", documents, "--groups", "cluster").code == os.EX_NOINPUT
+
+
+def test_a_decision_is_timed_with_the_index_and_without(documents: Path) -> None:
+    timed = run("evaluate", "time", documents, "--json")
+    assert timed.code == 0, timed.err
+    (figures,) = json.loads(timed.out)
+    assert figures["documents"] == 3
+    assert min(figures["with_index_us"], figures["without_us"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--try", "fingerprint.idf=jieba"], "--try fingerprint.idf=jieba: fingerprint.idf: has no effect"),
+        (["--try", "preset=minhash index.distance_max=3"], "index.distance_max: has no effect"),
+        (["--try", "fingerprint.recipe=improved-1"], "fingerprint.recipe: is gone"),
+        (["--try", "preset=best"], "there is no preset 'best'; known are minhash, simhash-best"),
+        (["--set", "fingerprint.idf=jieba"], "fingerprint.idf: has no effect"),
+    ],
+)
+def test_a_setting_that_changes_nothing_is_refused(documents: Path, arguments: list[str], told: str) -> None:
+    refused = run("evaluate", documents, "--groups", "topic", *arguments)
+    assert refused.code == os.EX_CONFIG
+    assert told in refused.err
+    assert refused.out == ""
+
+
+def test_a_setting_that_one_row_uses_is_right(documents: Path) -> None:
+    given = ("--set", "index.distance_max=7", "--try", "fingerprint.scheme=simhash", "--json")
+    scored = run("evaluate", documents, "--groups", "topic", *given)
+    assert scored.code == 0, scored.err
+    assert [each["distance_max"] for each in json.loads(scored.out)] == [None, 7]
+
+
+def test_the_help_names_the_options_and_the_commands() -> None:
+    shown = run("evaluate", "--help").out
+    assert all(name in shown for name in ("--try", "--groups", "--picture", "truth", "judges", "time"))

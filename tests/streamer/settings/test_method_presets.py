@@ -1,0 +1,80 @@
+"""Presets: whole methods, each complete, above a settings file and below the command line; and what they replaced."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import SettingsError
+from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
+from streamer.settings.reference import as_toml
+from streamer.settings.settings import Settings, load, without_use
+
+NAMES = sorted(METHOD_PRESETS)
+
+
+def of_preset(name: str, *overrides: str, file: Path | None = None, **variables: str) -> Settings:
+    return load(file, overrides, variables, preset=name)
+
+
+def test_the_published_methods_have_a_preset_each() -> None:
+    assert NAMES == ["minhash", "simhash-best", "simhash-classic", "simhash-improved-1", "simhash-improved-2"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_preset_is_complete_and_says_nothing_without_use(name: str) -> None:
+    """Keys that are unset by default may be left out, and those of a second look that is not taken."""
+    said = {
+        f"{section}.{key}"
+        for section, keys in tomllib.loads(METHOD_PRESETS[name].read_text(encoding="utf-8")).items()
+        for key in keys
+    }
+    settings = of_preset(name)
+    assert without_use(settings) == []
+    chosen = settings.fingerprint
+    if chosen.scheme == "minhash":
+        due = {f"minhash.{key}" for key in type(settings.minhash).model_fields} | {"fingerprint.scheme"}
+    else:
+        prefix = {"cosine": ("cosine_",), "metadata": ("similarity_", "content_", "metadata_"), "none": ("-",)}
+        look = [key for key in type(settings.second_look).model_fields if key.startswith(prefix[chosen.second_look])]
+        due = {key for key in METHOD_KEYS if key.startswith("fingerprint.")} | {"index.distance_max"}
+        due |= {f"second_look.{key}" for key in look}
+        due -= {f"fingerprint.{key}" for key, value in chosen if value is None}
+        due -= {"fingerprint.shingle_words"} if chosen.features == "words" else set()
+    assert due | {"fingerprint.second_look"} == said - {"decode.metadata"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_printed_of_a_preset_gives_it_again_without_the_preset(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "printed.toml"
+    file.write_text(as_toml(of_preset(name)), encoding="utf-8")
+    assert load(file, (), {}) == of_preset(name)
+
+
+def test_a_preset_takes_the_place_of_the_method_in_the_file_and_the_variables_and_of_nothing_else(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        '[fingerprint]\nscheme = "minhash"\nmarkup = "html"\n[minhash]\nbins = 64\n[index]\ninsert = "all"\n'
+        '[decode]\nmetadata = ["/mine"]\n',
+        encoding="utf-8",
+    )
+    settings = of_preset("simhash-improved-1", file=file, STREAMER_INDEX__DISTANCE_MAX="1")
+    assert (settings.fingerprint.scheme, settings.index.distance_max, settings.minhash.bins) == ("simhash", 5, 128)
+    assert (settings.fingerprint.markup, settings.index.insert) == ("html", "all")
+    assert settings.decode.metadata == ["/mine"]
+
+
+def test_an_option_wins_over_a_preset_and_must_be_of_use() -> None:
+    settings = of_preset("simhash-classic", "fingerprint.bits=128", "fingerprint.stop_words=")
+    assert (settings.fingerprint.bits, settings.fingerprint.stop_words) == (128, None)
+    with pytest.raises(SettingsError, match=r"^fingerprint.idf: has no effect with fingerprint.scheme = \"minhash\""):
+        of_preset("minhash", "fingerprint.idf=jieba")
+
+
+@pytest.mark.parametrize(("variables", "overrides"), [({}, True), ({"STREAMER_FINGERPRINT__RECIPE": "classic"}, False)])
+def test_a_recipe_is_an_error_that_names_the_presets(variables: dict[str, str], overrides: bool) -> None:
+    with pytest.raises(SettingsError, match=r"is gone.* --preset \(simhash-classic for classic, .*") as refused:
+        load(None, ["fingerprint.recipe=classic"] if overrides else [], variables)
+    assert str(refused.value).count("\n") == 0
