@@ -28,6 +28,7 @@ CONTENTS = """
 ```{toctree}
 :hidden:
 :maxdepth: 1
+docs/guarantee
 docs/design
 docs/minhash
 docs/simhash
