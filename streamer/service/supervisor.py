@@ -176,20 +176,21 @@ class Supervisor:
 
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
-        process, exit_code = slot.process.pid, slot.process.exitcode
+        workers = self._settings.workers
+        process, exit_code, before = slot.process.pid, slot.process.exitcode, slot.exit_code
         slot.exit_code = exit_code
         slot.process, slot.waits_for = None, ""
-        steady_ms = self._heartbeats.steady_ms(slot.number)
+        # A life that was spent on starting or on standing still is no sign that the next one will go better.
+        steady = self._heartbeats.steady_ms(slot.number) > 2 * workers.restart_backoff_max_ms
         self._heartbeats.enter(slot.number, State.STOPPED)
         metrics.forget_gauges(slot.number)
-        if exit_code == os.EX_CONFIG:
+        # A failed write looks like damage once, and is mended by opening the index anew. Damage on disk stays.
+        still_damaged = exit_code == before == os.EX_DATAERR and not steady
+        if exit_code == os.EX_CONFIG or still_damaged:
             log.error("stopping", worker=slot.number, reason="the worker's error needs a person; see its last line")
-            self._exit_code = os.EX_CONFIG
+            self._exit_code = os.EX_DATAERR if still_damaged else os.EX_CONFIG
             self.stop()
             return
-        workers = self._settings.workers
-        # A life that was spent on starting or on standing still is no sign that the next one will go better.
-        steady = steady_ms > 2 * workers.restart_backoff_max_ms
         slot.backoff_ms = (
             workers.restart_backoff_ms
             if steady or not slot.backoff_ms

@@ -215,6 +215,18 @@ def test_a_worker_whose_error_needs_a_person_stops_the_service_with_its_exit_cod
     assert lost.stage.seconds == other.end <= 3.5 + TICK_SECONDS
 
 
+def test_an_index_that_is_found_damaged_twice_in_a_row_stops_the_service(play: Callable[..., Play]) -> None:
+    damaged = play([Life(ends=3.0, exit_code=os.EX_DATAERR)] * 2)
+    assert damaged.run(stop_at=1_000) == os.EX_DATAERR
+    assert len(damaged.stage.started(0)) == 2
+
+
+def test_an_index_that_opening_it_anew_mends_is_worked_with_again(play: Callable[..., Play]) -> None:
+    mended = play([Life(ends=3.0, exit_code=os.EX_DATAERR), Life(ends=6.0, exit_code=os.EX_TEMPFAIL)] * 3)
+    assert mended.run(stop_at=100) == os.EX_OK
+    assert len(mended.stage.started(0)) > 4
+
+
 @pytest.mark.parametrize(
     ("exit_code", "cause"),
     [
