@@ -54,8 +54,7 @@ class Proxy:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.refuse()
-        self._do(_settle())
+        self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -112,9 +111,25 @@ class Proxy:
 
     async def _refuse(self) -> None:
         if self._server is not None:
+            # First nothing more is accepted: a server that is closed amid an acceptance leaves that connection open.
+            for listening in self._server.sockets:
+                self._loop.remove_reader(listening.fileno())
+            await asyncio.sleep(0)
             self._server.close()
             self._server = None
         await self._cut()
+
+    async def _end(self) -> None:
+        """Refuse, cut, and end what is under way, so that no connection is left open."""
+        await self._refuse()
+        # A connection that was accepted just now has no pair yet.
+        await _settle()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._cut()
+        await _settle()
 
     async def _cut(self) -> int:
         pairs = list(self._pairs)
@@ -132,7 +147,7 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         try:
             from_broker, broker = await asyncio.open_connection(HOST, self._target_port)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             client.transport.abort()
             return
         pair = _Pair(client, broker)
@@ -184,6 +199,6 @@ async def _swallow(reader: asyncio.StreamReader) -> None:
 
 
 async def _settle() -> None:
-    """Let the connections that were just cut come to their end."""
-    for _ in range(20):
+    """Let what was just accepted begin, and what was just cut come to its end."""
+    for _ in range(10):
         await asyncio.sleep(0.01)
