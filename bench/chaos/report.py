@@ -45,7 +45,7 @@ def table(rows: dict[str, dict[str, float]], totals: dict[str, Any]) -> Table:
     )
     shown.caption_justify = "left"
     shown.add_column("kind", no_wrap=True)
-    for name in ("faults", "median", "p90", "longest", "failures"):
+    for name in ("faults", "median", "p90", "longest", "failed"):
         shown.add_column(name, justify="right")
     for kind, row in rows.items():
         seconds = [row.get(f"recovery_seconds_{name}") for name in ("median", "p90", "max")]
