@@ -99,7 +99,7 @@ class Index:
             stored = stamped(store, parameters, os.fspath(directory))
             # Every batch reads the numbers of the forgotten by their keys alone.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
-            identity = identified(store, read_only=read_only)
+            identity = identified(store, os.fspath(directory))
             tree = Tree(stored, sizes)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.

@@ -1,9 +1,10 @@
-"""The stamp in the file: written when the index is created, compared whenever the index is opened."""
+"""Stamp and identity in the file: written when the index is created; the stamp is compared whenever it is opened."""
 
 import json
 import uuid
 
-from index.errors import FormatUnknown
+from index.errors import FormatUnknown, IndexDamaged
+from index.storage.data_file import WAY_OUT
 from index.storage.layout import IDENTITY_KEY, STAMP_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -35,6 +36,7 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
         first = transaction.get(Table.META, STAMP_KEY)
         if first is None:
             transaction.put(Table.META, STAMP_KEY, asked.stamp())
+            transaction.put(Table.META, IDENTITY_KEY, uuid.uuid4().bytes)
         return first or asked.stamp()
 
     stored = Parameters.from_stamp(store.write(operation), where)
@@ -42,21 +44,12 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     return stored
 
 
-def identified(store: Store, *, read_only: bool) -> str:
-    """Id of the index, 32 hexadecimal digits; drawn where it has none yet, or "" where nothing may be written."""
-    found = store.read(lambda transaction: transaction.get(Table.META, IDENTITY_KEY))
-    if found is None and read_only:
-        return ""
-
-    def operation(transaction: Transaction) -> bytes:
-        # Another process may have drawn one meanwhile: the first counts.
-        first = transaction.get(Table.META, IDENTITY_KEY)
-        drawn = first or uuid.uuid4().bytes
-        if first is None:
-            transaction.put(Table.META, IDENTITY_KEY, drawn)
-        return drawn
-
-    return (found or store.write(operation)).hex()
+def identified(store: Store, where: str) -> str:
+    """Id of a stamped index, 32 hexadecimal digits. Raises IndexDamaged."""
+    identity = store.read(lambda transaction: transaction.get(Table.META, IDENTITY_KEY))
+    if identity is None:
+        raise IndexDamaged(f"The index in {where} is damaged: it has a stamp and no identity. {WAY_OUT}")
+    return identity.hex()
 
 
 def _found(transaction: Transaction) -> bytes | None:

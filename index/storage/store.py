@@ -297,7 +297,7 @@ class Store:
                 data_file.create(directory)
             # The path as it is now: the process may change its current folder.
             self._file = (directory / DATA_FILE).absolute()
-            self._size = data_file.require_whole(self._file)
+            data_file.require_whole(self._file)
             # LMDB reads without locks where it may not write.
             with suppress(OSError) if read_only else nullcontext():
                 data_file.give_lock_file_room(directory)
@@ -305,7 +305,9 @@ class Store:
                 self._require_no_stopped_writer()
             self._environment = self._opened(map_bytes_initial)
             opening.callback(self._environment.close)
+            # Opening may have waited for a process that put another file there.
             self._file_identity = identity_of(self._file)
+            self._size = data_file.require_uncut(self._file, self._file_identity, 0)
             self._holding = Holding(self._environment, self._tables, self._seals)
             # What is read here stays as it is while this transaction is open, whatever other processes write.
             with self._begin(write=False):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.entry import Kind, Source
-from index.errors import FormatUnknown
+from index.errors import FormatUnknown, IndexDamaged
 from index.index import Index
 from index.lsm.compaction import TreeSizes
 from index.matching.second_look import CosineLook
@@ -120,6 +120,16 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path, mon
         for (key, value), (_, expected) in zip(held["chunks"], EXPECTED_64["chunks"], strict=True)
     ]
     assert held == EXPECTED_64
+
+
+def test_an_index_that_has_lost_its_identity_is_damaged(tmp_path: Path) -> None:
+    Index.open(tmp_path, Parameters(), map_bytes_max=2**24).close()
+    with lmdb.open(str(tmp_path), max_dbs=20) as environment:
+        meta = environment.open_db(Table.META.value, create=False)
+        with environment.begin(write=True) as transaction:
+            assert transaction.delete(b"identity", db=meta)
+    with pytest.raises(IndexDamaged, match="identity"):
+        Index.open(tmp_path, None, map_bytes_max=2**24, read_only=True)
 
 
 def test_what_expired_and_what_was_forgotten_stands_there_until_it_has_left_the_segments(tmp_path: Path) -> None:

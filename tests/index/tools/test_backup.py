@@ -168,7 +168,7 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
         with process("index_process", old, 1, 3, errors=subprocess.PIPE) as waiter:
             output, complaint = waiter.communicate("\n", timeout=WAIT_SECONDS)
         assert time.monotonic() - begin > 0.5
-    assert waiter.returncode == (0 if place == "never" else 1)
+    assert waiter.returncode == (0 if place == "never" else 1), complaint
     if waiter.returncode:
         assert "IndexInUse" in complaint
         with process("index_process", old, 1, 3) as waiter:
