@@ -8,7 +8,14 @@ import rjieba
 
 from streamer.errors import SettingsError
 from streamer.fingerprint.simhash.weights import FACTOR_UNIT, fixed
-from streamer.fingerprint.simhash.word_tables import DictionaryWord, dictionary_words, idf_table, tag_factors, word_list
+from streamer.fingerprint.simhash.word_tables import (
+    MARKERS,
+    DictionaryWord,
+    dictionary_words,
+    idf_table,
+    tag_factors,
+    word_list,
+)
 from streamer.settings.settings import Fingerprint
 from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import jieba_file
@@ -139,6 +146,6 @@ def test_a_word_list_skips_comments_and_empty_lines(tmp_path: Path) -> None:
 
 
 def test_the_package_ships_a_list_of_markers() -> None:
-    listed, _ = word_list(None, "fingerprint.markers", NORMAL)
+    listed, _ = word_list(MARKERS, "fingerprint.markers", NORMAL)
     assert {"综上所述", "然而", "in summary", "however"} <= set(listed)
     assert len(set(listed)) == len(listed) > 40
