@@ -54,6 +54,9 @@ class MetricsListener:
 
     def _enter(self, state: State) -> None:
         self._heartbeats.enter(self._number, state)
+        if state is State.RUNNING:
+            # Shown also by a service that had nothing to restore.
+            self._measures.restoring_offsets(0)
         log.info("state", state=state.value)
 
     def _step(self, step: str) -> None:
