@@ -93,7 +93,7 @@ class OpenIndex:
     """Internals of an open index, for the operations of `Index`, `index.tools` and tests.
 
     directory   directory of the index
-    identity    id of the index, which its copies share; "" where it was opened read-only and has none yet
+    identity    id of the index, which its copies share
     store       file of the index
     tree        this process's view of all entries
     retention   how long entries count

@@ -135,11 +135,9 @@ class Restoration:
         return trimmed
 
     def _enter_all(self, offsets: int) -> Generator[None]:
-        # All changelogs are opened before the first is read, so that a refusal comes before any change.
-        logs = [(verdict, self._transport.changelog(self._behind, [to])) for to, verdict in self._outputs]
         began = reported = time.monotonic()
-        for verdict, changelog in logs:
-            for records in changelog:
+        for destination, verdict in self._outputs:
+            for records in self._transport.changelog(self._behind, [destination]):
                 self._enter(records, verdict)
                 if time.monotonic() - reported > REPORT_SECONDS:
                     reported = time.monotonic()

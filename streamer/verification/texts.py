@@ -23,7 +23,7 @@ NO_KIND = 255
 
 _EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE)}
 _HASHES = 2**64
-_NOT_TO_BE_READ = {"poison", "unreadable"}
+_NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason) for reason in (Reason.POISON, Reason.UNREADABLE)}
 """Reasons of dead letters that decoding gives no reason for: what ends the process, and what stands for no bytes at all."""
 
 

@@ -25,18 +25,13 @@ from streamer.verification.similarity import SimilarityCheck
 from streamer.verification.texts import Prints, Sample, TextCheck
 from streamer.verification.uniques import UniquesCheck
 
-SAMPLE = 20_000
-"""Documents that are fingerprinted anew unless more are asked for."""
-
 COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 """A bar for a phase: its title, and how much there is to do; the callable takes what is done so far."""
 
 
-def verify(
-    settings: Settings, evidence: Evidence, index: Index, progress: Progress, *, sample: int | None = SAMPLE
-) -> Findings:
+def verify(settings: Settings, evidence: Evidence, index: Index, progress: Progress, *, sample: int | None) -> Findings:
     """Verify a service. `index` is open for reading.
 
     sample  how many documents, about, are fingerprinted anew and held against all others; None: all. A second look, and

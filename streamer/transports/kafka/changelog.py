@@ -13,9 +13,9 @@ import structlog
 from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
-from index import Source
+from index import Position, Source
 from streamer.errors import BrokerUnavailable, TransactionHanging
-from streamer.records.record import Destination, Headers, Record
+from streamer.records.record import Destination, Record
 from streamer.records.route import parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
@@ -259,9 +259,9 @@ def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], secon
         for at, start in sorted(hidden.items())
     )
     return TransactionHanging(
-        f"the index cannot be restored: a transaction has been open for more than {seconds:.0f} s, longer than the brokers "
-        "allow, and hides what was delivered behind it. Nothing is lost. A person ends it: first read docs/operations.md, "
-        f"NeardupTransactionHanging; then {commands}"
+        f"the outputs cannot be read to their ends: a transaction has been open for more than {seconds:.0f} s, longer than "
+        "the brokers allow, and hides what was delivered behind it. Nothing is lost. A person ends it: first read "
+        f"docs/operations.md, NeardupTransactionHanging; then {commands}"
     )
 
 
@@ -338,18 +338,22 @@ def read_stretches(
 
 
 def _as_it_was_read(settings: Settings, record: ConsumerRecord, ranges: Mapping[Source, range]) -> Record | None:
-    headers: Headers = tuple(record.headers)
-    position = parse_position(headers)
+    position = parse_position(tuple(record.headers))
     if position is None or position.offset not in ranges.get(position.source, ()):
         return None
+    return as_record(settings.topics.input, position, record)
+
+
+def as_record(topic: str, position: Position, found: ConsumerRecord) -> Record:
+    """A record of the client's as one of the input, of this topic and position."""
     return Record(
         source=position.source,
-        topic=settings.topics.input,
+        topic=topic,
         offset=position.offset,
-        key=record.key,
-        value=record.value,
-        timestamp_ms=record.timestamp,
-        headers=headers,
+        key=found.key,
+        value=found.value,
+        timestamp_ms=found.timestamp,
+        headers=tuple(found.headers),
     )
 
 

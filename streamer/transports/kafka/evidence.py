@@ -6,12 +6,12 @@ from contextlib import closing
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
-from index import Source
+from index import Position, Source
 from streamer.records.record import Destination, Record
 from streamer.records.told import told_by
 from streamer.settings.settings import Settings
 from streamer.transports.evidence import Extent, Output
-from streamer.transports.kafka.changelog import read_stretches, topic_of, whole_ends
+from streamer.transports.kafka.changelog import as_record, read_stretches, topic_of, whole_ends
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, require_fast_checksums
 from streamer.transports.kafka.topics import committed_offsets, is_compacted, require_topics
 
@@ -63,7 +63,7 @@ class KafkaEvidence:
         with closing(self._consumer()) as consumer:
             for polled, _ in read_stretches(self._settings, consumer, self._input):
                 for at, records in polled.items():
-                    yield [self._record(self._source(at), record.offset, record) for record in records]
+                    yield [as_record(at.topic, Position(self._source(at), record.offset), record) for record in records]
 
     def outputs(self) -> Iterator[list[Output]]:
         """See `Evidence`."""
@@ -96,20 +96,9 @@ class KafkaEvidence:
         told = told_by(tuple(found.headers), destination)
         record = None
         if told.position is not None:
-            record = self._record(told.position.source, told.position.offset, found)
+            record = as_record(self._settings.topics.input, told.position, found)
             record.headers = told.kept
         return Output(destination, _log(at), found.offset, told, record)
-
-    def _record(self, source: Source, offset: int, found: ConsumerRecord) -> Record:
-        return Record(
-            source=source,
-            topic=self._settings.topics.input,
-            offset=offset,
-            key=found.key,
-            value=found.value,
-            timestamp_ms=found.timestamp,
-            headers=tuple(found.headers),
-        )
 
 
 def _returned(waiting: Generator[list[Record], None, dict[TopicPartition, int]]) -> dict[TopicPartition, int]:

@@ -318,7 +318,7 @@ def test_a_transaction_that_outlives_what_the_brokers_allow_needs_a_person(monke
     monkeypatch.setattr(changelog, "transaction_ms_max", lambda settings: 200)
     monkeypatch.setattr(changelog, "OPEN_MARGIN_SECONDS", 0.1)
     outputs = Outputs([output_of(SOURCES[0], range(20))], hidden=5)
-    with pytest.raises(TransactionHanging, match=r"cannot be restored.*--partition 0 --start-offset 15"):
+    with pytest.raises(TransactionHanging, match=r"cannot be read to their ends.*--partition 0 --start-offset 15"):
         restored(outputs, {SOURCES[0]: range(20)})
     assert outputs.closed
 
