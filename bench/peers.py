@@ -52,7 +52,13 @@ VALUES = 128
 BANDS = 32
 SCHEMES = {
     "minhash": ["fingerprint.scheme=minhash"],
-    "simhash": ["fingerprint.scheme=simhash", "fingerprint.features=words", "fingerprint.weight=tf"],
+    # As the peer: words, and no second look.
+    "simhash": [
+        "fingerprint.scheme=simhash",
+        "fingerprint.features=words",
+        "fingerprint.weight=tf",
+        "fingerprint.second_look=none",
+    ],
 }
 
 Originals = npt.NDArray[np.int64]

@@ -63,7 +63,7 @@ def test_the_default_is_what_the_product_ships() -> None:
     assert parse("default") == parse("minhash")
     assert parse("default").minhash == shipped.minhash
     assert parse("default").insert == shipped.index.insert
-    assert parse("simhash") == Setting(Fingerprint(scheme="simhash"), shipped.index.distance_max, "unique")
+    assert parse("simhash") == parse("simhash-best")
 
 
 def test_a_full_name_says_everything() -> None:
@@ -337,7 +337,7 @@ def test_both_schemes_run_over_a_set_in_one_go(small_set: Path) -> None:
         by_minhash, by_simhash = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
         assert by_minhash["setting"] == "minhash-128x8-k5/12-0.7-min8-unique"
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
-        assert by_simhash["setting"] == "shingles2-log-tf-64-4-min20-chars2-compiled-unique"
+        assert by_simhash["setting"] == "shingles2-log-tf-64-7-min20-chars2-compiled-cosine0.85-cells128-unique"
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,10 @@ def test_a_setting_that_changes_nothing_is_refused(documents: Path, arguments: l
 
 
 def test_a_setting_that_one_row_uses_is_right(documents: Path) -> None:
-    given = ("--set", "index.distance_max=7", "--try", "fingerprint.scheme=simhash", "--json")
+    given = ("--set", "index.distance_max=6", "--try", "fingerprint.scheme=simhash", "--json")
     scored = run("evaluate", documents, "--groups", "topic", *given)
     assert scored.code == 0, scored.err
-    assert [each["distance_max"] for each in json.loads(scored.out)] == [None, 7]
+    assert [each["distance_max"] for each in json.loads(scored.out)] == [None, 6]
 
 
 def test_the_help_names_the_options_and_the_commands() -> None:
