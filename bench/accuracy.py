@@ -34,7 +34,6 @@ import click
 import numpy as np
 import numpy.typing as npt
 import orjson
-import regex
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -56,6 +55,7 @@ from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
 from index.matching.minhash import DISTANCE_UNITS
 from index.matching.second_look import Look
+from streamer.evaluation.join import tokens_in_a_run
 from streamer.evaluation.scores import UNIQUE_BELOW
 from streamer.fingerprint.fingerprints import Fingerprints
 
@@ -180,8 +180,7 @@ class Stream:
 
     @cache  # noqa: B019  a set lives as long as the program
     def _shingle_tokens(self) -> int:
-        sample = "".join(self.texts.texts[:: max(1, len(self.texts) // 200)])
-        return 5 if 2 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample)) else 3
+        return tokens_in_a_run(self.texts.texts)
 
 
 class Labelled:

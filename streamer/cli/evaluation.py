@@ -53,8 +53,13 @@ def evaluate() -> None:
     type=click.FloatRange(0.1, 1.0),
     help="Name pairs from this Jaccard similarity on.",
 )
+@click.option(
+    "--run",
+    type=click.IntRange(1, 32),
+    help="Compare runs of so many tokens.  [default: 5, or 3 where most letters belong to scripts that part words]",
+)
 @pass_chosen
-def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float) -> None:
+def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: int | None) -> None:
     """Find the exact near-duplicates among the documents of FILES, so that nobody has to label them.
 
     Writes a set for `streamer evaluate`: the documents, every pair of Jaccard similarity --floor or more, and the largest
@@ -71,7 +76,7 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float) -> Non
         raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
     require_absent(out, force=False)
     texts = [normaliser.normal_form(text) for text in normaliser.without_markup([each.text for each in documents])]
-    run = tokens_in_a_run(texts)
+    run = run or tokens_in_a_run(texts)
     pairs = similar_pairs(texts, floor, run)
     largest, rows = pairs.nearest(len(documents))
     ids = [str(row) for row in range(len(documents))]

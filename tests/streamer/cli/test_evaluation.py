@@ -1,5 +1,6 @@
 """`streamer evaluate` and the commands below it: what each writes, and what each refuses."""
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -44,6 +45,15 @@ def test_truth_makes_a_set_that_evaluate_and_the_judges_read(documents: Path, tm
     assert "cosine" in run("evaluate", "judges", tmp_path / "set").out
     again = run("evaluate", "truth", documents, "--out", tmp_path / "set")
     assert again.code == os.EX_CANTCREAT
+
+
+def test_the_length_of_a_run_may_be_said(documents: Path, tmp_path: Path) -> None:
+    heads = []
+    for asked in ((), ("--run", "7")):
+        out = tmp_path / str(len(heads))
+        assert run("evaluate", "truth", documents, "--out", out, *asked).code == 0
+        heads.append(gzip.decompress((out / "stream_truth.tsv.gz").read_bytes()).decode().splitlines()[0])
+    assert ["runs of 7 tokens" in head for head in heads] == [False, True]
 
 
 def test_topics_of_the_documents_may_be_the_truth(documents: Path) -> None:
