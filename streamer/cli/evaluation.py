@@ -149,13 +149,19 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
 
 @evaluate.command("time")
 @FILES
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the times over the number of documents on this HTML page.",
+)
 @json_option
 @pass_chosen
-def time_command(chosen: Chosen, files: Sequence[Path], as_json: bool) -> None:
+def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
     """Time a decision over the number of documents in the index, with the index and without.
 
     Without it, each document is compared with all. The documents of FILES, of which every one enters, are the stream.
     """
+    from streamer.evaluation.report import timing_page
     from streamer.evaluation.sample import read_documents
     from streamer.evaluation.sets import Document, fingerprint_documents
     from streamer.evaluation.timing import timings
@@ -170,13 +176,18 @@ def time_command(chosen: Chosen, files: Sequence[Path], as_json: bool) -> None:
     if not documents:
         raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
     scheme = scheme_for(settings)
-    found = timings(fingerprint_documents(scheme, documents), parameters_for(settings, scheme.stamp()))
+    parameters = parameters_for(settings, scheme.stamp())
+    found = timings(fingerprint_documents(scheme, documents), parameters)
     if as_json:
         click.echo(orjson.dumps([each._asdict() for each in found], option=orjson.OPT_INDENT_2))
-        return
-    rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
-    for column in ("documents in the index", "with the index", "without"):
-        rows.add_column(column, justify="right")
-    for each in found:
-        rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
-    Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
+    else:
+        rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
+        for column in ("documents in the index", "with the index", "without"):
+            rows.add_column(column, justify="right")
+        for each in found:
+            rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
+        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
+    # Last, so that a picture that cannot be written costs nobody the figures.
+    if picture is not None:
+        with writing(picture):
+            picture.write_text(timing_page(found, parameters), encoding="utf-8")

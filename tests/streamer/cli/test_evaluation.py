@@ -72,6 +72,19 @@ def test_a_decision_is_timed_with_the_index_and_without(documents: Path) -> None
     assert min(figures["with_index_us"], figures["without_us"]) > 0
 
 
+def test_the_times_are_drawn_on_a_page(documents: Path, tmp_path: Path) -> None:
+    page = tmp_path / "times.html"
+    timed = run("evaluate", "time", documents, "--picture", page)
+    assert timed.code == 0, timed.err
+    assert "documents in the index" in timed.out
+    assert page.read_text(encoding="utf-8").count("<svg") == 1
+    assert "similarity ≥ 0.7" in page.read_text(encoding="utf-8")
+    lost = run("evaluate", "time", documents, "--picture", tmp_path / "nowhere" / "times.html", "--json")
+    assert lost.code == os.EX_CANTCREAT
+    # The figures are not lost with the picture.
+    assert json.loads(lost.out)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
