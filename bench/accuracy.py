@@ -60,6 +60,7 @@ from streamer.evaluation.scores import UNIQUE_BELOW
 from streamer.fingerprint.fingerprints import Fingerprints
 
 BATCH_RECORDS = 1_000
+DUPLICATE_LABELS = ("dup", "2", "3")
 PROGRESS = Console(stderr=True)
 
 
@@ -200,18 +201,22 @@ class Labelled:
             side.fingerprint(setting.hashing, setting.look) for side in (self.lefts, self.rights)
         )
         flagged = same(left, right, setting.distance_max, setting.parameters.banding, setting.look)
-        wanted = ("dup", "2", "3")
         recalls: dict[str, float] = {}
         for operator in sorted(set(self.operators)):
             chosen = [
                 row
                 for row, (label, used) in enumerate(zip(self.labels, self.operators, strict=True))
-                if used == operator and label in wanted
+                if used == operator and label in DUPLICATE_LABELS
             ]
             if chosen:
                 recalls[operator] = float(flagged[chosen].mean())
-        found = score_labels(flagged, self.labels, wanted, self.no)
-        return Result(self.name, setting.name, len(flagged), found, 2 * len(flagged) / (one + other), recalls)
+        return Result(
+            self.name, setting.name, len(flagged), self.judge(flagged), 2 * len(flagged) / (one + other), recalls
+        )
+
+    def judge(self, flagged: npt.NDArray[np.bool_]) -> Score:
+        """Score decisions on these pairs: bool [pairs]."""
+        return score_labels(flagged, self.labels, DUPLICATE_LABELS, self.no)
 
 
 class AllPairs:
