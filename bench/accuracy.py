@@ -1,6 +1,6 @@
 """Precision and recall of the filter over documents with known truth.
 
-    python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--json]
+    python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--links] [--json]
 
 A set is a folder with one of
 
@@ -15,12 +15,14 @@ all pairs, which decides the same and lets many settings share one fingerprintin
 pairs that share no band: the difference is what bands miss.
 A setting is named as in `shingles2-log-tf-64-3-min8-unique`, `minhash-128x8-k5/12-0.7-min8-unique` or, for words,
 `minhash-128x8-w3-0.7`. `minhash` and `simhash` are the schemes as shipped, `default` the one of them that is the default.
+With `--links` the addresses in a text are the metadata of a document of a stream that brings none, as its references.
 """
 
 import gzip
 import lzma
 import os
 import platform
+import re
 import sys
 import tempfile
 import time
@@ -62,6 +64,7 @@ from streamer.fingerprint.fingerprints import Fingerprints
 BATCH_RECORDS = 1_000
 DUPLICATE_LABELS = ("dup", "2", "3")
 PROGRESS = Console(stderr=True)
+_LINK = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +127,13 @@ class Texts:
 class Stream:
     """A set with documents in stream order and the similarity of every pair above a floor."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, links: bool = False) -> None:
         self.rows = rows = list(read_lines(folder / "docs.jsonl.xz"))
         self.name = folder.name
         self.texts = Texts(
             [row["text"] for row in rows],
             [row.get("title") or "" for row in rows],
-            [row.get("metadata") or () for row in rows],
+            [row.get("metadata") or (_LINK.findall(row["text"]) if links else ()) for row in rows],
         )
         numbers = {row["id"]: number for number, row in enumerate(rows)}
         floor, pair_rows = read_table(folder / "pairs.tsv.gz")
@@ -275,10 +278,10 @@ def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int6
     return originals
 
 
-def open_sets(folder: Path) -> Iterator[Stream | Labelled | AllPairs]:
+def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelled | AllPairs]:
     """Sets in a folder, by the files that it has. Raises click.BadParameter."""
     if (folder / "stream_truth.tsv.gz").exists():
-        yield Stream(folder)
+        yield Stream(folder, links=links)
     elif (folder / "docs.jsonl.xz").exists():
         rows = list(read_lines(folder / "docs.jsonl.xz"))
         bases = {row["base"]: row["text"] for row in rows if row["op"] == "base"}
@@ -362,12 +365,14 @@ def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:
 @click.option("--setting", "names", multiple=True, default=("default",), help="Name of a setting; may be repeated.")
 @click.option("--index", "place", type=click.Choice(["disk", "memory"]), default="disk", show_default=True)
 @click.option("--insert", type=click.Choice(["unique", "all", "both"]), help="Overrides what the settings say.")
+@click.option("--links", is_flag=True, help="Take the links in a text as metadata, where a stream brings none.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")
 def main(
     folders: tuple[Path, ...],
     names: tuple[str, ...],
     place: Literal["disk", "memory"],
     insert: Literal["unique", "all", "both"] | None,
+    links: bool,
     as_json: bool,
 ) -> None:
     try:
@@ -384,7 +389,7 @@ def main(
     settings.sort(key=lambda setting: setting.hashing.model_dump_json())
     results: list[Result] = []
     for folder in folders:
-        for each in open_sets(folder):
+        for each in open_sets(folder, links=links):
             steps = track(settings, description=each.name, console=PROGRESS)
             results += [each.run(setting, place, farthest[setting.hashing]) for setting in steps]
     if as_json:

@@ -1,5 +1,6 @@
 """The accuracy bench: its scores by hand, its brute force against the real index, and one run over a made-up set."""
 
+import lzma
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -391,6 +392,19 @@ def test_a_peer_names_the_earlier_of_two_equal_texts_and_keeps_nothing_of_an_emp
 def test_shingles_of_a_peer_pass_over_white_space() -> None:
     assert peers.shingles("a bc\nd", 3) == ["abc", "bcd"]
     assert peers.shingles("ab", 3) == ["ab"]
+
+
+def test_links_are_the_metadata_of_documents_that_bring_none(small_set: Path) -> None:
+    rows = [
+        {"id": "d0", "text": "See [one](https://a.example/x) and <http://b.example>."},
+        {"id": "d1", "text": "https://a.example/x", "metadata": ["own"]},
+        {"id": "d2", "text": "no link"},
+    ]
+    rows += [{"id": f"d{row}", "text": ""} for row in range(3, 6)]
+    (small_set / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(map(orjson.dumps, rows))))
+    found = accuracy.Stream(small_set, links=True).texts.metadata
+    assert [list(each) for each in found[:3]] == [["https://a.example/x", "http://b.example"], ["own"], []]
+    assert [list(each) for each in accuracy.Stream(small_set).texts.metadata[:3]] == [[], ["own"], []]
 
 
 def test_the_table_names_the_machine_and_the_command(small_set: Path) -> None:
