@@ -122,7 +122,7 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
             "correct topics.input or index.directory, or rebuild from files."
         )
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-    if settings.index.insert == "all":
+    if settings.index.insert != "unique":
         outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
     fingerprinter = scheme_for(settings)
     read = known = 0
