@@ -125,6 +125,15 @@ def test_the_command_stops_the_broker_when_it_is_terminated(tmp_path: Path) -> N
 
 
 @pytest.mark.kafka
+def test_a_broker_starts_with_the_classes_that_a_recorded_start_left(own_kafka: Callable[[], LocalKafka]) -> None:
+    broker = own_kafka()
+    assert broker._process is not None
+    maps = Path(f"/proc/{broker._process.pid}/maps").read_text()
+    assert str(local_kafka.class_archive()) in maps
+    assert "[warning]" not in broker.log_path.read_text()
+
+
+@pytest.mark.kafka
 def test_a_shared_broker_answers(kafka: SimpleNamespace) -> None:
     require_broker(kafka.bootstrap_servers)
 
