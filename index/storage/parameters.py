@@ -168,8 +168,9 @@ class Parameters:
         if version != FORMAT_VERSION:
             raise FormatUnknown(
                 f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
-                "Move it away and start the service or the filter, which restores it from what was delivered. Or export it with "
-                "the program that wrote it, and enter the export here (streamer index rebuild DIRECTORY --export FILE)."
+                "Build it anew from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move it away, and "
+                "start the service or the filter, which restores it from what was delivered. Where only the index is left, "
+                "export it with the program that wrote it, and enter the export (streamer index rebuild DIRECTORY --export FILE)."
             )
         return cls.from_fields(fields)
 

@@ -15,6 +15,7 @@ from streamer.errors import RecordsUnreadable
 from streamer.records.record import Destination, Lost, Record
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.kafka.clients import make_changelog_consumer
+from streamer.transports.kafka.evidence import KafkaEvidence
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.kafka.unreadable import HeaderName
 from tests.support.memory_broker import Stored
@@ -171,6 +172,10 @@ def test_a_damaged_batch_is_skipped_where_that_is_wanted_and_80_of_81_come_out(
     assert "offset 10" in skipped.lost.why
     assert sorted(record.value or b"" for record in world.delivered(Destination.UNIQUE)) == sorted(values(0, 80))
     transport.close()
+    evidence = KafkaEvidence(world.settings)
+    evidence.extent()
+    lost = [record for records in evidence.inputs() for record in records if record.lost]
+    assert [(each.source, each.offset, each.lost) for each in lost] == [(skipped.source, 10, skipped.lost)]
     again = open_transport(world.settings)
     committed = again.committed(begin(again).sources)
     assert {source.partition: offset for source, offset in committed.items()} == {0: 41, 1: 40}
