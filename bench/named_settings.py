@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 from index.entry import Insert
 from index.matching.minhash import distance_of
@@ -71,8 +71,9 @@ class Setting:
     @property
     def parameters(self) -> Parameters:
         """Parameters of an index for this setting."""
-        sections: dict[str, Section] = {
-            "fingerprint": self.fingerprint,
+        sections: dict[str, Section | dict[str, Any]] = {
+            # Whole, so that nothing of it follows from the scheme.
+            "fingerprint": self.fingerprint.model_dump(),
             "second_look": self.second_look,
             "index": Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
             "decode": Decode(metadata=["/metadata"]),
@@ -121,14 +122,13 @@ def parse(name: str) -> Setting:
     A preset alone is the whole method; with length and distance it is without its second look. `simhash` and `minhash`
     alone are the schemes as shipped; `default` is the one of them that is the default.
     """
-    shipped, shipped_index = Fingerprint(scheme="simhash"), Index()
     if name == "default":
         name = Fingerprint().scheme
-    if name == "simhash":
-        return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
     whole, _, policy = name.rpartition("-") if name.endswith(("-unique", "-all")) else (name, "", "")
-    if whole in METHOD_PRESETS and whole != "minhash":
-        settings = load(None, [f"index.insert={policy}"] if policy else [], {}, preset=whole)
+    if whole == "simhash" or (whole in METHOD_PRESETS and whole != "minhash"):
+        scheme = [f"fingerprint.scheme={whole}"] if whole == "simhash" else []
+        more = [f"index.insert={policy}"] if policy else []
+        settings = load(None, [*scheme, *more], {}, preset=None if scheme else whole)
         index = settings.index
         return Setting(settings.fingerprint, index.distance_max, index.insert, second_look=settings.second_look)
     if name.startswith("minhash"):
@@ -136,7 +136,7 @@ def parse(name: str) -> Setting:
     match = _NAME.fullmatch(name)
     if match is None or (match["preset"] and match["preset"] not in METHOD_PRESETS):
         raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
-    values = shipped.model_dump()
+    values = Fingerprint(scheme="simhash").model_dump()
     if match["preset"]:
         values = load(None, [], {}, preset=match["preset"]).fingerprint.model_dump() | {"second_look": "none"}
     if match["features"]:
@@ -145,7 +145,7 @@ def parse(name: str) -> Setting:
     if match["shingle_words"]:
         values["shingle_words"] = int(match["shingle_words"])
     values["bits"] = int(match["bits"])
-    insert: Insert = shipped_index.insert
+    insert: Insert = Index().insert
     look_values = SecondLook().model_dump()
     for part in filter(None, match["rest"].split("-")):
         word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")

@@ -16,8 +16,8 @@ from streamer.settings.kafka import Kafka, security_relations
 from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
+from streamer.settings.second_look import DISTANCES, look_relations, with_implied
 from streamer.settings.second_look import SecondLook as SecondLook
-from streamer.settings.second_look import look_relations, with_distance
 from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
 from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
 
@@ -82,11 +82,11 @@ class Index(Section):
         Path("index-data"), description="Folder of the index; one index serves many workers of one host."
     )
     distance_max: int = Field(
-        4,
+        DISTANCES["none"],
         ge=0,
         le=7,
-        description="SimHash: documents this many bits apart or nearer are near-duplicates. It "
-        'follows from second_look where fingerprint.second_look = "metadata".',
+        description="SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. It "
+        'follows from the section second_look where fingerprint.second_look = "metadata".',
     )
     insert: Literal["unique", "root", "all"] = Field(
         "unique",
@@ -194,8 +194,8 @@ class Settings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _distance_follows(cls, given: Any) -> Any:
-        return with_distance(given)
+    def _implied(cls, given: Any) -> Any:
+        return with_implied(given)
 
     @model_validator(mode="after")
     def _relations_hold(self, info: ValidationInfo) -> Self:

@@ -65,7 +65,7 @@ def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
     simhash = "fingerprint.scheme=simhash"
     plain = parameters_for(chosen(simhash), {})
     assert parameters_for(chosen(simhash, "minhash.similarity_min=0.9", "minhash.bins=64"), {}) == plain
-    assert (plain.banding, plain.bits, plain.distance_max) == (None, 64, 4)
+    assert (plain.banding, plain.bits, plain.distance_max) == (None, 64, 7)
     shipped = parameters_for(chosen(), {})
     assert parameters_for(chosen("index.distance_max=7", "fingerprint.bits=128"), {}) == shipped
     assert shipped.scheme == "minhash"
@@ -136,7 +136,8 @@ def test_files_are_filtered_with_metadata_and_show_the_combined_similarity(tmp_p
     # The same set, however it is written; another set; and none.
     assert [line.get("similarity") for line in verdicts] == [None, 1.0, 0.9, 0.9]
     assert all(line["distance"] is None for line in verdicts)
-    other = chosen("fingerprint.scheme=simhash", f"index.directory={tmp_path / 'index'}", "index.distance_max=5")
+    changed = ("fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.distance_max=5")
+    other = chosen(*changed, f"index.directory={tmp_path / 'index'}")
     with pytest.raises(ParametersDiffer, match=r"look.kind: stored metadata, asked \(not set\)"):
         open_index(other, scheme_for(other))
 

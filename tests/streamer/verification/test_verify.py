@@ -384,9 +384,12 @@ def appended(world: World, value: bytes, *, entered: bytes | None = None, known:
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "minhash": {},
-    "simhash": {"fingerprint": {"scheme": "simhash"}},
-    "simhash, 128 bits": {"fingerprint": {"scheme": "simhash", "bits": 128}, "index": {"distance_max": 7}},
-    "cosine": {"fingerprint": {"scheme": "simhash", "second_look": "cosine"}, "index": {"distance_max": 7}},
+    "simhash": {"fingerprint": {"scheme": "simhash", "second_look": "none"}},
+    "simhash, 128 bits": {
+        "fingerprint": {"scheme": "simhash", "bits": 128, "second_look": "none"},
+        "index": {"distance_max": 7},
+    },
+    "cosine": {"fingerprint": {"scheme": "simhash"}},
     "metadata": {"fingerprint": {"scheme": "simhash", "second_look": "metadata"}, "decode": {"metadata": ["/id"]}},
     "insert = all": {"index": {"insert": "all"}},
     "insert = root": {"index": {"insert": "root"}},
