@@ -146,7 +146,9 @@ class Stream:
         self.earlier = np.zeros(len(rows))
         for row in truth:
             self.earlier[numbers[row[0]]] = float(row[1])
-        self._kept = {insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "all")}
+        self._kept = {
+            insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "root", "all")
+        }
         self._similarities: dict[tuple[int, int], float] = {}
         self._near: dict[Hashing, Pairs] = {}
 
@@ -364,14 +366,14 @@ def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--setting", "names", multiple=True, default=("default",), help="Name of a setting; may be repeated.")
 @click.option("--index", "place", type=click.Choice(["disk", "memory"]), default="disk", show_default=True)
-@click.option("--insert", type=click.Choice(["unique", "all", "both"]), help="Overrides what the settings say.")
+@click.option("--insert", type=click.Choice(["unique", "root", "all", "both"]), help="Overrides what the settings say.")
 @click.option("--links", is_flag=True, help="Take the links in a text as metadata, where a stream brings none.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")
 def main(
     folders: tuple[Path, ...],
     names: tuple[str, ...],
     place: Literal["disk", "memory"],
-    insert: Literal["unique", "all", "both"] | None,
+    insert: Literal["unique", "root", "all", "both"] | None,
     links: bool,
     as_json: bool,
 ) -> None:
@@ -382,6 +384,8 @@ def main(
     policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
     if policies:
         settings = [replace(one, insert=policy) for one in settings for policy in policies]
+    if place == "memory" and any(setting.insert == "root" for setting in settings):
+        raise click.BadParameter("roots are looked up on disk alone: leave --index memory out")
     farthest: dict[Hashing, int] = {}
     for setting in settings:
         farthest[setting.hashing] = max(setting.distance_max, farthest.get(setting.hashing, 0))

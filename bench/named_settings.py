@@ -2,8 +2,9 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, get_args
 
+from index.entry import Insert
 from index.matching.minhash import distance_of
 from index.matching.second_look import Look, MetadataLook
 from index.storage.parameters import Parameters
@@ -13,15 +14,15 @@ from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.method_presets import METHOD_PRESETS
 from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, SecondLook, Section, Settings, load
 
-Insert = Literal["unique", "all"]
 Hashing = Fingerprint | Minhash
 
 _NAME = re.compile(
     r"((?P<preset>simhash-[a-z]+(-[12])?)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
     r"-(?P<bits>64|128)-(?P<distance>\d+)"
-    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-compiled|-particles|-idf|-topic|-length|-simplify|-html"
+    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-root|-all|-jieba|-compiled|-particles|-idf|-topic|-length|-simplify|-html"
     r"|-pos([a-z]+[0-9.]+)+|-cosine[01]\.?\d*|-cells\d+|-metadata)*)"
 )
+_POLICIES: dict[str, Insert] = {policy: policy for policy in get_args(Insert)}
 _SWITCHES: dict[str, tuple[str, object]] = {
     "jieba": ("segmenter", "jieba"),
     "compiled": ("segmenter", "compiled"),
@@ -41,7 +42,7 @@ _NUMBERS = {
 _MINHASH_NAME = re.compile(
     r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-(k(?P<wide>\d+)/(?P<narrow>\d+)|w(?P<words>\d+))"
     r"-(?P<similarity>0\.\d+|1\.0)"
-    r"(?P<rest>(-min\d+|-b\d+|-unique|-all)*)"
+    r"(?P<rest>(-min\d+|-b\d+|-unique|-root|-all)*)"
 )
 _SECOND_LOOK = SecondLook()
 
@@ -148,8 +149,8 @@ def parse(name: str) -> Setting:
     look_values = SecondLook().model_dump()
     for part in filter(None, match["rest"].split("-")):
         word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")
-        if part in ("unique", "all"):
-            insert = "unique" if part == "unique" else "all"
+        if part in _POLICIES:
+            insert = _POLICIES[part]
         elif part in _SWITCHES:
             key, value = _SWITCHES[part]
             values[key] = value
@@ -188,8 +189,8 @@ def _parse_minhash(name: str) -> Setting:
         else:
             values |= {"shingle_characters_wide": int(match["wide"]), "shingle_characters_narrow": int(match["narrow"])}
         for part in filter(None, match["rest"].split("-")):
-            if part in ("unique", "all"):
-                insert = "unique" if part == "unique" else "all"
+            if part in _POLICIES:
+                insert = _POLICIES[part]
             elif part.startswith("min"):
                 values["features_min"] = int(part[3:])
             else:

@@ -109,11 +109,14 @@ def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.N
 def policy_similarities(pairs: Pairs, count: int, insert: Insert) -> npt.NDArray[np.float64]:
     """Largest exact similarity of each row with an earlier document that this policy would have kept.
 
-    With `all` that is every earlier document; with `unique`, those that are themselves below DUPLICATE_MIN.
+    With `unique` those that are themselves below DUPLICATE_MIN; with `all`, and so with `root`, which may find less, every
+    earlier document.
     """
     largest = np.zeros(count)
     for begin, end in _runs(pairs.later):
-        kept = np.ones(end - begin, np.bool_) if insert == "all" else largest[pairs.earlier[begin:end]] < DUPLICATE_MIN
+        kept = (
+            np.ones(end - begin, np.bool_) if insert != "unique" else largest[pairs.earlier[begin:end]] < DUPLICATE_MIN
+        )
         largest[pairs.later[begin]] = pairs.values[begin:end].max(initial=0.0, where=kept)
     return largest
 

@@ -59,9 +59,10 @@ _RELATIONS = """
   (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
-SimHash does not read the section `minhash`. MinHash does not read `index.distance_max`, the section `second_look` and, of
-the section `fingerprint`, anything but `markup` and `simplify`. Where such a setting differs from its default, `streamer run`
-and `streamer filter` warn, and `streamer config check` fails. With `--preset` it is an error for every command.
+SimHash does not read the section `minhash` and `index.root_similarity_min`. MinHash does not read `index.distance_max`,
+`index.root_distance_max`, the section `second_look` and, of the section `fingerprint`, anything but `markup` and `simplify`.
+Where such a setting differs from its default, `streamer run` and `streamer filter` warn, and `streamer config check` fails. With
+`--preset` it is an error for every command.
 
 ## Presets of crawlers
 

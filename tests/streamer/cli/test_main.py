@@ -76,7 +76,7 @@ def entries(directory: Path) -> int:
         return index.statistics().entries
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
 def test_a_lost_index_is_restored_from_the_outputs(news: Path, tmp_path: Path, insert: str) -> None:
     arguments = (
         "filter",

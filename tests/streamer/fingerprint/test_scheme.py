@@ -7,6 +7,7 @@ import orjson
 import pytest
 from rich.console import Console
 
+from index import RootRule
 from index.errors import ParametersDiffer
 from index.matching.minhash import Banding
 from streamer.fingerprint.minhash.minhash import MinHasher
@@ -43,6 +44,21 @@ def test_the_parameters_of_the_index_follow_the_settings(
     parameters = parameters_for(settings, {"a": "stamp"})
     assert (parameters.banding, parameters.bits, parameters.distance_max) == (banding, banding.bits, distance_max)
     assert (parameters.insert, parameters.fingerprint) == ("all", {"a": "stamp"})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule"),
+    [
+        ((), RootRule(5_000, 1_000)),
+        (("index.root_similarity_min=0.6", "minhash.similarity_min=0.8"), RootRule(4_000, 666)),
+        (("fingerprint.scheme=simhash", "index.distance_max=4"), RootRule(8, 1)),
+        (("fingerprint.scheme=simhash", "index.distance_max=3", "index.root_distance_max=5"), RootRule(5, 1)),
+        (("fingerprint.scheme=simhash", "fingerprint.second_look=cosine", "index.distance_max=7"), RootRule(14, 2)),
+    ],
+)
+def test_the_limits_of_a_root_follow_the_settings(overrides: tuple[str, ...], rule: RootRule) -> None:
+    assert parameters_for(chosen("index.insert=root", *overrides), {}).root == rule
+    assert parameters_for(chosen(*overrides), {}).root is None
 
 
 def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
