@@ -373,7 +373,7 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
     """Remove documents by ID from the search.
 
-    Their near-duplicates count as unique from then on; earlier verdicts stay. With index.insert = "all" an original
+    Their near-duplicates count as unique from then on; earlier verdicts stay. Unless index.insert = "unique" an original
     takes its duplicates along.
     """
     import structlog

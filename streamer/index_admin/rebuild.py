@@ -146,7 +146,7 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
     `progress` is called with the number of records read so far. Raises SettingsError, BrokerUnavailable, IndexProblem.
     """
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-    if settings.index.insert == "all":
+    if settings.index.insert != "unique":
         outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
     fingerprinter = scheme_for(settings)
     read = known = 0

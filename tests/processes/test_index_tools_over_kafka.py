@@ -36,10 +36,13 @@ def served(run: Run, log: Path, count: int) -> dict[str, Any]:
         outputs = Outputs(run)
         assert outputs.wait_for(count, timeout_seconds=60)
         outputs.close()
-        wait_until(
-            lambda: all(each["applied"] == each["committed"] for each in told(run, "stats", "--kafka")["sources"])
-        )
-        found: dict[str, Any] = told(run, "stats", "--kafka")
+        found: dict[str, Any] = {}
+
+        def all_is_committed() -> bool:
+            found.update(told(run, "stats", "--kafka"))
+            return all(each["applied"] == each["committed"] for each in found["sources"])
+
+        wait_until(all_is_committed)
         assert told(run, "verify")["sound"] is True
         assert stop(process) == 0
         return found

@@ -231,7 +231,7 @@ def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path
 
 def simhash_settings(**sections: object) -> Settings:
     # The sentences are short, and their copies end in one more punctuation mark.
-    return settings(fingerprint=Fingerprint(scheme="simhash", features_min=1), **sections)
+    return settings(fingerprint=Fingerprint(scheme="simhash", features_min=1, second_look="none"), **sections)
 
 
 def test_duplicates_show_their_similarity(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from streamer.records.record import Decision, Headers, Lost, Record
 from streamer.records.route import route
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching, Settings
+from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.findings import Findings
 from streamer.verification.report import report
 from streamer.verification.verify import verify
@@ -383,11 +384,19 @@ def appended(world: World, value: bytes, *, entered: bytes | None = None, known:
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "minhash": {},
-    "simhash": {"fingerprint": {"scheme": "simhash"}},
-    "simhash, 128 bits": {"fingerprint": {"scheme": "simhash", "bits": 128}, "index": {"distance_max": 7}},
-    "cosine": {"fingerprint": {"scheme": "simhash", "second_look": "cosine"}, "index": {"distance_max": 7}},
+    "simhash": {"fingerprint": {"scheme": "simhash", "second_look": "none"}},
+    "simhash, 128 bits": {
+        "fingerprint": {"scheme": "simhash", "bits": 128, "second_look": "none"},
+        "index": {"distance_max": 7},
+    },
+    "cosine": {"fingerprint": {"scheme": "simhash"}},
     "metadata": {"fingerprint": {"scheme": "simhash", "second_look": "metadata"}, "decode": {"metadata": ["/id"]}},
     "insert = all": {"index": {"insert": "all"}},
+    "insert = root": {"index": {"insert": "root"}},
+    "insert = root, cosine": {
+        "fingerprint": {"scheme": "simhash", "second_look": "cosine"},
+        "index": {"distance_max": 7, "insert": "root"},
+    },
 }
 
 
@@ -409,7 +418,7 @@ def test_services_of_all_kinds_are_sound_and_their_wrong_similarities_and_missed
     assert [problem.partition(":")[0] for problem in found["similarity"]] == [changed]
     (problem,) = found["near-uniques"]
     assert problem.startswith(f"{missed}: is a near-duplicate of ")
-    assert problem.endswith(position_of(original)) or sections == SCHEMES["insert = all"]
+    assert problem.endswith(position_of(original)) or sections.get("index", {}).get("insert") in ("root", "all")
 
 
 def test_a_short_text_that_is_unique_twice_is_found(tmp_path: Path) -> None:
@@ -468,8 +477,8 @@ def chain() -> list[bytes]:
     ]
 
 
-def chained(directory: Path) -> World:
-    sections = {"minhash": {"similarity_min": 0.6}, "index": {"insert": "all"}}
+def chained(directory: Path, **index: object) -> World:
+    sections = {"minhash": {"similarity_min": 0.6}, "index": {"insert": "all", **index}}
     world = World(directory, Settings.model_validate(sections))
     world.fill(chain())
     world.run()
@@ -487,6 +496,21 @@ def test_a_duplicate_may_be_as_similar_as_it_tells_to_another_duplicate_of_its_o
     log, offset, record = outputs(world, "documents-duplicate")[-1]
     log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.similarity", "0.8642"))
     assert wrong(verified(world))["similarity"][0].startswith(f"{position_of(record)}: tells similarity 0.8642 of ")
+
+
+def test_a_chain_that_breaks_where_it_leaves_its_root_is_sound(tmp_path: Path) -> None:
+    world = chained(tmp_path / "root", insert="root", root_similarity_min=0.4)
+    assert wrong(verified(world)) == {}
+    told = [
+        float(dict(each.headers)["neardup.similarity"] or 0) for _, _, each in outputs(world, "documents-duplicate")
+    ]
+    assert 0.4 <= min(told) < 0.6
+    stricter = world.settings.model_copy(update={"index": IndexSettings(insert="root", root_similarity_min=0.6)})
+    alone = World(tmp_path / "stricter", stricter)
+    alone.fill(chain())
+    alone.run()
+    assert wrong(verified(alone)) == {}
+    assert len(outputs(alone, "documents-unique")) > len(outputs(world, "documents-unique"))
 
 
 def test_a_sample_reads_some_texts_and_holds_them_against_all(tmp_path: Path) -> None:
