@@ -155,16 +155,18 @@ class KafkaTransport:
             if partition not in self._unsought:
                 self._kept.extend(records)
         self._pass_damage(polled)
+        # 3. While the group shares its partitions out anew nothing is handed out, and nothing but another poll helps, at once.
+        #    The client discards a join that is answered while nobody polls, and joins anew. Without proof that this worker
+        #    owns them, records stay here. Recovery would even wait for that answer: the broker takes what is asked of the
+        #    group's coordinator only after the join on the same connection, so the group would never come to rest.
+        if not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
+            return Batch(())
         if self._unsought:
             name = self._settings.topics.input
             ours = sorted(partition.partition for partition in self._unsought)
             with broker_errors(self._settings, f"asking for the partitions of {name!r}"):
                 others = sorted(set(self._consumer.partitions_for_topic(name) or ()) - set(ours))
             return Assigned(self._sources(ours), {self._stream: name}, self._sources(others))
-        # 3. Without proof that this worker owns the records, they stay here. The next poll joins anew and settles it. It
-        #    must follow at once: the client discards a join that is answered while nobody polls.
-        if not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
-            return Batch(())
         # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
         if self._kept:
             self._require_same_topic()
