@@ -20,15 +20,16 @@ if TYPE_CHECKING:
         Applied,
         Decisions,
         Entries,
+        HostShare,
         Insert,
         Kind,
         Position,
         Source,
         Verdict,
     )
-    from index.index import Index, Match
+    from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
-    from index.session import Retention
+    from index.session import Guard, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
 
@@ -40,6 +41,8 @@ __all__ = [
     "Decisions",
     "Document",
     "Entries",
+    "Guard",
+    "HostShare",
     "Index",
     "Insert",
     "Kind",
@@ -49,6 +52,7 @@ __all__ = [
     "Retention",
     "Source",
     "Verdict",
+    "WatchedHosts",
     "errors",
     "minhash",
     "second_look",
@@ -61,14 +65,15 @@ _NAMES = {
         "Applied",
         "Decisions",
         "Entries",
+        "HostShare",
         "Insert",
         "Kind",
         "Position",
         "Source",
         "Verdict",
     ),
-    "index.index": ("Index", "Match"),
-    "index.session": ("Retention",),
+    "index.index": ("Index", "Match", "WatchedHosts"),
+    "index.session": ("Guard", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
 }

@@ -81,6 +81,7 @@ class Entries:
     times_ms        int64 [n], the record's own time in milliseconds since 1970
     ids             n document ids
     looks           uint8 [n, look bytes], for the second look at matches; ignored but in NEAR rows; None without one
+    hosts           n names of the sites that the documents come from, None or "" where unknown; None: all are
     """
 
     sources: tuple[Source, ...]
@@ -92,6 +93,7 @@ class Entries:
     times_ms: npt.NDArray[np.int64]
     ids: Sequence[str]
     looks: npt.NDArray[np.uint8] | None = None
+    hosts: Sequence[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -108,7 +110,22 @@ class Entries:
             times_ms=self.times_ms[rows],
             ids=[self.ids[row] for row in rows.tolist()],
             looks=None if self.looks is None else self.looks[rows],
+            hosts=None if self.hosts is None else [self.hosts[row] for row in rows.tolist()],
         )
+
+
+class HostShare(NamedTuple):
+    """What the index knows of a watched host, as `matching.host_sketch` counts it.
+
+    documents  its recent documents
+    unequal    near but unequal duplicates among them: no more than similar to their originals
+    beyond     whether that is beyond the limits
+    """
+
+    host: str
+    documents: int
+    unequal: int
+    beyond: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +141,7 @@ class Decisions:
     original_positions  position of the original for DUPLICATE rows, else None
     replayed            bool [n], whether the verdict came from the journal: the position was decided before
     candidates          int64 [n], entries whose distance to the row was computed; 0 where replayed
+    crossings           hosts that this batch took beyond the limits of the guard, and those that came back
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -134,6 +152,7 @@ class Decisions:
     original_positions: list[Position | None]
     replayed: npt.NDArray[np.bool_]
     candidates: npt.NDArray[np.int64]
+    crossings: Sequence[HostShare] = ()
 
     def __len__(self) -> int:
         return len(self.verdicts)

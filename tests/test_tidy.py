@@ -66,7 +66,9 @@ LAYERS = (
 
 PUBLIC_NAMES = {"index": set(index.__all__), "index.tools": set(index.tools.__all__)}
 
-PURE = {"index.decide.rule"} | {f"index.matching.{name}" for name in ("distance", "minhash", "second_look", "simhash")}
+PURE = {"index.decide.rule"} | {
+    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash")
+}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
