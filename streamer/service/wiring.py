@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from index import Index, Retention, errors
+from index import Guard, Index, Retention, errors
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
@@ -27,6 +27,7 @@ def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
             parameters_for(settings, fingerprinter.stamp()),
             map_bytes_max=settings.index.map_bytes_max,
             retention=retention_of(settings.index),
+            guard=Guard(settings.guard.share_max, settings.guard.documents_min),
         )
 
 

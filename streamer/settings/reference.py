@@ -97,11 +97,15 @@ def reference() -> str:
         parts += [_row(section, key, field) for key, field in model.model_fields.items()]
     parts.append(_RELATIONS)
     for key in ("text", "title", "id", "time", "host"):
-        cells = [
-            f"`{getattr(preset, key)}`" if getattr(preset, key) is not None else "-" for preset in PRESETS.values()
-        ]
+        cells = [_pointers(getattr(preset, key)) for preset in PRESETS.values()]
         parts.append(f"| `decode.{key}` | {' | '.join(cells)} |\n")
     return "".join(parts)
+
+
+def _pointers(pointers: str | tuple[str, ...] | None) -> str:
+    if not pointers:
+        return "-"
+    return ", else ".join(f"`{pointer}`" for pointer in ((pointers,) if isinstance(pointers, str) else pointers))
 
 
 def _row(section: str, key: str, field: FieldInfo) -> str:
