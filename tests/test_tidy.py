@@ -199,7 +199,10 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.transports.evidence",
         "streamer.transports.transport",
     ),
-    "tables whose values are read by the tests of whoever uses them": ("streamer.settings.presets",),
+    "tables whose values are read by the tests of whoever uses them": (
+        "streamer.observe.definitions",
+        "streamer.settings.presets",
+    ),
     "kernels, compared with plain code in the tests of their callers": (
         "index.kernels.memtable",
         "index.kernels.sort",

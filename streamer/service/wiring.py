@@ -14,6 +14,7 @@ from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Service
 from streamer.service.recovery import Recoverer
 from streamer.service.trial import Trials
+from streamer.settings.settings import Guard as GuardSettings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Transport
@@ -27,7 +28,7 @@ def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
             parameters_for(settings, fingerprinter.stamp()),
             map_bytes_max=settings.index.map_bytes_max,
             retention=retention_of(settings.index),
-            guard=Guard(settings.guard.share_max, settings.guard.documents_min),
+            guard=guard_of(settings.guard),
         )
 
 
@@ -46,6 +47,11 @@ def retention_of(settings: IndexSettings) -> Retention:
     """Retention that the settings name; an age is at least one millisecond."""
     hours = settings.age_max_hours
     return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
+
+
+def guard_of(settings: GuardSettings) -> Guard:
+    """Guard that the settings name."""
+    return Guard(settings.share_max, settings.documents_min)
 
 
 def build_service(

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 import numpy as np
+import orjson
 import pytest
+from structlog.testing import capture_logs
 
+from index import HostShare
 from index.storage.store import CommitHooks
 from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
@@ -18,6 +21,7 @@ from streamer.service.loop import STEPS, State
 from streamer.service.pipeline import fingerprint_documents
 from streamer.service.trial import Trials, Tried
 from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings, Workers
+from tests.support.indexes import looked_at
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
 from tests.support.memory_service import SENTENCES, World, document
 from tests.support.paths import ROOT
@@ -59,6 +63,36 @@ def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
     expected = peaceful(tmp_path / "3", settings()).outputs()
     for size in (1, 2, 5, 100):
         assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
+
+
+def site(count: int) -> list[bytes]:
+    """Pages of one template with a little text of their own, and a copy of the first."""
+    page = "".join(SENTENCES)
+    texts = [f"{page} {name} {name[::-1]}" for name in (f"page number {number:04}" for number in range(count))]
+    return [
+        orjson.dumps({"id": str(number), "text": text, "url": f"https://Site.example/{number}"})
+        for number, text in enumerate([*texts, texts[0]])
+    ]
+
+
+@pytest.mark.parametrize("crash", [None, CrashPoint.BEFORE_COMMIT, CrashPoint.AFTER_COMMIT])
+def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashes(
+    tmp_path: Path, crash: CrashPoint | None
+) -> None:
+    world = World(tmp_path, settings(5, guard={"documents_min": 10}))
+    items: list[bytes | Crash] = list(site(30))
+    world.fill(items if crash is None else [*items[:17], Crash(crash), *items[17:]])
+    with capture_logs() as told:
+        world.run()
+    beyond = [line for line in told if "guard.share_max" in line["event"]]
+    assert [(line["event"], line["host"], line["log_level"]) for line in beyond] == [
+        ("host beyond guard.share_max", "site.example", "warning")
+    ]
+    # The first page is unique, and the copy of it is equal. A batch is not reported where its worker dies before.
+    unreported = 5 if crash is CrashPoint.AFTER_COMMIT else 0
+    assert sum(report.unequal for report in world.reports) == 29 - unreported
+    with looked_at(tmp_path) as index:
+        assert index.watched_hosts().worst == [HostShare("site.example", 31, 29, True)]
 
 
 @pytest.mark.parametrize("point", list(CrashPoint))

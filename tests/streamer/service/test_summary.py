@@ -25,6 +25,7 @@ def batch(outcomes: Mapping[tuple[str, str], int], replayed: int = 0, step_cpu_s
         distances=np.zeros(0, np.int16),
         similarities=np.zeros(0),
         candidates=np.zeros(0, np.int64),
+        unequal=0,
         replayed=replayed,
     )
 
