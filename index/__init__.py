@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Position,
         Source,
         Verdict,
+        naming_originals,
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
@@ -55,6 +56,7 @@ __all__ = [
     "WatchedHosts",
     "errors",
     "minhash",
+    "naming_originals",
     "second_look",
 ]
 
@@ -71,6 +73,7 @@ _NAMES = {
         "Position",
         "Source",
         "Verdict",
+        "naming_originals",
     ),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.session": ("Guard", "Retention"),

@@ -101,6 +101,8 @@ class Index:
         """
         if parameters is None and not read_only:
             raise ValueError("an index opened for writing needs its parameters")
+        if guard.suspects and parameters is not None and parameters.insert == "unique":
+            raise ValueError('suspects enter the index, which insert = "unique" does not allow')
         store = Store(
             directory,
             map_bytes_initial=min(map_bytes_initial, map_bytes_max),
@@ -166,11 +168,11 @@ class Index:
     ) -> Restored:
         """Enter documents that were decided before: no matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE or DUPLICATE; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
-        originals  position of the original, for DUPLICATE rows; not read elsewhere
+        verdicts   uint8 [n], UNIQUE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
+        originals  position of the original, for DUPLICATE and SUSPECT rows; not read elsewhere
 
-        Rows whose position the journal knows stay as they are. The original of a DUPLICATE row must be in the journal or
-        a UNIQUE row of this batch; otherwise the row is left out and counted. DUPLICATE rows become entries only with
+        Rows whose position the journal knows stay as they are. The original of such a row must be in the journal or
+        a UNIQUE row of this batch; otherwise the row is left out and counted. Such rows become entries only with
         insert = "all"; their journaled distance is then NO_DISTANCE, as the match is not known. Record times advance as
         in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """

@@ -41,14 +41,17 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Beyond which share of near but unequal duplicates a host is told. May differ from one opening to the next.
+    """Beyond which share of near but unequal duplicates a host is told, and what then. May differ between openings.
 
     share_max      share of them among the host's recent documents
     documents_min  recent documents from which on a share counts, at most RECENT_DOCUMENTS
+    suspects       whether further near but unequal duplicates of a host beyond the limits are SUSPECT, not DUPLICATE; not with
+                   insert = "unique", which would know no copy of a suspect again
     """
 
     share_max: float = 0.8
     documents_min: int = 100
+    suspects: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.share_max <= 1:

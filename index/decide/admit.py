@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import guard, retention
+from index.decide import retention
 from index.decide.batch import Batch
+from index.decide.guard import guarded
 from index.decide.lookup import nearest_by_second_look, nearest_visible
 from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.rule import Matched, Outcome, decide
@@ -44,7 +45,8 @@ def _admitted(
     for portion in portions:
         found = _look_up(session, portion)
         outcome = decide(found.matched, session.parameters.insert, session.counters.next_number)
-        crossings += guard.watch(session, portion, outcome, found.equal)
+        outcome, crossed = guarded(session, portion, outcome, found.equal)
+        crossings += crossed
         origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())

@@ -1,7 +1,11 @@
-"""The guard: counts near but unequal duplicates by host, in the transaction that decides them.
+"""The guard: counts near but unequal duplicates by host, and lets those of a host beyond the limits pass where it is to.
 
-The sketch stands in the file and counts what is decided, once. So a crash, a replay and another process see the same.
+It runs in the transaction that decides. The sketch stands in the file and counts what is decided, once. So a crash, a replay
+and another process see the same.
 """
+
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +19,33 @@ from index.session import WriteSession
 from index.storage.layout import HOSTS_KEY, Table, pack_hosts, unpack_hosts
 
 
-def watch(session: WriteSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> list[HostShare]:
-    """Count decided rows by their hosts; returns the hosts that crossed the limits. Without a host it costs nothing.
+class Guarded(NamedTuple):
+    """Outcome of rows after the guard, and the hosts that crossed the limits."""
+
+    outcome: Outcome
+    crossings: list[HostShare]
+
+
+def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Guarded:
+    """Count decided rows by their hosts. Without a host it costs nothing.
+
+    With `Guard.suspects` an unequal duplicate is SUSPECT where its host was beyond the limits before it, if it enters: what
+    does not enter is as good as equal to an entry. Suspects count as the duplicates that they would have been.
 
     equal  bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
     """
     if not (portion.hosts != NO_HOST).any():
-        return []
+        return Guarded(outcome, [])
+    limits = session.guard.limits
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
     unequal = _unequal(portion, outcome, equal)
-    sketch = before.with_rows(portion.hosts, portion.entries.hosts or (), unequal, session.guard.limits)
+    sketch = before.with_rows(portion.hosts, portion.entries.hosts or (), unequal, limits)
     session.transaction.put(Table.META, HOSTS_KEY, pack_hosts(sketch))
-    return sketch.crossed(before)
+    if session.guard.suspects and unequal.any():
+        suspect = unequal & outcome.entering & before.beyond_before(portion.hosts, unequal, limits)
+        verdicts = np.where(suspect, np.uint8(Verdict.SUSPECT), outcome.verdicts)
+        outcome = replace(outcome, verdicts=verdicts)
+    return Guarded(outcome, sketch.crossed(before))
 
 
 def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from index.decide.batch import Batch
 from index.decide.lookup import nearest_visible
 from index.decide.prepare import require_sound
 from index.decide.rule import Outcome
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict, naming_originals
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches
 from index.session import ReadSession, WriteSession
@@ -38,8 +38,8 @@ def require_restorable(
     require_sound(entries, parameters)
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
-    if not np.isin(verdicts, (Verdict.UNIQUE, Verdict.DUPLICATE)).all():
-        raise ValueError("only UNIQUE and DUPLICATE documents can be restored")
+    if not (naming_originals(verdicts) | (verdicts == Verdict.UNIQUE)).all():
+        raise ValueError("only UNIQUE, DUPLICATE and SUSPECT documents can be restored")
 
 
 def restore(
@@ -56,7 +56,7 @@ def restore(
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
-    duplicates = np.flatnonzero(~known & (decided == Verdict.DUPLICATE))
+    duplicates = np.flatnonzero(~known & naming_originals(decided))
     uniques = np.flatnonzero(~known & (decided == Verdict.UNIQUE) & bool(len(duplicates)))
     row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
@@ -70,13 +70,13 @@ def restore(
     new = ~known & ~lost
     entering = new & (decided == Verdict.UNIQUE)
     if insert == "all":
-        entering |= new & (decided == Verdict.DUPLICATE)
+        entering |= new & naming_originals(decided)
     numbers = np.full(len(entries), NO_NUMBER, np.uint64)
     first = session.counters.next_number
     numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
     roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
-    distances = _distances(session, entries, new & (decided == Verdict.DUPLICATE), original_rows, roots)
+    distances = _distances(session, entries, new & naming_originals(decided), original_rows, roots)
     rows = entries if new.all() else entries.take(np.flatnonzero(new))
     enter_undecided(
         session, batch, rows, Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])

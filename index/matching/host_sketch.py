@@ -11,8 +11,8 @@ such sketches are merged (Agarwal et al., PODS 2012). With N unequal duplicates 
 does (Einziger, Friedman, Manes, ACM Transactions on Storage 2017). A host's own numbers are halved as soon as it has
 2 * RECENT_DOCUMENTS. So a host is known by its latest 1,000 to 2,000 documents, and an idle one fades.
 
-`documents` and `unequal` of a host are exact from the batch of its first unequal duplicate on, but for the halving: what
-a host inherits stands in its count alone.
+`documents` and `unequal` of a host are exact from its first unequal duplicate on, but for the halving: what a host inherits
+stands in its count alone.
 """
 
 from collections.abc import Sequence
@@ -77,18 +77,19 @@ class HostSketch:
 
         keys, unequal  as in `with_rows`
         """
-        order = np.argsort(keys, kind="stable")
-        hosts, firsts, inverse = np.unique(keys[order], return_index=True, return_inverse=True)
-        earlier_documents = np.arange(len(keys)) - firsts[inverse]
-        running: npt.NDArray[np.int64] = np.cumsum(unequal[order]) - unequal[order]
-        earlier_unequal: npt.NDArray[np.int64] = running - running[firsts][inverse]
-        places, watched = self._places(hosts)
-        columns = [np.zeros(len(hosts), np.int64) for _ in range(3)]
+        rows = _Rows(keys, unequal)
+        places, watched = self._places(rows.hosts)
+        columns = [np.zeros(len(rows.hosts), np.int64) for _ in range(3)]
         for name, column in zip(("documents", "unequal", "beyond"), columns, strict=True):
             column[watched] = self.hosts[name][places[watched]]
-        columns = [column[inverse] for column in columns]
+        documents, duplicates, beyond = (column[rows.inverse] for column in columns)
+        counting = rows.counting(watched)
         found = np.zeros(len(keys), np.bool_)
-        found[order] = limits.exceeded(columns[0] + earlier_documents, columns[1] + earlier_unequal, columns[2] == 1)
+        found[rows.order] = limits.exceeded(
+            documents + rows.running(counting) - counting,
+            duplicates + rows.running(rows.unequal) - rows.unequal,
+            beyond == 1,
+        )
         found &= keys != NO_HOST
         return found
 
@@ -108,10 +109,11 @@ class HostSketch:
         unequal  bool [n], near but unequal duplicates
         """
         there = np.flatnonzero(keys != NO_HOST)
-        distinct, firsts, inverse = np.unique(keys[there], return_index=True, return_inverse=True)
-        documents = np.bincount(inverse, minlength=len(distinct))
-        duplicates = np.bincount(inverse, unequal[there], minlength=len(distinct)).astype(np.int64)
+        rows = _Rows(keys[there], unequal[there])
+        distinct, firsts = rows.hosts, rows.order[rows.firsts]
         places, watched = self._places(distinct)
+        documents = np.bincount(rows.inverse, rows.counting(watched), minlength=len(distinct)).astype(np.int64)
+        duplicates = np.bincount(rows.inverse, rows.unequal, minlength=len(distinct)).astype(np.int64)
         hosts = self.hosts.copy()
         hosts["documents"][places[watched]] += documents[watched].astype(np.uint32)
         for column in ("unequal", "count"):
@@ -179,6 +181,33 @@ class HostSketch:
 
 NOBODY = HostSketch(0, np.empty(0, HOST), ())
 """A sketch that watches no host."""
+
+
+class _Rows:
+    """Rows of a batch, host by host.
+
+    order    int64 [n], the rows by host, in order; the columns below follow it
+    hosts    uint64 [h], distinct keys, ascending
+    firsts   int64 [h], place of the first row of each host
+    inverse  int64 [n], place in `hosts`
+    unequal  bool [n]
+    """
+
+    def __init__(self, keys: npt.NDArray[np.uint64], unequal: npt.NDArray[np.bool_]) -> None:
+        self.order = np.argsort(keys, kind="stable")
+        self.hosts, self.firsts, self.inverse = np.unique(keys[self.order], return_index=True, return_inverse=True)
+        self.unequal = unequal[self.order]
+
+    def running(self, column: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """How many of the host's rows up to each row, with it, have the property: bool [n] -> int64 [n]."""
+        running: npt.NDArray[np.int64] = np.cumsum(column)
+        before = running[self.firsts] - column[self.firsts]
+        counts: npt.NDArray[np.int64] = running - before[self.inverse]
+        return counts
+
+    def counting(self, watched: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Rows that count, bool [n]: of watched hosts, bool [h], all; of others those from the first unequal one on."""
+        return watched[self.inverse] | (self.running(self.unequal) > 0)
 
 
 def _aged(hosts: npt.NDArray[np.void], counted_before: int, counted: int) -> npt.NDArray[np.void]:

@@ -53,7 +53,7 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
-Numbers: the `number` of a UNIQUE row is its own, of a DUPLICATE row its original's. Documents are numbered in the order
+Numbers: the `number` of a UNIQUE row is its own, of another row its original's. Documents are numbered in the order
 in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not NOTHING) have
 consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is gone.
 

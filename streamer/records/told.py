@@ -72,7 +72,7 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         else:
             contradictions.append("the headers of Kafka Connect are missing")
     original = parse_original_position(headers)
-    if (verdict is Verdict.DUPLICATE) != (original is not None):
+    if (verdict is not None and verdict.names_original) != (original is not None):
         contradictions.append("there is no original" if original is None else "there is an original")
     distance, problem = _distance(texts.get(DISTANCE), texts.get(SIMILARITY))
     contradictions += [problem] if problem else []

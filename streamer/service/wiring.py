@@ -51,7 +51,7 @@ def retention_of(settings: IndexSettings) -> Retention:
 
 def guard_of(settings: GuardSettings) -> Guard:
     """Guard that the settings name."""
-    return Guard(settings.share_max, settings.documents_min)
+    return Guard(settings.share_max, settings.documents_min, suspects=settings.policy == "pass")
 
 
 def build_service(

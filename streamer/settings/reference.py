@@ -54,6 +54,7 @@ _RELATIONS = """
 - `fingerprint.second_look` is set only with `fingerprint.scheme = "simhash"`; `"metadata"` needs `decode.metadata`
 - with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /
   (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
+- `guard.policy = "pass"` needs an `index.insert` other than `"unique"`: a suspect is an entry
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
 SimHash does not read the section `minhash`. MinHash does not read `index.distance_max`, the section `second_look` and, of

@@ -102,6 +102,12 @@ class Index(Section):
 class Guard(Section):
     """The guard over hosts: it tells a site whose pages are dropped because they share a template."""
 
+    policy: Literal["alert", "pass"] = Field(
+        "alert",
+        description="What becomes of a told host's further near but unequal duplicates: they are dropped as ever, or they "
+        "pass into the unique topic as suspects.",
+    )
+
     share_max: float = Field(
         0.8,
         ge=0.01,
@@ -219,6 +225,12 @@ def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]
         *security_relations(settings.kafka),
         *([] if over_files else _request_relations(settings)),
         *_size_relations(settings),
+        # A suspect is an entry, or its copies would pass after it.
+        Relation(
+            settings.guard.policy == "alert" or settings.index.insert != "unique",
+            ("guard.policy", "index.insert"),
+            "lets documents pass only where duplicates enter the index, and must not be set with",
+        ),
         *look_relations(look, settings.fingerprint.scheme, settings.decode.metadata, settings.index.distance_max),
     ]
 

@@ -28,7 +28,9 @@ class UniquesCheck:
         self._findings = findings
         self._everything = everything
         parameters = comparison.parameters
-        self._entering = (Verdict.UNIQUE, Verdict.DUPLICATE) if parameters.insert == "all" else (Verdict.UNIQUE,)
+        self._entering = (
+            (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.SUSPECT) if parameters.insert == "all" else (Verdict.UNIQUE,)
+        )
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""

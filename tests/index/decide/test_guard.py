@@ -7,15 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.entry import Decisions, Entries, HostShare, Kind
+from index.entry import Decisions, Entries, HostShare, Kind, Position, Verdict
 from index.index import Index
 from index.matching.host_sketch import HOSTS_MAX, NAME_CHARACTERS_MAX
 from index.session import Guard
 from index.storage.layout import HOSTS_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks
-from tests.support.entries import Row, ends_of, entries_of
-from tests.support.indexes import inspected, opened
+from index.tools import Importer
+from tests.support.answers import answers_of
+from tests.support.entries import ONE, Row, ends_of, entries_of
+from tests.support.indexes import all_records, everything, inspected, looked_at, opened, wrong
 
 PARAMETERS = Parameters(distance_max=3)
 NEAR_TO_ZERO = [1 << bit for bit in range(64)]
@@ -40,7 +42,7 @@ def test_a_host_whose_pages_are_dropped_is_among_the_worst(tmp_path: Path) -> No
         others = [Row(1_000 + place, place * 0x9E3779B97F4A7C15 % 2**64) for place in range(50)]
         admitted(index, others, ["good.example"] * 50)
         seen = index.watched_hosts()
-    assert seen.worst == [HostShare("site.example", 120, 119, True)]
+    assert seen.worst == [HostShare("site.example", 119, 119, True)]
     assert seen.beyond == 1
 
 
@@ -78,7 +80,7 @@ def test_a_position_is_counted_once_however_often_it_is_decided(tmp_path: Path) 
             admitted(index, site(0, 10), ["site.example"] * 10)
         mixed = [*site(5, 5), *site(10, 5)]
         admitted(index, mixed, ["site.example"] * 10)
-        assert index.watched_hosts().worst == [HostShare("site.example", 15, 14, False)]
+        assert index.watched_hosts().worst == [HostShare("site.example", 14, 14, False)]
 
 
 @pytest.mark.parametrize("cut", [1, 7, 150])
@@ -107,7 +109,7 @@ def test_what_is_watched_is_written_with_the_batch_or_not_at_all(tmp_path: Path)
     with opened(tmp_path, PARAMETERS) as index:
         assert index.watched_hosts().worst == []
         admitted(index, site(0, 10), ["site.example"] * 10)
-        assert index.watched_hosts().worst == [HostShare("site.example", 10, 9, False)]
+        assert index.watched_hosts().worst == [HostShare("site.example", 9, 9, False)]
 
 
 def test_what_is_watched_outlives_the_process_and_the_limits_may_change(tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_what_is_watched_outlives_the_process_and_the_limits_may_change(tmp_path
         assert index.watched_hosts().beyond == 0
     with opened(tmp_path, PARAMETERS, guard=Guard(documents_min=50)) as index:
         decisions = admitted(index, site(60, 1), ["site.example"])
-        assert list(decisions.crossings) == [HostShare("site.example", 61, 60, True)]
+        assert list(decisions.crossings) == [HostShare("site.example", 60, 60, True)]
 
 
 def test_a_million_hosts_with_long_names_take_bounded_bytes(tmp_path: Path) -> None:
@@ -135,9 +137,9 @@ def test_a_batch_without_hosts_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_limits_that_could_never_be_reached_are_refused() -> None:
-    for wrong in ({"share_max": 0.0}, {"share_max": 1.1}, {"documents_min": 0}, {"documents_min": 1_001}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            Guard(**wrong)
+    for limits in ({"share_max": 0.0}, {"share_max": 1.1}, {"documents_min": 0}, {"documents_min": 1_001}):
+        with pytest.raises(ValueError, match=next(iter(limits))):
+            Guard(**limits)
 
 
 def test_a_column_of_hosts_of_another_length_is_refused(tmp_path: Path) -> None:
@@ -148,3 +150,103 @@ def test_a_column_of_hosts_of_another_length_is_refused(tmp_path: Path) -> None:
 def test_rows_that_are_taken_keep_their_hosts() -> None:
     batch = batch_of(site(0, 3), ["a", None, "c"])
     assert batch.take(np.array([2, 0])).hosts == ["c", "a"]
+
+
+# --- the guard decides ------------------------------------------------------------------------------------------------
+
+HOLDING_ALL = replace(PARAMETERS, insert="all")
+PASSING = Guard(share_max=0.8, documents_min=20, suspects=True)
+SUSPECTS = [Verdict.UNIQUE] + [Verdict.DUPLICATE] * 20 + [Verdict.SUSPECT] * 39
+"""A host is beyond from its twentieth document on, counted from the first duplicate; from the next one on it matters."""
+
+
+def decided_in(directory: Path, rows: Sequence[Row], cut: int, guard: Guard = PASSING) -> list[tuple[object, ...]]:
+    """Verdict, distance and original of each row, and the same again of a replay."""
+    found = []
+    with opened(directory, HOLDING_ALL, guard=guard) as index:
+        for begin in range(0, len(rows), cut):
+            part = rows[begin : begin + cut]
+            decisions = admitted(index, part, ["site.example"] * len(part))
+            again = admitted(index, part, ["site.example"] * len(part))
+            assert again.replayed.all()
+            assert answers_of(again) == answers_of(decisions)
+            found += answers_of(decisions)
+    return found
+
+
+@pytest.mark.parametrize("cut", [1, 7, 60])
+def test_beyond_the_limits_unequal_duplicates_are_suspects_however_the_batches_are_cut(
+    tmp_path: Path, cut: int
+) -> None:
+    answers = decided_in(tmp_path, site(0, 60), cut)
+    assert [answer[0] for answer in answers] == SUSPECTS
+    assert all(answer[2] > 0 for answer in answers[1:])
+    # A suspect names the document that was kept, as a duplicate does.
+    assert {answer[3] for answer in answers} == {0}
+    assert wrong(tmp_path) == {}
+
+
+def test_without_leave_all_unequal_duplicates_stay_duplicates(tmp_path: Path) -> None:
+    answers = decided_in(tmp_path, site(0, 60), 7, Guard(documents_min=20))
+    assert {answer[0] for answer in answers[1:]} == {Verdict.DUPLICATE}
+
+
+@pytest.mark.parametrize("cut", [1, 100])
+def test_copies_of_what_was_kept_dropped_or_let_pass_stay_duplicates(tmp_path: Path, cut: int) -> None:
+    copied = [site(number, 1)[0] for number in (0, 10, 40, 40)]
+    copies = [row._replace(offset=100 + place) for place, row in enumerate(copied)]
+    answers = decided_in(tmp_path, [*site(0, 60), *copies], cut)
+    assert [answer[0] for answer in answers] == SUSPECTS + [Verdict.DUPLICATE] * 4
+
+
+def test_documents_of_other_hosts_and_of_none_stay_duplicates(tmp_path: Path) -> None:
+    with opened(tmp_path, HOLDING_ALL, guard=PASSING) as index:
+        admitted(index, site(0, 40), ["site.example"] * 40)
+        decisions = admitted(index, site(40, 3), ["site.example", "other.example", None])
+    assert decisions.verdicts.tolist() == [Verdict.SUSPECT, Verdict.DUPLICATE, Verdict.DUPLICATE]
+
+
+def test_a_suspect_is_an_entry_and_names_its_original_when_that_is_gone(tmp_path: Path) -> None:
+    with opened(tmp_path, HOLDING_ALL, guard=PASSING) as index:
+        admitted(index, site(0, 40), ["site.example"] * 40)
+        index.forget(["stream-one/0/0"])
+        decisions = admitted(index, site(30, 1), ["site.example"])
+        assert index.statistics().journal_rows == 40
+    assert decisions.verdicts.tolist() == [Verdict.SUSPECT]
+    assert decisions.original_ids == ["stream-one/0/0"]
+    assert wrong(tmp_path) == {}
+
+
+def test_suspects_come_back_as_what_they_were(tmp_path: Path) -> None:
+    rows = site(0, 60)
+    answers = decided_in(tmp_path / "lost", rows, 20)
+    verdicts = np.array([answer[0] for answer in answers], np.uint8)
+    originals = [Position(ONE, 0) if verdict != Verdict.UNIQUE else None for verdict in verdicts]
+    with opened(tmp_path / "restored", HOLDING_ALL, guard=PASSING) as index:
+        restored = index.restore(batch_of(rows, ["site.example"] * 60), verdicts, originals, ends_of(rows))
+        assert restored == (60, 0, 0)
+        again = admitted(index, rows, ["site.example"] * 60)
+        assert again.verdicts.tolist() == verdicts.tolist()
+        assert admitted(index, [Row(60, rows[45].fingerprint)], [None]).verdicts.tolist() == [Verdict.DUPLICATE]
+    assert wrong(tmp_path / "restored") == {}
+
+
+def test_suspects_are_exported_and_imported(tmp_path: Path) -> None:
+    decided_in(tmp_path / "first", site(0, 60), 20)
+    with looked_at(tmp_path / "first") as index:
+        records, expected = all_records(index), everything(index)
+        names = index.stream_names()
+        applied = index.applied()
+    with opened(tmp_path / "second", HOLDING_ALL) as index:
+        taking = Importer(index)
+        taking.begin(list(names.items()))
+        taking.add(records)
+        taking.finish(applied)
+        assert all_records(index) == records
+        assert everything(index) == expected
+    assert wrong(tmp_path / "second") == {}
+
+
+def test_suspects_are_refused_where_duplicates_do_not_enter(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unique"):
+        opened(tmp_path, PARAMETERS, guard=PASSING)

@@ -62,7 +62,7 @@ def test_a_full_sketch_holds_every_host_above_its_part_and_never_counts_too_litt
 
 
 @given(batches)
-def test_with_room_for_all_the_numbers_are_exact_from_the_batch_of_the_first_unequal_duplicate_on(
+def test_with_room_for_all_the_numbers_are_exact_from_the_first_unequal_duplicate_on(
     stream: list[Documents],
 ) -> None:
     sketch = NOBODY
@@ -70,10 +70,11 @@ def test_with_room_for_all_the_numbers_are_exact_from_the_batch_of_the_first_une
     unequal: Counter[int] = Counter()
     for batch in stream:
         sketch = after(batch, sketch)
-        unequal.update(host for host, duplicate in batch if host and duplicate)
-        documents.update(host for host, _ in batch if unequal[host])
+        for host, duplicate in batch:
+            unequal[host] += bool(host) and duplicate
+            documents[host] += unequal[host] > 0
     assert {share.host: share[1:3] for share in sketch.worst(1_000)} == {
-        f"host {host}": (documents[host], unequal[host]) for host in documents
+        f"host {host}": (documents[host], unequal[host]) for host in documents if documents[host]
     }
 
 
@@ -94,8 +95,8 @@ def test_whether_a_host_was_beyond_before_a_row_is_what_the_rows_before_it_say(
         enough = documents[host] >= factor[0] * LIMITS.documents_min
         above = unequal[host] >= factor[1] * LIMITS.share_max * documents[host]
         expected.append(bool(host) and enough and above)
-        documents[host] += 1
         unequal[host] += duplicate
+        documents[host] += unequal[host] > 0
     keys, _, duplicates = columns(batch)
     assert sketch.beyond_before(keys, duplicates, LIMITS).tolist() == expected
 
