@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
+    from index.matching.root import RootRule
     from index.session import Guard, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
@@ -51,6 +52,7 @@ __all__ = [
     "Parameters",
     "Position",
     "Retention",
+    "RootRule",
     "Source",
     "Verdict",
     "WatchedHosts",
@@ -76,6 +78,7 @@ _NAMES = {
         "naming_originals",
     ),
     "index.index": ("Index", "Match", "WatchedHosts"),
+    "index.matching.root": ("RootRule",),
     "index.session": ("Guard", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),

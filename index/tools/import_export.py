@@ -390,10 +390,13 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
-    entering = {Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.SUSPECT} if insert == "all" else {Verdict.UNIQUE}
+    entering = {Verdict.UNIQUE} if insert == "unique" else {Verdict.UNIQUE, Verdict.SUSPECT}
+    if insert == "all":
+        entering.add(Verdict.DUPLICATE)
     for record in records:
+        may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
         for what, part, expected in (
-            ("document", record.document, record.verdict in entering),
+            ("document", record.document, may_enter or record.verdict in entering),
             ("origin", record.origin, record.verdict.names_original),
         ):
             if (part is not None) != expected:

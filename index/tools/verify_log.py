@@ -123,12 +123,15 @@ class LogCheck:
         entered = rows["filing"] != Filing.NOTHING
         unique = rows["verdict"] == Verdict.UNIQUE
         decided = unique | naming_originals(rows["verdict"])
-        enters = decided if self._parameters.insert == "all" else unique
+        duplicate = rows["verdict"] == Verdict.DUPLICATE
+        enters = decided if self._parameters.insert == "all" else decided & ~duplicate
+        # With insert = "root" the match of a duplicate, by which it entered or not, is not in the log.
+        decides = ~duplicate | (self._parameters.insert != "root")
         entry = rows["kind"] <= Kind.EXACT
         wrongs = {
             "has a verdict, or a filing, that is none": ~np.isin(rows["verdict"], list(Verdict))
             | (rows["filing"] > max(Filing)),
-            "should have entered, or should not": entered != enters,
+            "should have entered, or should not": decides & (entered != enters),
             "entered and is of no kind that does": entered & ~entry,
             "is filed by blocks and is not NEAR": (rows["filing"] == Filing.BLOCKS) & (rows["kind"] != Kind.NEAR),
             "does not name itself": unique & (rows["number"] != own),

@@ -80,11 +80,8 @@ class Restoration:
         self._listener = listener
         # Uniques first: a duplicate or suspect can enter only after its original.
         self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-        if index.parameters.insert == "all":
-            self._outputs += [
-                (Destination.UNIQUE, Verdict.SUSPECT),
-                (Destination.DUPLICATE, Verdict.DUPLICATE),
-            ]
+        if index.parameters.insert != "unique":
+            self._outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
         self._suspects_seen = False
         self._found: Counter[str] = Counter()
         self._newest_ms = -1

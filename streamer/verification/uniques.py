@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import Kind, Verdict
+from index import Kind, Verdict, naming_originals
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -28,9 +28,8 @@ class UniquesCheck:
         self._findings = findings
         self._everything = everything
         parameters = comparison.parameters
-        self._entering = (
-            (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.SUSPECT) if parameters.insert == "all" else (Verdict.UNIQUE,)
-        )
+        naming = (Verdict.DUPLICATE, Verdict.SUSPECT)
+        self._entering = (Verdict.UNIQUE,) if parameters.insert == "unique" else (Verdict.UNIQUE, *naming)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
@@ -79,6 +78,9 @@ class UniquesCheck:
         state = self._ledger.state
         swapped = state["rank"][left] > state["rank"][right]
         earlier, later = np.where(swapped, right, left), np.where(swapped, left, right)
+        if self._comparison.parameters.root is not None:
+            counting = self._near_to_roots(later, earlier)
+            earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
         unique = state["verdict"][later] == Verdict.UNIQUE
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
@@ -87,6 +89,16 @@ class UniquesCheck:
             (unique & ordered & ~counting).sum()
         )
         self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
+
+    def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
+        """Whether a match counts by its root: bool [n]. No where its root has been retired, which may have stood for it."""
+        state = self._ledger.state
+        roots = np.where(naming_originals(state["verdict"][matches]), state["original"][matches], matches)
+        counts = roots >= 0
+        counts[counts] &= self._comparison.are_known(roots[counts]) & (state["retired"][roots[counts]] == 0)
+        _, near = self._comparison.compared_to_roots(rows[counts], roots[counts])
+        counts[counts] = near
+        return counts
 
     def _note(self, earlier: Rows, later: Rows, places: npt.NDArray[np.int64]) -> None:
         """Note every later document once, however many entries it resembles, and however many keys it shares with them."""

@@ -10,12 +10,14 @@ import pytest
 from index.entry import Decisions, Entries, HostShare, Kind, Position, Verdict
 from index.index import Index
 from index.matching.host_sketch import HOSTS_MAX, NAME_CHARACTERS_MAX
+from index.matching.root import RootRule
 from index.session import Guard
 from index.storage.layout import HOSTS_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks
 from index.tools import Importer
 from tests.support.answers import answers_of
+from tests.support.brute_force_index import Answer
 from tests.support.entries import ONE, Row, ends_of, entries_of
 from tests.support.indexes import all_records, everything, inspected, looked_at, opened, wrong
 
@@ -155,15 +157,19 @@ def test_rows_that_are_taken_keep_their_hosts() -> None:
 # --- the guard decides ------------------------------------------------------------------------------------------------
 
 HOLDING_ALL = replace(PARAMETERS, insert="all")
+HOLDING_MEMBERS = replace(PARAMETERS, insert="root", root=RootRule(distance_max=6, apart=2))
+"""Members are farther apart than the pages of the site."""
 PASSING = Guard(share_max=0.8, documents_min=20, suspects=True)
 SUSPECTS = [Verdict.UNIQUE] + [Verdict.DUPLICATE] * 20 + [Verdict.SUSPECT] * 39
 """A host is beyond from its twentieth document on, counted from the first duplicate; from the next one on it matters."""
 
 
-def decided_in(directory: Path, rows: Sequence[Row], cut: int, guard: Guard = PASSING) -> list[tuple[object, ...]]:
+def decided_in(
+    directory: Path, rows: Sequence[Row], cut: int, guard: Guard = PASSING, parameters: Parameters = HOLDING_ALL
+) -> list[Answer]:
     """Verdict, distance and original of each row, and the same again of a replay."""
     found = []
-    with opened(directory, HOLDING_ALL, guard=guard) as index:
+    with opened(directory, parameters, guard=guard) as index:
         for begin in range(0, len(rows), cut):
             part = rows[begin : begin + cut]
             decisions = admitted(index, part, ["site.example"] * len(part))
@@ -191,12 +197,19 @@ def test_without_leave_all_unequal_duplicates_stay_duplicates(tmp_path: Path) ->
     assert {answer[0] for answer in answers[1:]} == {Verdict.DUPLICATE}
 
 
+@pytest.mark.parametrize("parameters", [HOLDING_ALL, HOLDING_MEMBERS], ids=["all", "root"])
 @pytest.mark.parametrize("cut", [1, 100])
-def test_copies_of_what_was_kept_dropped_or_let_pass_stay_duplicates(tmp_path: Path, cut: int) -> None:
-    copied = [site(number, 1)[0] for number in (0, 10, 40, 40)]
+def test_copies_of_what_was_kept_dropped_or_let_pass_stay_duplicates(
+    tmp_path: Path, cut: int, parameters: Parameters
+) -> None:
+    copied = [site(number, 1)[0] for number in (0, 10, 10, 40, 40)]
     copies = [row._replace(offset=100 + place) for place, row in enumerate(copied)]
-    answers = decided_in(tmp_path, [*site(0, 60), *copies], cut)
-    assert [answer[0] for answer in answers] == SUSPECTS + [Verdict.DUPLICATE] * 4
+    answers = decided_in(tmp_path, [*site(0, 60), *copies], cut, parameters=parameters)
+    expected = [Verdict.DUPLICATE] * 5
+    if parameters is HOLDING_MEMBERS:
+        # The page was dropped and did not enter: its first copy passes, and no other.
+        expected[1] = Verdict.SUSPECT
+    assert [answer[0] for answer in answers] == SUSPECTS + expected
 
 
 def test_documents_of_other_hosts_and_of_none_stay_duplicates(tmp_path: Path) -> None:
@@ -217,12 +230,13 @@ def test_a_suspect_is_an_entry_and_names_its_original_when_that_is_gone(tmp_path
     assert wrong(tmp_path) == {}
 
 
-def test_suspects_come_back_as_what_they_were(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parameters", [HOLDING_ALL, HOLDING_MEMBERS], ids=["all", "root"])
+def test_suspects_come_back_as_what_they_were(tmp_path: Path, parameters: Parameters) -> None:
     rows = site(0, 60)
-    answers = decided_in(tmp_path / "lost", rows, 20)
+    answers = decided_in(tmp_path / "lost", rows, 20, parameters=parameters)
     verdicts = np.array([answer[0] for answer in answers], np.uint8)
     originals = [Position(ONE, 0) if verdict != Verdict.UNIQUE else None for verdict in verdicts]
-    with opened(tmp_path / "restored", HOLDING_ALL, guard=PASSING) as index:
+    with opened(tmp_path / "restored", parameters, guard=PASSING) as index:
         restored = index.restore(batch_of(rows, ["site.example"] * 60), verdicts, originals, ends_of(rows))
         assert restored == (60, 0, 0)
         again = admitted(index, rows, ["site.example"] * 60)
@@ -231,13 +245,14 @@ def test_suspects_come_back_as_what_they_were(tmp_path: Path) -> None:
     assert wrong(tmp_path / "restored") == {}
 
 
-def test_suspects_are_exported_and_imported(tmp_path: Path) -> None:
-    decided_in(tmp_path / "first", site(0, 60), 20)
+@pytest.mark.parametrize("parameters", [HOLDING_ALL, HOLDING_MEMBERS], ids=["all", "root"])
+def test_suspects_are_exported_and_imported(tmp_path: Path, parameters: Parameters) -> None:
+    decided_in(tmp_path / "first", site(0, 60), 20, parameters=parameters)
     with looked_at(tmp_path / "first") as index:
         records, expected = all_records(index), everything(index)
         names = index.stream_names()
         applied = index.applied()
-    with opened(tmp_path / "second", HOLDING_ALL) as index:
+    with opened(tmp_path / "second", parameters) as index:
         taking = Importer(index)
         taking.begin(list(names.items()))
         taking.add(records)
