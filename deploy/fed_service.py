@@ -61,9 +61,14 @@ def fed_service() -> Iterator[str]:
 
 def _feed(settings: Settings, enough: threading.Event) -> None:
     for seed in count():
-        produce(settings, settings.topics.input, documents(DOCUMENTS_EACH_TIME, seed))
+        produce(settings, settings.topics.input, map(_with_url, documents(DOCUMENTS_EACH_TIME, seed)))
         if enough.wait(PERIOD_SECONDS):
             return
+
+
+def _with_url(document: bytes) -> bytes:
+    """The document with a URL of one made-up site: without a host the metrics of hosts have nothing to show."""
+    return document.replace(b"{", b'{"url": "https://news.example/page", ', 1)
 
 
 def _wait_until_ready(port: int, service: subprocess.Popen[bytes], log: Path) -> None:

@@ -20,16 +20,18 @@ if TYPE_CHECKING:
         Applied,
         Decisions,
         Entries,
+        HostShare,
         Insert,
         Kind,
         Position,
         Source,
         Verdict,
+        naming_originals,
     )
-    from index.index import Index, Match
+    from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
     from index.matching.root import RootRule
-    from index.session import Retention
+    from index.session import Guard, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
 
@@ -41,6 +43,8 @@ __all__ = [
     "Decisions",
     "Document",
     "Entries",
+    "Guard",
+    "HostShare",
     "Index",
     "Insert",
     "Kind",
@@ -51,8 +55,10 @@ __all__ = [
     "RootRule",
     "Source",
     "Verdict",
+    "WatchedHosts",
     "errors",
     "minhash",
+    "naming_originals",
     "second_look",
 ]
 
@@ -63,15 +69,17 @@ _NAMES = {
         "Applied",
         "Decisions",
         "Entries",
+        "HostShare",
         "Insert",
         "Kind",
         "Position",
         "Source",
         "Verdict",
+        "naming_originals",
     ),
-    "index.index": ("Index", "Match"),
+    "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
-    "index.session": ("Retention",),
+    "index.session": ("Guard", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
 }

@@ -28,14 +28,27 @@ class Verdict(IntEnum):
     DUPLICATE = 1
     UNDECIDABLE = 2
     DEAD_LETTER = 3
+    SUSPECT = 6
+    """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
 
     @property
     def label(self) -> str:
-        """The verdict's word for people, headers and metrics: `unique`, `duplicate`, `undecidable` or `dead-letter`."""
+        """The verdict's word for people, headers and metrics: its name in lower case, with hyphens."""
         return _LABELS[self]
+
+    @property
+    def names_original(self) -> bool:
+        """Whether a row with this verdict names another document, which it resembles."""
+        return self in (Verdict.DUPLICATE, Verdict.SUSPECT)
 
 
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
+
+
+def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Whether each row names another document: uint8 [n], values of `Verdict` -> bool [n]."""
+    naming: npt.NDArray[np.bool_] = (verdicts == Verdict.DUPLICATE) | (verdicts == Verdict.SUSPECT)
+    return naming
 
 
 class Kind(IntEnum):
@@ -81,6 +94,7 @@ class Entries:
     times_ms        int64 [n], the record's own time in milliseconds since 1970
     ids             n document ids
     looks           uint8 [n, look bytes], for the second look at matches; ignored but in NEAR rows; None without one
+    hosts           n names of the sites that the documents come from, None or "" where unknown; None: all are
     """
 
     sources: tuple[Source, ...]
@@ -92,6 +106,7 @@ class Entries:
     times_ms: npt.NDArray[np.int64]
     ids: Sequence[str]
     looks: npt.NDArray[np.uint8] | None = None
+    hosts: Sequence[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -113,7 +128,22 @@ class Entries:
             times_ms=self.times_ms[rows],
             ids=[self.ids[row] for row in rows.tolist()],
             looks=None if self.looks is None else self.looks[rows],
+            hosts=None if self.hosts is None else [self.hosts[row] for row in rows.tolist()],
         )
+
+
+class HostShare(NamedTuple):
+    """What the index knows of a watched host, as `matching.host_sketch` counts it.
+
+    documents  its recent documents
+    unequal    near but unequal duplicates among them: no more than similar to their originals
+    beyond     whether that is beyond the limits
+    """
+
+    host: str
+    documents: int
+    unequal: int
+    beyond: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +155,11 @@ class Decisions:
     distances           int16 [n], Hamming distance to the match, or ten-thousandths of 1 - similarity where the
                         parameters are `by_similarity`; NO_DISTANCE without a match
     originals           uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
-    original_ids        id of the original for DUPLICATE rows, else None
-    original_positions  position of the original for DUPLICATE rows, else None
+    original_ids        id of the original for rows that name one, else None
+    original_positions  position of the original for rows that name one, else None
     replayed            bool [n], whether the verdict came from the journal: the position was decided before
     candidates          int64 [n], entries whose distance to the row was computed; 0 where replayed
+    crossings           hosts that this batch took beyond the limits of the guard, and those that came back
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -139,6 +170,7 @@ class Decisions:
     original_positions: list[Position | None]
     replayed: npt.NDArray[np.bool_]
     candidates: npt.NDArray[np.int64]
+    crossings: Sequence[HostShare] = ()
 
     def __len__(self) -> int:
         return len(self.verdicts)

@@ -18,15 +18,15 @@ from index.decide import admit, forget, restore
 from index.decide.forget import ignored
 from index.decide.lookup import all_visible
 from index.decide.restore import NO_ENDS, Restored
-from index.entry import NO_NUMBER, Applied, Decisions, Entries, Position, Source
+from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Position, Source
 from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.tree import Tree, lookup_of
-from index.session import OpenIndex, ReadSession, Retention
+from index.session import Guard, OpenIndex, ReadSession, Retention
 from index.storage import documents, sources
 from index.storage.data_file import DATA_FILE
 from index.storage.documents import Document
-from index.storage.layout import Table
+from index.storage.layout import HOSTS_KEY, Table, unpack_hosts
 from index.storage.parameters import Parameters
 from index.storage.stamp import identified, stamped
 from index.storage.statistics import Statistics, statistics_of
@@ -36,6 +36,7 @@ from index.turn import Turn
 MAP_BYTES_INITIAL = 2**26
 SIZES = TreeSizes()
 KEEP_ALL = Retention()
+GUARD = Guard()
 
 NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
 
@@ -45,6 +46,17 @@ class Match(NamedTuple):
 
     document: Document
     distance: int
+
+
+class WatchedHosts(NamedTuple):
+    """Hosts with the most near but unequal duplicates.
+
+    worst   the worst first
+    beyond  number of hosts beyond the limits of the guard, also where they are not among the worst
+    """
+
+    worst: list[HostShare]
+    beyond: int
 
 
 class Index:
@@ -71,6 +83,7 @@ class Index:
         journal: bool = True,
         sizes: TreeSizes = SIZES,
         retention: Retention = KEEP_ALL,
+        guard: Guard = GUARD,
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
@@ -82,11 +95,14 @@ class Index:
                            of the tests
         sizes              when the memtable freezes, and how large segments grow
         retention          how long entries count
+        guard              when a host is told
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
         """
         if parameters is None and not read_only:
             raise ValueError("an index opened for writing needs its parameters")
+        if guard.suspects and parameters is not None and parameters.insert == "unique":
+            raise ValueError('suspects enter the index, which insert = "unique" does not allow')
         store = Store(
             directory,
             map_bytes_initial=min(map_bytes_initial, map_bytes_max),
@@ -106,7 +122,7 @@ class Index:
                 store.read(tree.follow)
                 tree.file()
             on_failure.pop_all()
-        return cls(OpenIndex(directory, identity, store, tree, stored, retention, journal))
+        return cls(OpenIndex(directory, identity, store, tree, stored, retention, journal, guard))
 
     def close(self) -> None:
         """Close the files; further calls do nothing."""
@@ -154,11 +170,11 @@ class Index:
     ) -> Restored:
         """Enter documents that were decided before: no matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE or DUPLICATE; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
-        originals  position of the original, for DUPLICATE rows; not read elsewhere
+        verdicts   uint8 [n], UNIQUE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
+        originals  position of the original, for DUPLICATE and SUSPECT rows; not read elsewhere
 
-        Rows whose position the journal knows stay as they are. The original of a DUPLICATE row must be in the journal or
-        a UNIQUE row of this batch; otherwise the row is left out and counted. DUPLICATE rows become entries only with
+        Rows whose position the journal knows stay as they are. The original of such a row must be in the journal or
+        a UNIQUE row of this batch; otherwise the row is left out and counted. Such rows become entries only with
         insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is not known. Record
         times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
@@ -275,6 +291,11 @@ class Index:
         `progress` receives the number of documents examined.
         """
         return forget.find(self._opened, frozenset(ids), progress)
+
+    def watched_hosts(self, limit: int = 10) -> WatchedHosts:
+        """Up to `limit` hosts with the largest share of near but unequal duplicates among their recent documents."""
+        sketch = self._opened.read(lambda session: unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY)))
+        return WatchedHosts(sketch.worst(limit), sketch.beyond_count())
 
     def statistics(self) -> Statistics:
         """Size of the index, in counts and bytes; reads only a few pages."""

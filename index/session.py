@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from index.lsm.tree import Tree
+from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
 from index.storage.counters import counters_of, put_counters
 from index.storage.layout import Counters
 from index.storage.parameters import Parameters
@@ -36,6 +37,32 @@ class Retention:
             raise ValueError("entries_max must be at least 1")
         if self.age_max_ms is not None and self.age_max_ms < 1:
             raise ValueError("age_max_ms must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Beyond which share of near but unequal duplicates a host is told, and what then. May differ between openings.
+
+    share_max      share of them among the host's recent documents
+    documents_min  recent documents from which on a share counts, at most RECENT_DOCUMENTS
+    suspects       whether further near but unequal duplicates of a host beyond the limits are SUSPECT, not DUPLICATE; not with
+                   insert = "unique", which would know no copy of a suspect again
+    """
+
+    share_max: float = 0.8
+    documents_min: int = 100
+    suspects: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share_max <= 1:
+            raise ValueError("share_max must be above 0 and at most 1")
+        if not 1 <= self.documents_min <= RECENT_DOCUMENTS:
+            raise ValueError(f"documents_min must be from 1 to {RECENT_DOCUMENTS}")
+
+    @property
+    def limits(self) -> HostLimits:
+        """The limits of a host."""
+        return HostLimits(self.share_max, self.documents_min)
 
 
 class ReadSession:
@@ -71,6 +98,7 @@ class WriteSession(ReadSession):
         """Use `OpenIndex.write`."""
         super().__init__(transaction, opened)
         self.retention = opened.retention
+        self.guard = opened.guard
         self.journaling = opened.journaling
         self.tree = opened.tree
         self.tree.follow(transaction)
@@ -98,6 +126,7 @@ class OpenIndex:
     tree        this process's view of all entries
     retention   how long entries count
     journaling  False: positions are neither looked up nor noted
+    guard       when a host is told
     """
 
     directory: Path
@@ -107,6 +136,7 @@ class OpenIndex:
     parameters: Parameters
     retention: Retention
     journaling: bool
+    guard: Guard
 
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
         """Run `operation` on a snapshot. Raises IndexDamaged.

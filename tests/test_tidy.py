@@ -66,7 +66,9 @@ LAYERS = (
 
 PUBLIC_NAMES = {"index": set(index.__all__), "index.tools": set(index.tools.__all__)}
 
-PURE = {"index.decide.rule"} | {f"index.matching.{name}" for name in ("distance", "minhash", "second_look", "simhash")}
+PURE = {"index.decide.rule"} | {
+    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash")
+}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -197,7 +199,10 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.transports.evidence",
         "streamer.transports.transport",
     ),
-    "tables whose values are read by the tests of whoever uses them": ("streamer.settings.presets",),
+    "tables whose values are read by the tests of whoever uses them": (
+        "streamer.observe.definitions",
+        "streamer.settings.presets",
+    ),
     "kernels, compared with plain code in the tests of their callers": (
         "index.kernels.memtable",
         "index.kernels.sort",

@@ -3,7 +3,7 @@
 `prepare` computes beforehand, without the writer lock, all that needs no storage.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from index.decide import retention
 from index.decide.batch import Batch
+from index.decide.guard import guarded
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.rule import Matched, Outcome, Roots, decide
-from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Position, Source
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
 from index.session import OpenIndex, WriteSession
@@ -41,16 +42,19 @@ def _admitted(
         portions = prepared(entries, np.flatnonzero(~known), session.parameters)
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
+    crossings: list[HostShare] = []
     for portion in portions:
         found = _look_up(session, portion)
         outcome = decide(found.matched, session.parameters.insert, session.counters.next_number, found.roots)
+        outcome, crossed = guarded(session, portion, outcome, found.equal)
+        crossings += crossed
         origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
-    return _decisions(session, batch, known, candidates)
+    return _decisions(session, batch, known, candidates, crossings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,11 @@ def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:
 
 
 def _decisions(
-    session: WriteSession, batch: Batch, replayed: npt.NDArray[np.bool_], candidates: npt.NDArray[np.int64]
+    session: WriteSession,
+    batch: Batch,
+    replayed: npt.NDArray[np.bool_],
+    candidates: npt.NDArray[np.int64],
+    crossings: Sequence[HostShare],
 ) -> Decisions:
     rows, origins = batch.journaled.rows, batch.journaled.origins
     ids: list[str | None] = [None] * len(rows)
@@ -146,4 +154,5 @@ def _decisions(
         original_positions=positions,
         replayed=replayed,
         candidates=candidates,
+        crossings=crossings,
     )

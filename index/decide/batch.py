@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
 from index.decide.rule import Outcome
-from index.entry import Entries, Kind, Verdict
+from index.entry import Entries, Kind, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
 from index.session import WriteSession
@@ -73,12 +73,12 @@ class Batch:
         rows     these rows alone, all unknown to the journal; their numbers follow those given before
         equal    bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
         stale    retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
-        origins  originals of the DUPLICATE rows, in order; None: originals stand in the log, or are rows of this batch
+        origins  originals of the rows that name one, in order; None: originals stand in the log, or are rows of this batch
         leaving  bool [n], rows about to be forgotten, which do not enter the blocks; None: no such row
 
-        Returns the original of every DUPLICATE row, by row.
+        Returns the original of every row that names one, by row.
         """
-        duplicates = np.flatnonzero(outcome.verdicts == Verdict.DUPLICATE)
+        duplicates = np.flatnonzero(naming_originals(outcome.verdicts))
         if origins is None:
             origins = self._origins(session, rows, outcome, duplicates)
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from index.entry import Entries, Kind
 from index.lsm.simhash_lookup import first_of_equals
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, nearest
+from index.matching.host_sketch import NO_HOST
 from index.storage.parameters import Parameters
 
 ROWS_AT_ONCE = 2_048
@@ -30,6 +32,7 @@ class Prepared:
     compared  int64 [n], comparisons made for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
+    hosts     uint64 [n], key of each row's host: XXH3 of its name; NO_HOST where it has none
     """
 
     rows: npt.NDArray[np.int64]
@@ -40,6 +43,7 @@ class Prepared:
     compared: npt.NDArray[np.int64]
     exact: npt.NDArray[np.int64]
     firsts: npt.NDArray[np.int64]
+    hosts: npt.NDArray[np.uint64]
 
 
 def require_sound(entries: Entries, parameters: Parameters) -> None:
@@ -57,6 +61,8 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
     looks = entries.look_rows
     if looks.shape != (count, parameters.look_bytes) or looks.dtype != np.uint8:
         raise ValueError(f"looks must be uint8 [{count}, {parameters.look_bytes}]")
+    if entries.hosts is not None and len(entries.hosts) != count:
+        raise ValueError("the columns of a batch differ in length")
     order = np.argsort(entries.source_numbers, kind="stable")
     numbers, offsets = entries.source_numbers[order], entries.offsets[order]
     if np.any((numbers[1:] == numbers[:-1]) & (offsets[1:] <= offsets[:-1])):
@@ -95,4 +101,12 @@ def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
     firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
     matches = Matches(near[pairs.rows], pairs.distances, earlier)
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts)
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, host_keys(entries))
+
+
+def host_keys(entries: Entries) -> npt.NDArray[np.uint64]:
+    """Key of each row's host, uint64 [n]; NO_HOST where it has none."""
+    if entries.hosts is None:
+        return np.full(len(entries), NO_HOST)
+    names = [(host or "").encode("utf-8", "surrogatepass") for host in entries.hosts]
+    return np.array([xxhash.xxh3_64_intdigest(name) if name else int(NO_HOST) for name in names], np.uint64)

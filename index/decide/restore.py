@@ -12,7 +12,7 @@ from index.decide.batch import Batch
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound
 from index.decide.rule import Outcome
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
+from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict, naming_originals
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches
 from index.session import ReadSession, WriteSession
@@ -38,8 +38,8 @@ def require_restorable(
     require_sound(entries, parameters)
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
-    if not np.isin(verdicts, (Verdict.UNIQUE, Verdict.DUPLICATE)).all():
-        raise ValueError("only UNIQUE and DUPLICATE documents can be restored")
+    if not (naming_originals(verdicts) | (verdicts == Verdict.UNIQUE)).all():
+        raise ValueError("only UNIQUE, DUPLICATE and SUSPECT documents can be restored")
 
 
 def restore(
@@ -56,7 +56,7 @@ def restore(
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
-    duplicates = np.flatnonzero(~known & (decided == Verdict.DUPLICATE))
+    duplicates = np.flatnonzero(~known & naming_originals(decided))
     uniques = np.flatnonzero(~known & (decided == Verdict.UNIQUE) & bool(len(duplicates)))
     row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
@@ -70,7 +70,7 @@ def restore(
     new = ~known & ~lost
     entering = new & (decided == Verdict.UNIQUE)
     if insert == "all":
-        entering |= new & (decided == Verdict.DUPLICATE)
+        entering |= new & naming_originals(decided)
     elif insert == "root":
         # The same number for rows of one root, be it a row or a document of the index.
         same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
@@ -81,7 +81,7 @@ def restore(
     numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
     roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
-    distances = _distances(session, entries, new & (decided == Verdict.DUPLICATE), original_rows, roots)
+    distances = _distances(session, entries, new & naming_originals(decided), original_rows, roots)
     rows = entries if new.all() else entries.take(np.flatnonzero(new))
     enter_undecided(
         session, batch, rows, Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
@@ -143,7 +143,7 @@ def _members(
     decided: npt.NDArray[np.uint8],
     roots: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.bool_]:
-    """Duplicates that become members of their roots, bool [n]: those far enough from every match, and from earlier ones here.
+    """Duplicates that become members, bool [n]: those far enough from every match, and from earlier ones here; all suspects.
 
     The matches of then are not known, and entries come in another order. So the members may be others than before. But of
     every document that stays out a match is left that counts for its next copy, too.
@@ -151,7 +151,7 @@ def _members(
     roots  uint64 [n], equal for rows of one root
     """
     assert session.parameters.root is not None
-    apart, entering = session.parameters.root.apart, new & (decided == Verdict.UNIQUE)
+    apart, entering = session.parameters.root.apart, new & (decided != Verdict.DUPLICATE)
     for portion in prepared(entries, np.flatnonzero(new & (entries.kinds == Kind.NEAR)), session.parameters):
         best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
         near = np.zeros(len(portion.rows), np.bool_)
@@ -164,7 +164,7 @@ def _members(
             if is_duplicate and enters[earlier] and roots[portion.rows[row]] == roots[portion.rows[earlier]]:
                 enters[row] = False
         entering[portion.rows] = enters
-    members: npt.NDArray[np.bool_] = entering & (decided == Verdict.DUPLICATE)
+    members: npt.NDArray[np.bool_] = entering & naming_originals(decided)
     return members
 
 

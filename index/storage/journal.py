@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Verdict
+from index.entry import naming_originals
 from index.storage import log
 from index.storage.layout import JOURNAL_KEY, SOURCE_KEY, JournalRun, Table, pack_journal_run, unpack_journal_run
 from index.storage.log import Origin
@@ -57,7 +57,7 @@ def find(
         for name in DECISION.names or ():
             rows[name][begin:end] = held[name][places]
         known[begin:end] = held["offset"][places] == offsets[begin:end]
-        duplicates = begin + np.flatnonzero(known[begin:end] & (rows["verdict"][begin:end] == Verdict.DUPLICATE))
+        duplicates = begin + np.flatnonzero(known[begin:end] & naming_originals(rows["verdict"][begin:end]))
         of_duplicates = batch.origins(of_source[places[duplicates - begin]])
         origins.update(zip(duplicates.tolist(), of_duplicates, strict=True))
     return JournaledDecisions(rows, known, origins)

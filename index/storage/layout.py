@@ -21,6 +21,10 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
                                                       of log, horizons of sources
                                                       a horizon: stream <u32, partition <u32, number <u64, rows <u64
+               "hosts"                         -> documents counted <u64, hosts <u32, 0 <u32, hosts, their names with
+                                                      line breaks between them text; missing before the first
+                                                      a host: XXH3 of its name <u64, count <u32, documents <u32,
+                                                      unequal duplicates <u32, beyond the limits <u32
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
@@ -49,7 +53,7 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
-Numbers: the `number` of a UNIQUE row is its own, of a DUPLICATE row its original's. Documents are numbered in the order
+Numbers: the `number` of a UNIQUE row is its own, of another row its original's. Documents are numbered in the order
 in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not NOTHING) have
 consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is gone.
 
@@ -80,6 +84,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from index.matching.host_sketch import HOST, NOBODY, HostSketch
 
 FORMAT_VERSION = 3
 
@@ -117,6 +123,7 @@ IDENTITY_KEY = b"identity"
 COUNTERS_KEY = b"counters"
 COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"
+HOSTS_KEY = b"hosts"
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
@@ -130,6 +137,7 @@ _COUNTERS = struct.Struct("<QQQQ")
 _COMPACTION = struct.Struct("<QQQQB")
 _HORIZON = struct.Struct("<Q16s")
 _TIMES = struct.Struct("<q")
+_HOSTS = struct.Struct("<QII")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
 _JOURNAL_RUN = struct.Struct("<Q16sI")
@@ -239,6 +247,22 @@ def unpack_horizon(value: bytes | None) -> Horizon:
         return Horizon(0, LOG_KEY_BEGIN, np.empty(0, SOURCE_HORIZON))
     number, cleaned_to = _HORIZON.unpack_from(value)
     return Horizon(number, cleaned_to, np.frombuffer(value, SOURCE_HORIZON, offset=_HORIZON.size).copy())
+
+
+def pack_hosts(sketch: HostSketch) -> bytes:
+    """The value of `hosts` in `meta`."""
+    names = pack_text("\n".join(sketch.names))
+    return _HOSTS.pack(sketch.counted, len(sketch.hosts), 0) + sketch.hosts.tobytes() + names
+
+
+def unpack_hosts(value: bytes | None) -> HostSketch:
+    """The reverse of `pack_hosts`; nobody where there is no value."""
+    if value is None:
+        return NOBODY
+    counted, count, _ = _HOSTS.unpack_from(value)
+    names = value[_HOSTS.size + count * HOST.itemsize :]
+    hosts = np.frombuffer(value, HOST, count, _HOSTS.size)
+    return HostSketch(counted, hosts, unpack_text(names).split("\n") if count else ())
 
 
 class Times(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Entries, Verdict
+from index.entry import Entries, naming_originals
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch, unpack_fingerprints
 from index.storage.layout import LOG_KEY, Filing, Table, unpack_text
 from index.storage.store import Transaction
@@ -83,8 +83,8 @@ class Batch:
         return _texts(self.lines.ids, self.rows["id_end"], rows)
 
     def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
-        """Originals of rows, int64 [m], all of which are duplicates."""
-        places = np.searchsorted(np.flatnonzero(self.rows["verdict"] == Verdict.DUPLICATE), rows)
+        """Originals of rows, int64 [m], all of which name one."""
+        places = np.searchsorted(np.flatnonzero(naming_originals(self.rows["verdict"])), rows)
         of_rows = self.lines.originals[places]
         ids = _texts(self.lines.original_ids, self.lines.originals["id_end"], places)
         columns = (of_rows["stream"].tolist(), of_rows["partition"].tolist(), of_rows["offset"].tolist())

@@ -17,7 +17,18 @@ from index.decide.batch import Batch
 from index.decide.prepare import require_sound
 from index.decide.restore import enter_undecided
 from index.decide.rule import Outcome
-from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Entries, Insert, Kind, Position, Source, Verdict
+from index.entry import (
+    NO_DISTANCE,
+    NO_NUMBER,
+    Applied,
+    Entries,
+    Insert,
+    Kind,
+    Position,
+    Source,
+    Verdict,
+    naming_originals,
+)
 from index.index import Index, internals_of
 from index.session import ReadSession, Result, WriteSession
 from index.storage import log, scan, sources
@@ -148,7 +159,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
             zip(found.entered().tolist(), of_batch(transaction, found, np.arange(len(retired))), strict=True)
         )
         gone = dict(zip(entered, retired.tolist(), strict=True))
-        duplicates = np.flatnonzero(found.rows["verdict"] == Verdict.DUPLICATE)
+        duplicates = np.flatnonzero(naming_originals(found.rows["verdict"]))
         origins = dict(zip(duplicates.tolist(), found.origins(duplicates), strict=True))
         own = np.full(len(found.rows), NO_NUMBER, np.uint64)
         own[found.entered()] = found.numbers()
@@ -303,7 +314,7 @@ class Importer:
         """Numbers here for the documents of known positions, DECISION [n] -> uint64 [n]; later records may name them."""
         if self._parameters.insert == "unique":
             return rows["number"]
-        return np.where(rows["verdict"] == Verdict.DUPLICATE, _OWN_NUMBER, rows["number"])
+        return np.where(naming_originals(rows["verdict"]), _OWN_NUMBER, rows["number"])
 
     def _originals(
         self,
@@ -313,9 +324,7 @@ class Importer:
         known: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.uint64]:
         """Original in this index of each new record that names another document, uint64 [n]; NO_NUMBER elsewhere."""
-        naming = np.array(
-            [each.verdict == Verdict.DUPLICATE and each.original is not None for each in records], np.bool_
-        )
+        naming = np.array([each.verdict.names_original and each.original is not None for each in records], np.bool_)
         rows = np.flatnonzero(naming & ~known)
         asked = np.array([records[row].original for row in rows.tolist()], np.uint64)
         found = np.full(len(records), NO_NUMBER, np.uint64)
@@ -381,19 +390,26 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
-    entering = {Verdict.UNIQUE, Verdict.DUPLICATE} if insert == "all" else {Verdict.UNIQUE}
+    entering = {Verdict.UNIQUE} if insert == "unique" else {Verdict.UNIQUE, Verdict.SUSPECT}
+    if insert == "all":
+        entering.add(Verdict.DUPLICATE)
     for record in records:
         may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
         for what, part, expected in (
             ("document", record.document, may_enter or record.verdict in entering),
-            ("origin", record.origin, record.verdict is Verdict.DUPLICATE),
+            ("origin", record.origin, record.verdict.names_original),
         ):
             if (part is not None) != expected:
                 having = "without its" if expected else "with a"
                 raise ValueError(f"offset {record.offset}: the verdict is {record.verdict.label}, {having} {what}")
 
 
-_KINDS = {Verdict.DUPLICATE: Kind.NEAR, Verdict.UNDECIDABLE: Kind.UNDECIDABLE, Verdict.DEAD_LETTER: Kind.DEAD_LETTER}
+_KINDS = {
+    Verdict.DUPLICATE: Kind.NEAR,
+    Verdict.SUSPECT: Kind.NEAR,
+    Verdict.UNDECIDABLE: Kind.UNDECIDABLE,
+    Verdict.DEAD_LETTER: Kind.DEAD_LETTER,
+}
 """Kinds of records that entered nothing; whether such a duplicate was an exact one makes no difference."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, Kind, Verdict
+from index.entry import NO_NUMBER, Kind, Verdict, naming_originals
 from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.layout import JOURNAL_KEY, LOG_KEY, SOURCE_KEY, Filing, JournalRun, Table, unpack_journal_run
@@ -56,7 +56,7 @@ def _misfit(batch: log.Batch) -> str:
     ends, original_ends = rows["id_end"], lines.originals["id_end"]
     if np.count_nonzero(rows["filing"]) != len(lines.fingerprints):
         return "it has not one fingerprint for each row that entered"
-    if np.count_nonzero(rows["verdict"] == Verdict.DUPLICATE) != len(lines.originals):
+    if np.count_nonzero(naming_originals(rows["verdict"])) != len(lines.originals):
         return "it has not one original for each duplicate"
     if len(rows) and int(rows["source"].max()) >= len(lines.sources):
         return "a row names a source that it does not list"
@@ -121,14 +121,15 @@ class LogCheck:
         own = np.full(len(rows), NO_NUMBER, np.uint64)
         own[batch.entered()] = batch.numbers()
         entered = rows["filing"] != Filing.NOTHING
-        decided = rows["verdict"] <= Verdict.DUPLICATE
         unique = rows["verdict"] == Verdict.UNIQUE
-        enters = decided if self._parameters.insert == "all" else unique
+        decided = unique | naming_originals(rows["verdict"])
+        duplicate = rows["verdict"] == Verdict.DUPLICATE
+        enters = decided if self._parameters.insert == "all" else decided & ~duplicate
         # With insert = "root" the match of a duplicate, by which it entered or not, is not in the log.
-        decides = ~decided | unique | (self._parameters.insert != "root")
+        decides = ~duplicate | (self._parameters.insert != "root")
         entry = rows["kind"] <= Kind.EXACT
         wrongs = {
-            "has a verdict, or a filing, that is none": (rows["verdict"] > max(Verdict))
+            "has a verdict, or a filing, that is none": ~np.isin(rows["verdict"], list(Verdict))
             | (rows["filing"] > max(Filing)),
             "should have entered, or should not": decides & (entered != enters),
             "entered and is of no kind that does": entered & ~entry,
@@ -156,7 +157,7 @@ class LogCheck:
         rows, entered = batch.rows, batch.entered()
         own_places, _ = self._documents.places(batch.numbers())
         self._is_root[own_places] = rows["number"][entered] == batch.numbers()
-        duplicates = np.flatnonzero((rows["verdict"] == Verdict.DUPLICATE) & (rows["number"] != NO_NUMBER))
+        duplicates = np.flatnonzero(naming_originals(rows["verdict"]) & (rows["number"] != NO_NUMBER))
         named = rows["number"][duplicates]
         places, there = self._documents.places(named)
         known = np.where(there, named < np.uint64(batch.end_number), named < np.uint64(self._expired_below))

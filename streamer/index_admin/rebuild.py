@@ -21,7 +21,7 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position
+from streamer.records.route import parse_original_position, restored_as
 from streamer.service.pipeline import prepare
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
@@ -147,7 +147,7 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
     """
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
     if settings.index.insert != "unique":
-        outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
+        outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
     fingerprinter = scheme_for(settings)
     read = known = 0
     with open_index(settings, fingerprinter) as index:
@@ -182,15 +182,16 @@ def _warn_of_trimmed(settings: Settings, ranges: Mapping[Source, range], destina
 
 
 def _entered(
-    loading: BulkLoader, parts: _Parts, found: Sequence[Record], verdict: Verdict, *, set_applied: bool
+    loading: BulkLoader, parts: _Parts, delivered: Sequence[Record], verdict: Verdict, *, set_applied: bool
 ) -> int:
-    """Enter delivered records, and move the applied offsets where asked to. Returns how many records were known."""
+    """Enter delivered records of a verdict, and move the applied offsets where asked to. Returns how many were known."""
+    found = restored_as(verdict, delivered)
     if not found:
         return 0
     entries: Entries = prepare(parts.decoder, parts.fingerprinter, found)
     decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
     originals: list[Position | None] = [
-        parse_original_position(record.headers) if verdict is Verdict.DUPLICATE else None
+        parse_original_position(record.headers) if verdict.names_original else None
         for record, keep in zip(found, decided, strict=True)
         if keep
     ]

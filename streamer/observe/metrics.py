@@ -1,4 +1,4 @@
-"""Every metric: name, meaning, labels, buckets. The only importer of prometheus_client.
+"""Counting and showing every metric of `definitions`. The only importer of prometheus_client.
 
 One port shows the metrics of the supervisor and of all worker processes. Each process counts in memory-mapped files of
 one directory, under a name that restarts do not change. The process that is scraped reads all files and adds them up:
@@ -17,9 +17,8 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +32,45 @@ from prometheus_client import (
     values,
 )
 from prometheus_client.metrics import disable_created_metrics
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from index import WatchedHosts
 from streamer.errors import NoRoomForMetrics
+from streamer.observe.definitions import (
+    BATCH_AGE,
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    BATCHES,
+    BROKER_CONTACT,
+    BUILD_INFO,
+    CANDIDATES,
+    DEFINITIONS,
+    DISTANCE,
+    DOCUMENTS,
+    HOST_BEYOND,
+    HOST_DOCUMENTS,
+    HOST_SHARE,
+    HOSTS_BEYOND,
+    INDEX_BYTES,
+    INDEX_BYTES_MAX,
+    INDEX_ENTRIES,
+    LAG_RECORDS,
+    LAST_DELIVERY,
+    OFFSETS_SKIPPED,
+    PARTITIONS_UNOWNED,
+    REPLAYED,
+    RESTORE_GAPS,
+    RESTORED,
+    RESTORING_OFFSETS,
+    SIMILARITY,
+    STEP_SECONDS,
+    UNEQUAL_DUPLICATES,
+    WORKER_RESTARTS,
+    WORKERS,
+    Definition,
+)
 from streamer.records import reason
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
@@ -50,6 +83,9 @@ RESTART_CAUSES = ("transport", "hanging-transaction", "no-progress", "killed", "
 """Values of label `cause`, in this order: delivery in doubt or broker away; a transaction that a person has to end;
 silence; a signal; an error."""
 
+HOSTS_SHOWN = 10
+"""Most hosts that metrics name: every further one would be a series that nobody bounds."""
+
 FILE_BYTES = 2**18
 """Room for the series of one process and one type: for some 1,000 partitions. Its file grows when there are more."""
 
@@ -58,163 +94,6 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 # The library would add a series with the time of creation to every counter: nobody asks for it, files cannot hold it.
 disable_created_metrics()  # type: ignore[no-untyped-call]
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """One metric. `merge` says which process's value of a gauge is shown where several have one.
-
-    livemostrecent  the newest, of the processes that live; see `forget_gauges`
-    max             the largest, of all that ever lived
-    """
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    meaning: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-    merge: Literal["livemostrecent", "max"] = "livemostrecent"
-
-
-DOCUMENTS = Definition(
-    "neardup_documents_total",
-    "counter",
-    "Records delivered, by verdict and reason. Counted after the delivery is committed.",
-    ("verdict", "reason"),
-)
-REPLAYED = Definition(
-    "neardup_replayed_total",
-    "counter",
-    "Records delivered with a verdict from the journal: they were decided before a crash or a rebalance.",
-)
-BATCHES = Definition("neardup_batches_total", "counter", "Batches delivered and committed.")
-BATCH_RECORDS = Definition(
-    "neardup_batch_records",
-    "histogram",
-    "Records in a delivered batch.",
-    buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000),
-)
-BATCH_BYTES = Definition(
-    "neardup_batch_bytes",
-    "histogram",
-    "Bytes of record values in a delivered batch.",
-    buckets=tuple(4.0**power for power in range(5, 16)),
-)
-STEP_SECONDS = Definition(
-    "neardup_step_seconds",
-    "histogram",
-    "Seconds of one step of one delivered batch. The step read includes the wait for new records.",
-    ("step",),
-    (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100),
-)
-CANDIDATES = Definition(
-    "neardup_candidates",
-    "histogram",
-    "Entries of the index that one document was compared with.",
-    buckets=(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000),
-)
-DISTANCE = Definition(
-    "neardup_distance",
-    "histogram",
-    "Hamming distance of one duplicate to its original, in bits. SimHash only.",
-    buckets=(0, 1, 2, 3, 4, 5, 6, 7),
-)
-SIMILARITY = Definition(
-    "neardup_similarity",
-    "histogram",
-    "Similarity of one duplicate to its original. MinHash, or a second look at metadata.",
-    buckets=(0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1),
-)
-LAG_RECORDS = Definition(
-    "neardup_lag_records",
-    "gauge",
-    "Unread offsets of a partition, as last seen by the worker that owns the partition.",
-    ("topic", "partition"),
-)
-PARTITIONS_UNOWNED = Definition(
-    "neardup_partitions_unowned",
-    "gauge",
-    "Partitions of the input that no worker of the group reads, as last seen by any worker. Always 0 in health.",
-)
-INDEX_ENTRIES = Definition("neardup_index_entries", "gauge", "Documents that the index compares with.")
-INDEX_BYTES = Definition("neardup_index_bytes", "gauge", "Bytes that the index uses.")
-INDEX_BYTES_MAX = Definition("neardup_index_bytes_max", "gauge", "Bytes that the index never exceeds.")
-OFFSETS_SKIPPED = Definition(
-    "neardup_offsets_skipped_total",
-    "counter",
-    "Offsets that a setting allowed to skip: the broker deleted them before they were read, or they are damaged.",
-    ("topic", "partition"),
-)
-RESTORED = Definition(
-    "neardup_restored_total",
-    "counter",
-    "Documents that entered the index again from the output topics. Nothing is delivered for them.",
-)
-RESTORING_OFFSETS = Definition(
-    "neardup_restoring_offsets",
-    "gauge",
-    "Offsets of the input by which the index is behind and is being restored; 0 when it is whole.",
-)
-RESTORE_GAPS = Definition(
-    "neardup_restore_gaps_total",
-    "counter",
-    "Partitions of output topics that had lost records the index may have needed, where a setting allowed to go on.",
-)
-WORKER_RESTARTS = Definition(
-    "neardup_worker_restarts_total", "counter", "Restarts of workers, by the cause of their end.", ("cause",)
-)
-WORKERS = Definition("neardup_workers", "gauge", "Worker processes by state.", ("state",))
-LAST_DELIVERY = Definition(
-    "neardup_last_delivery_timestamp_seconds",
-    "gauge",
-    "Time of the last delivery of a batch, in seconds since 1970; 0 before the first.",
-    merge="max",
-)
-BROKER_CONTACT = Definition(
-    "neardup_broker_contact_timestamp_seconds",
-    "gauge",
-    "Time of the last answer that a worker had from the brokers, in seconds since 1970; before the first, the service's start.",
-    ("worker",),
-)
-BATCH_AGE = Definition(
-    "neardup_batch_age_seconds",
-    "gauge",
-    "Seconds that the batch under way in a worker has taken since it was read; 0 where none is.",
-    ("worker",),
-)
-BUILD_INFO = Definition(
-    "neardup_build_info",
-    "gauge",
-    "Always 1; the labels tell the version of the filter and of Python.",
-    ("version", "python"),
-)
-
-DEFINITIONS = (
-    DOCUMENTS,
-    REPLAYED,
-    BATCHES,
-    BATCH_RECORDS,
-    BATCH_BYTES,
-    STEP_SECONDS,
-    CANDIDATES,
-    DISTANCE,
-    SIMILARITY,
-    LAG_RECORDS,
-    PARTITIONS_UNOWNED,
-    INDEX_ENTRIES,
-    INDEX_BYTES,
-    INDEX_BYTES_MAX,
-    OFFSETS_SKIPPED,
-    RESTORED,
-    RESTORING_OFFSETS,
-    RESTORE_GAPS,
-    WORKER_RESTARTS,
-    WORKERS,
-    LAST_DELIVERY,
-    BROKER_CONTACT,
-    BATCH_AGE,
-    BUILD_INFO,
-)
 
 
 _directory: Path | None = None
@@ -333,6 +212,28 @@ class _Files(Collector):
         return merged
 
 
+class _Hosts(Collector):
+    """The worst hosts as this process last saw them. Files would keep every host that ever was among them."""
+
+    def __init__(self) -> None:
+        self.watched: WatchedHosts | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        if self.watched is None:
+            return
+        shown = self.watched.worst[:HOSTS_SHOWN]
+        for definition, numbers in (
+            (HOST_DOCUMENTS, [each.documents for each in shown]),
+            (HOST_SHARE, [each.unequal / max(1, each.documents) for each in shown]),
+            (HOST_BEYOND, [int(each.beyond) for each in shown]),
+        ):
+            family = GaugeMetricFamily(definition.name, definition.meaning, labels=definition.labels)
+            for each, number in zip(shown, numbers, strict=True):
+                family.add_metric([each.host], number)
+            yield family
+        yield GaugeMetricFamily(HOSTS_BEYOND.name, HOSTS_BEYOND.meaning, value=self.watched.beyond)
+
+
 def _is_empty(file: Path) -> bool:
     try:
         return file.stat().st_size == 0
@@ -350,6 +251,8 @@ class Metrics:
         self._in_memory = self._registry if _directory is None else None
         if _directory is not None:
             self._registry.register(_Files(_directory))
+        self._hosts = _Hosts()
+        self._registry.register(self._hosts)
         self._documents = self._counter(DOCUMENTS)
         self._replayed = self._counter(REPLAYED)
         self._batches = self._counter(BATCHES)
@@ -359,6 +262,7 @@ class Metrics:
         self._candidates = self._histogram(CANDIDATES)
         self._distance = self._histogram(DISTANCE)
         self._similarity = self._histogram(SIMILARITY)
+        self._unequal_duplicates = self._counter(UNEQUAL_DUPLICATES)
         self._lag_records = self._gauge(LAG_RECORDS)
         self._partitions_unowned = self._gauge(PARTITIONS_UNOWNED)
         self._index_entries = self._gauge(INDEX_ENTRIES)
@@ -386,6 +290,7 @@ class Metrics:
         distances: npt.NDArray[np.int16],
         similarities: npt.NDArray[np.float64],
         candidates: npt.NDArray[np.int64],
+        unequal: int,
         replayed: int,
     ) -> None:
         """Count one batch, right after its delivery is committed.
@@ -397,6 +302,7 @@ class Metrics:
         distances     int16 [any], of duplicates to their originals; negative ones (NO_DISTANCE) are left out
         similarities  float64 [any], of duplicates to their originals, where the index measures similarity
         candidates    int64 [any], entries compared with, per document decided now
+        unequal       duplicates that are near but unequal to their originals
         replayed      records whose verdict came from the journal
         """
         for (verdict, why), count in outcomes.items():
@@ -410,6 +316,7 @@ class Metrics:
         observe_many(self._distance, distances[distances >= 0])
         observe_many(self._similarity, similarities)
         observe_many(self._candidates, candidates)
+        self._unequal_duplicates.inc(unequal)
         self._last_delivery.set(time.time())
 
     def observe_lags(self, lags: Mapping[tuple[str, int], int]) -> None:
@@ -437,6 +344,10 @@ class Metrics:
     def index_limit(self, bytes_max: int) -> None:
         """Show the bytes that the index never exceeds; called once, at start."""
         self._index_bytes_max.set(bytes_max)
+
+    def show_hosts(self, watched: WatchedHosts) -> None:
+        """Show the worst hosts in place of those shown before; called in the process that is scraped."""
+        self._hosts.watched = watched
 
     def skipped(self, topic: str, partition: int, count: int) -> None:
         """Count offsets that will never be read."""

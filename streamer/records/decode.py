@@ -94,7 +94,7 @@ class Decoder:
         self._title = _parts(settings.title if settings.title is not None else preset.title)
         self._id = _parts(settings.id if settings.id is not None else preset.id)
         self._time = _parts(settings.time if settings.time is not None else preset.time)
-        self._host = _parts(settings.host if settings.host is not None else preset.host)
+        self._hosts = [_parts(each) for each in ((settings.host,) if settings.host is not None else preset.host)]
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
@@ -146,7 +146,7 @@ class Decoder:
             text=text,
             title=title if type(title) is str else "",
             time_ms=record.timestamp_ms if time_ms is None else time_ms,
-            host=_host(self._first(_resolve(tree, self._host))) if self._host is not None else None,
+            host=self._host(tree),
             metadata=self._keywords(tree) if self._metadata else (),
         )
 
@@ -168,6 +168,13 @@ class Decoder:
             return _bounded_id(found) if found else None
         if type(found) is int or (type(found) is float and abs(found) <= _DOUBLE_EXACT_MAX):
             return str(found)
+        return None
+
+    def _host(self, tree: Any) -> str | None:
+        for parts in self._hosts:
+            host = _host(self._first(_resolve(tree, parts)))
+            if host is not None:
+                return host
         return None
 
     def _keywords(self, tree: Any) -> tuple[str, ...]:
@@ -300,11 +307,11 @@ def _date_ms(text: str) -> int | None:
 
 
 def _host(value: Any) -> str | None:
-    """Host of a URL, or the text itself where it is no URL; in lower case."""
+    """Host of a URL, or the text before its first slash where it is none; in lower case."""
     if type(value) is not str or not value:
         return None
     if "//" not in value:
-        return value.strip().lower() or None
+        return value.split("/", 1)[0].strip().lower() or None
     try:
         return urlsplit(value.strip()).hostname
     except ValueError:

@@ -14,7 +14,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Destination(StrEnum):
-    """Output that a record goes to. Undecidable documents go with the unique ones."""
+    """Output that a record goes to. Undecidable documents and suspects go with the unique ones."""
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
@@ -59,8 +59,8 @@ class Decision:
     detail       free text for people (the decoder's complaint), never a label
     fingerprint  lower-case hexadecimal, None where there is none
 
-    Only duplicates have `distance` or `similarity`, `original_id`, `original_position` and `original_stream` (the stream
-    of that position).
+    Only duplicates and suspects have `distance` or `similarity`, `original_id`, `original_position` and `original_stream`
+    (the stream of that position).
     """
 
     verdict: Verdict

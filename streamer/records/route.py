@@ -39,6 +39,7 @@ DESTINATIONS = {
     Verdict.UNIQUE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
+    Verdict.SUSPECT: Destination.UNIQUE,
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
 }
 """Output of each verdict."""
@@ -79,7 +80,7 @@ def explain(
         identity = document.id
         if verdict is Verdict.UNIQUE:
             explained.append(Decision(verdict, label_text, identity, fingerprint, replayed=replayed))
-        elif verdict is Verdict.DUPLICATE:
+        elif verdict.names_original:
             known = distance != NO_DISTANCE
             explained.append(
                 Decision(
@@ -138,8 +139,14 @@ def parse_position(headers: Headers) -> Position | None:
 
 
 def parse_original_position(headers: Headers) -> Position | None:
-    """Position of the original that the headers of a duplicate name; None where they name none."""
+    """Position of the original that the headers of an output name; None where they name none."""
     return _parse(headers, ORIGINAL_STREAM, ORIGINAL_POSITION)
+
+
+def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
+    """Those of an output's records that enter a lost index with this verdict: suspects stand among the unique ones."""
+    suspect = (VERDICT, Verdict.SUSPECT.label.encode())
+    return [record for record in records if (suspect in record.headers) == (verdict is Verdict.SUSPECT)]
 
 
 def verdict_line(outgoing: Outgoing) -> bytes:
@@ -201,7 +208,7 @@ def _gained(record: Record, decision: Decision) -> Headers:
         headers += ((ID, _bytes(decision.id)),)
     if decision.fingerprint is not None:
         headers += ((FINGERPRINT, decision.fingerprint.encode()),)
-    if decision.verdict is Verdict.DUPLICATE:
+    if decision.verdict.names_original:
         facts = (
             (ORIGINAL_ID, decision.original_id),
             (ORIGINAL_POSITION, decision.original_position),

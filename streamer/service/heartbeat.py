@@ -1,10 +1,15 @@
 """Heartbeats of the workers: state, step, last progress and findings of each, in memory shared with the supervisor."""
 
 import multiprocessing
+import struct
 import time
+import zlib
 from collections.abc import Sequence
 from multiprocessing.context import SpawnContext
 
+import orjson
+
+from index import HostShare, WatchedHosts
 from streamer.service.loop import STEPS, State
 
 _STATES = tuple(State)
@@ -13,6 +18,11 @@ _READ = 0
 
 UNOWNED_NAMED_MAX = 32
 """Most partitions without an owner that a worker can name."""
+
+HOSTS_BYTES = 2**13
+"""Room for the hosts that a worker notes: ten names of 80 characters, and their numbers."""
+
+_HOSTS = struct.Struct("<dII")
 
 
 class Heartbeats:
@@ -27,6 +37,9 @@ class Heartbeats:
         self._batch_read = chosen.Array("d", [_NEVER] * count, lock=False)
         self._contact = chosen.Array("d", [_NEVER] * count, lock=False)
         # One more than each partition's number; 0 is an empty place.
+        # Time of the note, its checksum and length, and the hosts as JSON.
+        self._hosts = [chosen.Array("B", [0] * HOSTS_BYTES, lock=False) for _ in range(count)]
+        self._hosts_read: tuple[float, WatchedHosts | None] = (_NEVER, None)
         self._unowned = [chosen.Array("l", [0] * UNOWNED_NAMED_MAX, lock=False) for _ in range(count)]
 
     def launch(self, worker: int) -> None:
@@ -77,6 +90,28 @@ class Heartbeats:
     def unowned(self) -> list[int]:
         """Partitions that some worker finds without an owner, ascending."""
         return sorted({number - 1 for each in self._unowned for number in each[:] if number})
+
+    def note_hosts(self, worker: int, watched: WatchedHosts) -> None:
+        """Note the worst hosts, as worker number `worker` finds them in the index."""
+        content = orjson.dumps([watched.beyond, [tuple(share) for share in watched.worst]])
+        if len(content) > HOSTS_BYTES - _HOSTS.size:
+            raise ValueError(f"{len(watched.worst)} hosts do not fit into {HOSTS_BYTES} bytes")
+        head = _HOSTS.pack(time.monotonic(), zlib.crc32(content), len(content))
+        self._hosts[worker][:] = (head + content).ljust(HOSTS_BYTES, b"\0")
+
+    def watched_hosts(self) -> WatchedHosts | None:
+        """The worst hosts as noted last by any worker, alive or not; None before the first note.
+
+        A note that is just being written, or was broken off, is passed over.
+        """
+        for each in self._hosts:
+            noted = bytes(each)
+            seconds, checksum, length = _HOSTS.unpack_from(noted)
+            content = noted[_HOSTS.size : _HOSTS.size + length]
+            if length and seconds > self._hosts_read[0] and zlib.crc32(content) == checksum:
+                beyond, worst = orjson.loads(content)
+                self._hosts_read = (seconds, WatchedHosts([HostShare(*share) for share in worst], beyond))
+        return self._hosts_read[1]
 
     def state(self, worker: int) -> State:
         """State that the worker entered last."""

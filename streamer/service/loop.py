@@ -16,7 +16,7 @@ An error leaves the loop as an exception. The loop retries nothing: a fresh proc
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from index import NO_DISTANCE, Decisions, Entries, Index, Verdict, minhash
+from index import NO_DISTANCE, Decisions, Entries, HostShare, Index, Verdict, minhash
 from streamer.errors import DeliveryDoubtful, TrialFailed
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
@@ -95,6 +95,7 @@ class BatchReport:
     distances         int16 [duplicates], to their originals; empty where the index measures similarity
     similarities      float64 [duplicates], to their originals; empty where the index measures distance
     candidates        int64 [newly decided documents], entries compared with each
+    unequal           duplicates that are near but unequal to their originals
     replayed          documents whose verdict came from the journal
     """
 
@@ -106,6 +107,7 @@ class BatchReport:
     distances: npt.NDArray[np.int16]
     similarities: npt.NDArray[np.float64]
     candidates: npt.NDArray[np.int64]
+    unequal: int
     replayed: int
 
 
@@ -258,6 +260,7 @@ class Service:
         with stopwatch.step("decide"):
             entries = entries_of(batch.records, documents, fingerprints)
             decisions = self._index.admit(entries, batch.ends, batch.marks)
+            _tell(decisions.crossings)
         with stopwatch.step("route"):
             outgoing = self._route(batch, documents, entries, decisions)
         with stopwatch.step("commit"):
@@ -303,6 +306,15 @@ class Service:
         return self._stream_names
 
 
+def _tell(crossings: Sequence[HostShare]) -> None:
+    """Log the hosts that a batch took beyond the limits of the guard, and those that came back."""
+    for host, documents, unequal, beyond in crossings:
+        if beyond:
+            log.warning("host beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)
+        else:
+            log.info("host no longer beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)
+
+
 def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
     """Figures of a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
     distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
@@ -320,5 +332,6 @@ def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_simil
         distances=distances[:0] if by_similarity else distances,
         similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),
         candidates=decisions.candidates[~decisions.replayed],
+        unequal=int(np.count_nonzero(distances > 0)),
         replayed=int(decisions.replayed.sum()),
     )

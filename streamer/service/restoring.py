@@ -22,7 +22,7 @@ from streamer.errors import RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position
+from streamer.records.route import parse_original_position, restored_as
 from streamer.service.pipeline import prepare
 from streamer.transports.transport import Transport, Trimmed
 
@@ -78,10 +78,11 @@ class Restoration:
         self._names = names
         self._stop_where_trimmed = stop_where_trimmed
         self._listener = listener
-        # Uniques first: a duplicate can enter only after its original.
+        # Uniques first: a duplicate or suspect can enter only after its original.
         self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
         if index.parameters.insert != "unique":
-            self._outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
+            self._outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
+        self._suspects_seen = False
         self._found: Counter[str] = Counter()
         self._newest_ms = -1
         self._steps = self._all_steps()
@@ -124,7 +125,8 @@ class Restoration:
     def _trimmed(self) -> Generator[None, None, list[Trimmed]]:
         """Parts of the outputs that have lost records; refused at once where what is restored cannot excuse them."""
         trimmed: list[Trimmed] = []
-        for part in self._transport.trimmed(self._behind, [destination for destination, _ in self._outputs]):
+        destinations = list(dict.fromkeys(destination for destination, _ in self._outputs))
+        for part in self._transport.trimmed(self._behind, destinations):
             self._listener.restored(0)
             if part is not None:
                 trimmed.append(part)
@@ -137,6 +139,8 @@ class Restoration:
     def _enter_all(self, offsets: int) -> Generator[None]:
         began = reported = time.monotonic()
         for destination, verdict in self._outputs:
+            if verdict is Verdict.SUSPECT and not self._suspects_seen:
+                continue
             for records in self._transport.changelog(self._behind, [destination]):
                 self._enter(records, verdict)
                 if time.monotonic() - reported > REPORT_SECONDS:
@@ -144,7 +148,9 @@ class Restoration:
                     log.info("restoring", **self._found, offsets=offsets, seconds=round(reported - began))
                 yield
 
-    def _enter(self, records: Sequence[Record], verdict: Verdict) -> None:
+    def _enter(self, found: Sequence[Record], verdict: Verdict) -> None:
+        records = restored_as(verdict, found)
+        self._suspects_seen |= len(records) < len(found)
         if not records:
             # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
             self._listener.restored(0)
@@ -153,7 +159,7 @@ class Restoration:
         decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
         entries = entries.take(np.flatnonzero(decided))
         originals: list[Position | None] = [
-            parse_original_position(record.headers) if verdict is Verdict.DUPLICATE else None
+            parse_original_position(record.headers) if verdict.names_original else None
             for record, keep in zip(records, decided, strict=True)
             if keep
         ]

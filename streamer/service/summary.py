@@ -67,6 +67,8 @@ def table(totals: Totals, out: Path) -> Table:
     rows.add_column(style="dim")
     rows.add_row("documents", f"{totals.records:,}", "")
     for verdict in Verdict:
+        if verdict is Verdict.SUSPECT and not totals.verdict(verdict):
+            continue
         reasons = ", ".join(
             f"{reason} {count:,}"
             for (label, reason), count in sorted(totals.outcomes.items())
@@ -95,5 +97,6 @@ def _words(verdict: Verdict) -> str:
         Verdict.UNIQUE: "unique",
         Verdict.DUPLICATE: "near-duplicate",
         Verdict.UNDECIDABLE: "undecidable",
+        Verdict.SUSPECT: "suspects, let pass",
         Verdict.DEAD_LETTER: "dead letters",
     }[verdict]

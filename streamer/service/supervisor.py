@@ -220,6 +220,8 @@ class Supervisor:
     def _show(self, measures: metrics.Metrics) -> None:
         seen = [self._seen(slot) for slot in self._slots]
         states = [worker.state for worker in seen]
+        if (watched := self._heartbeats.watched_hosts()) is not None:
+            measures.show_hosts(watched)
         measures.workers({state.value: states.count(state) for state in State})
         for worker in seen:
             age_seconds = worker.contact_age_seconds

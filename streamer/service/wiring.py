@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from index import Index, Retention, errors
+from index import Guard, Index, Retention, errors
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
@@ -14,6 +14,7 @@ from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Service
 from streamer.service.recovery import Recoverer
 from streamer.service.trial import Trials
+from streamer.settings.settings import Guard as GuardSettings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Transport
@@ -27,6 +28,7 @@ def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
             parameters_for(settings, fingerprinter.stamp()),
             map_bytes_max=settings.index.map_bytes_max,
             retention=retention_of(settings.index),
+            guard=guard_of(settings.guard),
         )
 
 
@@ -45,6 +47,11 @@ def retention_of(settings: IndexSettings) -> Retention:
     """Retention that the settings name; an age is at least one millisecond."""
     hours = settings.age_max_hours
     return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
+
+
+def guard_of(settings: GuardSettings) -> Guard:
+    """Guard that the settings name."""
+    return Guard(settings.share_max, settings.documents_min, suspects=settings.policy == "pass")
 
 
 def build_service(

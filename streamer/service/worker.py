@@ -84,6 +84,7 @@ class MetricsListener:
         unowned = [source.partition for source in self.transport.unowned()]
         self._measures.observe_unowned(len(unowned))
         self._heartbeats.note_unowned(self._number, unowned)
+        self._heartbeats.note_hosts(self._number, self.index.watched_hosts(metrics.HOSTS_SHOWN))
         statistics = self.index.statistics()
         self._measures.observe_index(statistics.entries, statistics.used_bytes)
 
@@ -96,6 +97,7 @@ class MetricsListener:
             distances=batch.distances,
             similarities=batch.similarities,
             candidates=batch.candidates,
+            unequal=batch.unequal,
             replayed=batch.replayed,
         )
 

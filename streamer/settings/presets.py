@@ -7,6 +7,7 @@ from dataclasses import dataclass
 class Preset:
     """Fields of a known crawler's records (JSON pointers; None: no such field).
 
+    `host`: where the host or a URL stands; of several the first that names a host counts.
     `lists`: every field is an array of strings. Text and title are then its items joined by line breaks, other fields
     its first item.
     """
@@ -15,14 +16,14 @@ class Preset:
     title: str | None = None
     id: str | None = None
     time: str | None = None
-    host: str | None = None
+    host: tuple[str, ...] = ()
     lists: bool = False
 
 
 PRESETS = {
-    "plain": Preset(text="/text", title="/title", id="/id"),
+    "plain": Preset(text="/text", title="/title", id="/id", host=("/host", "/url")),
     # Only url names a single page: a crawlid has many pages, and several urls may redirect to one response_url.
-    "scrapy-cluster": Preset(text="/body", id="/url", time="/timestamp", host="/response_url"),
+    "scrapy-cluster": Preset(text="/body", id="/url", time="/timestamp", host=("/response_url", "/url")),
     # The Kafka index writer puts every field of a page into an array of strings, dates as Java prints them.
-    "nutch": Preset(text="/content", title="/title", id="/id", time="/tstamp", host="/host", lists=True),
+    "nutch": Preset(text="/content", title="/title", id="/id", time="/tstamp", host=("/host", "/url"), lists=True),
 }

@@ -57,6 +57,7 @@ _RELATIONS = """
   is left out is 7 with `"cosine"`, 4 with `"none"`. `streamer config show` prints what follows
 - with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /
   (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
+- `guard.policy = "pass"` needs an `index.insert` other than `"unique"`: a suspect is an entry
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
 SimHash does not read the section `minhash` and `index.root_similarity_min`. MinHash does not read `index.distance_max`,
@@ -101,11 +102,15 @@ def reference() -> str:
         parts += [_row(section, key, field) for key, field in model.model_fields.items()]
     parts.append(_RELATIONS)
     for key in ("text", "title", "id", "time", "host"):
-        cells = [
-            f"`{getattr(preset, key)}`" if getattr(preset, key) is not None else "-" for preset in PRESETS.values()
-        ]
+        cells = [_pointers(getattr(preset, key)) for preset in PRESETS.values()]
         parts.append(f"| `decode.{key}` | {' | '.join(cells)} |\n")
     return "".join(parts)
+
+
+def _pointers(pointers: str | tuple[str, ...] | None) -> str:
+    if not pointers:
+        return "-"
+    return ", else ".join(f"`{pointer}`" for pointer in ((pointers,) if isinstance(pointers, str) else pointers))
 
 
 _FOLLOWS = {

@@ -67,7 +67,9 @@ class Decode(Section):
         description="Pointer to the time: ISO 8601, or seconds or milliseconds since 1970; where there is none the "
         "record's timestamp.",
     )
-    host: Pointer | None = Field(None, description="Pointer to the host or URL that the document came from.")
+    host: Pointer | None = Field(
+        None, description="Pointer to the host or URL that the document came from, by which the guard counts."
+    )
     metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
     value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
     characters_max: int = Field(
@@ -107,6 +109,26 @@ class Index(Section):
     entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")
     age_max_hours: float | None = Field(
         None, ge=0.001, description="A document counts until the record time of its partition is this much later."
+    )
+
+
+class Guard(Section):
+    """The guard over hosts: it tells a site whose pages are dropped because they share a template."""
+
+    policy: Literal["alert", "pass"] = Field(
+        "alert",
+        description="What becomes of a told host's further near but unequal duplicates: they are dropped as ever, or they "
+        "pass into the unique topic as suspects.",
+    )
+
+    share_max: float = Field(
+        0.8,
+        ge=0.01,
+        le=1,
+        description="A host is told where so large a share of its recent documents are near but unequal duplicates.",
+    )
+    documents_min: int = Field(
+        100, ge=1, le=1_000, description="Recent documents of a host from which on its share counts."
     )
 
 
@@ -188,6 +210,7 @@ class Settings(Section):
     minhash: Minhash = Minhash()
     second_look: SecondLook = SecondLook()
     index: Index = Index()
+    guard: Guard = Guard()
     recovery: Recovery = Recovery()
     workers: Workers = Workers()
     observe: Observe = Observe()
@@ -215,6 +238,12 @@ def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]
         *security_relations(settings.kafka),
         *([] if over_files else _request_relations(settings)),
         *_size_relations(settings),
+        # A suspect is an entry, or its copies would pass after it.
+        Relation(
+            settings.guard.policy == "alert" or settings.index.insert != "unique",
+            ("guard.policy", "index.insert"),
+            "lets documents pass only where duplicates enter the index, and must not be set with",
+        ),
         *look_relations(look, settings.fingerprint.scheme, settings.decode.metadata, settings.index.distance_max),
         *_root_relations(settings),
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Kind, Position, Source, Verdict
+from index import Index, Kind, Position, Source, Verdict, naming_originals
 from index.tools import Record, Snapshot, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
@@ -101,7 +101,7 @@ class JournalCheck:
         verdicts = np.array([record.verdict for record in records], np.uint8)
         differs = delivered & (state["verdict"] != verdicts)
         self._note("journal-differs", rows[differs], "has another verdict in the index")
-        duplicate = delivered & ~differs & (verdicts == Verdict.DUPLICATE)
+        duplicate = delivered & ~differs & naming_originals(verdicts)
         origins = self._origins(records)
         away = duplicate & (state["original"] >= 0) & (origins != state["original"])
         self._note("journal-differs", rows[away], "has another original in the index")
@@ -173,7 +173,7 @@ class JournalCheck:
                 self.findings.examine("journal-missing", len(rows))
                 enters = state["verdict"] == Verdict.UNIQUE
                 if inserts_all:
-                    enters |= state["verdict"] == Verdict.DUPLICATE
+                    enters |= naming_originals(state["verdict"])
                 needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))
                 self.findings.unchecked["outputs that enter nothing, and that a restored index does not know"] += int(
                     (unknown & ~needed & (state["outputs"] > 0)).sum()

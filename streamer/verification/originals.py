@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from index import Insert, Verdict
+from index import Insert, Verdict, naming_originals
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NO_VERDICT, NONE, Ledger, chunks
 
@@ -16,7 +16,7 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
     state = ledger.state
     for part in chunks(len(ledger)):
         rows = np.arange(part.start, part.stop)
-        rows = rows[(state["original"][part] >= 0) & (state["verdict"][part] == Verdict.DUPLICATE)]
+        rows = rows[(state["original"][part] >= 0) & naming_originals(state["verdict"][part])]
         originals = state["original"][rows]
         itself = originals == rows
         later = ~itself & _is_later(ledger, rows, originals)
@@ -24,7 +24,7 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
         silent = of_original == NO_VERDICT
         right = of_original == Verdict.UNIQUE
         if insert != "unique":
-            right |= of_original == Verdict.DUPLICATE
+            right |= naming_originals(of_original)
         _note(ledger, findings, "original-itself", itself, rows, originals)
         _note(ledger, findings, "original-later", later, rows, originals)
         _note(ledger, findings, "original-not-unique", ~right & ~silent & ~itself, rows, originals)

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from index import NO_DISTANCE, Verdict, minhash
+from index import NO_DISTANCE, Verdict, minhash, naming_originals
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -30,7 +30,7 @@ class SimilarityCheck:
         state, unexplained = self._ledger.state, []
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
-            rows = rows[(state["verdict"][part] == Verdict.DUPLICATE) & (state["original"][part] >= 0)]
+            rows = rows[naming_originals(state["verdict"][part]) & (state["original"][part] >= 0)]
             originals = state["original"][rows]
             known = self._comparison.are_known(rows) & self._comparison.are_known(originals)
             self._findings.unchecked["duplicates without a fingerprint, or of an original without one"] += int(
@@ -66,7 +66,9 @@ class SimilarityCheck:
 
     def _has_match(self, row: int, members: Rows) -> bool:
         state = self._ledger.state
-        earlier = (state["rank"][members] < state["rank"][row]) | (state["rank"][row] == NONE)
+        # A lost index is restored with its suspects before its duplicates.
+        unknown = state["rank"][row] == NONE or state["verdict"][row] == Verdict.SUSPECT
+        earlier = (state["rank"][members] < state["rank"][row]) | unknown
         members = members[earlier & (members != row) & self._comparison.are_known(members)]
         distances, counts = self._comparison.compared(np.full(len(members), row), members)
         return bool((counts & (distances == state["distance"][row])).any())

@@ -105,7 +105,11 @@ class TextCheck:
 
     def _is_in_sample(self, output: Output) -> bool:
         told = output.told
-        position = told.original if told.original is not None and told.verdict is Verdict.DUPLICATE else told.position
+        position = (
+            told.original
+            if told.original is not None and told.verdict and told.verdict.names_original
+            else told.position
+        )
         return position is not None and self._sample.has(position)
 
     def _note_told(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
@@ -113,7 +117,7 @@ class TextCheck:
         telling, octets = [], []
         for place, each in enumerate(outputs):
             told = each.told
-            if told.verdict not in (Verdict.UNIQUE, Verdict.DUPLICATE):
+            if told.verdict not in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.SUSPECT):
                 continue
             found = _octets(told.fingerprint, digits)
             if found is None:

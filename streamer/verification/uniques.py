@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import Kind, Verdict
+from index import Kind, Verdict, naming_originals
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -28,7 +28,8 @@ class UniquesCheck:
         self._findings = findings
         self._everything = everything
         parameters = comparison.parameters
-        self._entering = (Verdict.UNIQUE,) if parameters.insert == "unique" else (Verdict.UNIQUE, Verdict.DUPLICATE)
+        naming = (Verdict.DUPLICATE, Verdict.SUSPECT)
+        self._entering = (Verdict.UNIQUE,) if parameters.insert == "unique" else (Verdict.UNIQUE, *naming)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
@@ -92,7 +93,7 @@ class UniquesCheck:
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
         """Whether a match counts by its root: bool [n]. No where its root has been retired, which may have stood for it."""
         state = self._ledger.state
-        roots = np.where(state["verdict"][matches] == Verdict.DUPLICATE, state["original"][matches], matches)
+        roots = np.where(naming_originals(state["verdict"][matches]), state["original"][matches], matches)
         counts = roots >= 0
         counts[counts] &= self._comparison.are_known(roots[counts]) & (state["retired"][roots[counts]] == 0)
         _, near = self._comparison.compared_to_roots(rows[counts], roots[counts])

@@ -9,8 +9,9 @@ import index.tools
 from tests.support.paths import ROOT
 
 PUBLIC = {
-    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decisions", "Document", "Entries", "Index", "Insert", "Kind",
-    "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Verdict", "errors", "minhash", "second_look",
+    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decisions", "Document", "Entries", "Guard", "HostShare",
+    "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Verdict",
+    "WatchedHosts", "errors", "minhash", "naming_originals", "second_look",
 }  # fmt: skip
 
 HATCHES = {
@@ -51,6 +52,7 @@ def test_an_open_index_has_no_hatches() -> None:
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
         "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "forget", "statistics",
         "begin", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
+        "watched_hosts",
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Headers
 from streamer.service.loop import BatchReport, Listener, Service, State
 from streamer.service.restoring import RestoringListener
-from streamer.service.wiring import build_service, retention_of
+from streamer.service.wiring import build_service, guard_of, retention_of
 from streamer.settings.settings import Recovery, Settings
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Stored
 
@@ -73,6 +73,7 @@ class World:
             hooks=hooks,
             journal=self.journal,
             retention=retention_of(self.settings.index),
+            guard=guard_of(self.settings.guard),
         ) as index:
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Service

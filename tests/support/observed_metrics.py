@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from index import HostShare, WatchedHosts
 from streamer.observe import metrics
 from streamer.records import reason
 
@@ -19,7 +20,11 @@ def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -
         distances=random.integers(0, 4, size=BATCH_RECORDS // 5).astype(np.int16),
         similarities=random.uniform(0.7, 1, size=BATCH_RECORDS // 5),
         candidates=random.geometric(0.1, size=BATCH_RECORDS),
+        unequal=10,
         replayed=1,
+    )
+    measures.show_hosts(
+        WatchedHosts([HostShare("site.example", 200, 190, True), HostShare("b.example", 9, 3, False)], 1)
     )
     measures.observe_unowned(0)
     measures.restoring_offsets(0)

@@ -10,7 +10,7 @@ import orjson
 from index import Source
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Headers, Record
-from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT
 from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import VERDICTS, Delivered
 
@@ -20,6 +20,7 @@ NO_TIMESTAMP_MS = -1
 _DESTINATIONS = {
     "unique": Destination.UNIQUE,
     "undecidable": Destination.UNIQUE,
+    "suspect": Destination.UNIQUE,
     "duplicate": Destination.DUPLICATE,
     "dead-letter": Destination.DEAD_LETTER,
 }
@@ -68,8 +69,9 @@ def read_changelog(
 
 
 class _Verdict(NamedTuple):
-    """A line of the verdicts; `original` is the name and offset of a duplicate's original."""
+    """A line of the verdicts; `original` is the name and offset of a duplicate's or suspect's original."""
 
+    label: str
     destination: Destination
     name: str
     offset: int
@@ -86,12 +88,15 @@ def _verdict(folder: Path, line: bytes) -> _Verdict:
     if not isinstance(name, str) or type(number) is not int:
         raise _unfit(folder)
     original = (source, at - 1) if isinstance(source, str) and type(at) is int else None
-    return _Verdict(destination, name, number - 1, original)
+    return _Verdict(verdict["verdict"], destination, name, number - 1, original)
 
 
 def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Source]) -> Headers:
-    """Headers that name a duplicate's original, as Kafka's outputs have them. Raises RecoveryRefused where it has no name."""
-    if verdict.destination is not Destination.DUPLICATE:
+    """Headers that name the original and its row's verdict, as Kafka's outputs have them; none where a verdict names none.
+
+    Raises RecoveryRefused where the original has no name.
+    """
+    if verdict.label not in ("duplicate", "suspect"):
         return ()
     if verdict.original is None:
         raise RecoveryRefused(
@@ -101,7 +106,11 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
     name, offset = verdict.original
     # The original may be of another folder, which this one knows by name alone: then it cannot be told.
     stream = sources[name].stream if name in sources else ""
-    return ((ORIGINAL_POSITION, f"{name}/0/{offset}".encode()), (ORIGINAL_STREAM, stream.encode()))
+    return (
+        (VERDICT, verdict.label.encode()),
+        (ORIGINAL_POSITION, f"{name}/0/{offset}".encode()),
+        (ORIGINAL_STREAM, stream.encode()),
+    )
 
 
 def _unfit(folder: Path) -> RecoveryRefused:

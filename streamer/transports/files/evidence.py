@@ -123,7 +123,7 @@ class FileEvidence:
                 fields["id"] or "",
                 None,
                 NO_DISTANCE if distance is None else distance,
-                self._original(fields) if verdict is Verdict.DUPLICATE else None,
+                self._original(fields) if verdict.names_original else None,
                 fields["original"] or "",
                 (),
             )

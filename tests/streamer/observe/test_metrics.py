@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from index import HostShare, WatchedHosts
 from streamer.errors import NoRoomForMetrics
 from streamer.observe import metrics
 from streamer.records import reason
@@ -52,6 +53,7 @@ def see_one_batch(measures: metrics.Metrics) -> None:
         distances=np.array([0, 3, -1], dtype=np.int16),
         similarities=np.array([0.7, 0.72, 1.0]),
         candidates=np.array([0, 0, 1, 7, 200_000], dtype=np.int64),
+        unequal=2,
         replayed=1,
     )
 
@@ -64,6 +66,7 @@ def see_everything(measures: metrics.Metrics) -> None:
     measures.worker_seen(0, contact_seconds=1.7e9, batch_age_seconds=2.5)
     measures.observe_index(3, 4_096)
     measures.index_limit(2**40)
+    measures.show_hosts(WatchedHosts([HostShare("site.example", 200, 190, True)], 1))
     measures.skipped("documents", 0, 5)
     measures.restored(2)
     measures.worker_restarted("killed")
@@ -136,6 +139,7 @@ def test_one_batch_is_counted_in_every_metric_it_touches() -> None:
     assert value(shown, "neardup_documents_total", verdict="unique", reason="no-match") == 3
     assert value(shown, "neardup_documents_total", verdict="dead-letter", reason="not-json") == 1
     assert value(shown, "neardup_replayed_total") == 1
+    assert value(shown, "neardup_unequal_duplicates_total") == 2
     assert value(shown, "neardup_batches_total") == 1
     assert value(shown, "neardup_batch_records_sum") == 6
     assert value(shown, "neardup_batch_bytes_sum") == 9_000
@@ -177,6 +181,40 @@ def test_partitions_that_nobody_reads_are_shown_as_the_worker_that_looked_last_f
     for count in (2, 0):
         measures.observe_unowned(count)
         assert value(measures.exposition(), "neardup_partitions_unowned") == count
+
+
+def hosts_shown(measures: metrics.Metrics, name: str) -> dict[str, float]:
+    return {
+        dict(labels)["host"]: number
+        for (metric, labels), number in series(measures.exposition()).items()
+        if metric == name
+    }
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_ten_hosts_at_most_are_named_and_one_that_leaves_the_list_is_shown_no_longer(
+    tmp_path: Path, in_files: bool
+) -> None:
+    if in_files:
+        metrics.prepare(tmp_path / "metrics", worker=None)
+    measures = metrics.Metrics()
+    assert "neardup_host" not in measures.exposition().decode()
+    for first in range(0, 2_000, 5):
+        worst = [HostShare(f"{number}.example", 200, 50, False) for number in range(first, first + 15)]
+        measures.show_hosts(WatchedHosts(worst, 40))
+    shares = hosts_shown(measures, "neardup_host_unequal_share")
+    assert shares == {f"{number}.example": 0.25 for number in range(1_995, 2_005)}
+    assert hosts_shown(measures, "neardup_host_documents").keys() == shares.keys()
+    assert set(hosts_shown(measures, "neardup_host_beyond_limits").values()) == {0}
+    assert value(measures.exposition(), "neardup_hosts_beyond_limits") == 40
+    metrics.release()
+
+
+def test_the_name_of_a_host_may_hold_anything() -> None:
+    measures = metrics.Metrics()
+    worst = [HostShare('a"b\\c{d}\x00', 200, 190, True)]
+    measures.show_hosts(WatchedHosts(worst, 1))
+    assert hosts_shown(measures, "neardup_host_beyond_limits") == {worst[0].host: 1}
 
 
 def test_a_state_without_workers_is_zero() -> None:

@@ -287,6 +287,8 @@ def test_a_time_that_cannot_be_read_costs_no_document(time: Any) -> None:
         ("//example.org/a", "example.org"),
         ("http://[2001:db8::1]/a", "2001:db8::1"),
         ("Example.org", "example.org"),
+        ("Example.org/a/b?c", "example.org"),
+        ("/a/b", None),
         (" 例子.中国 ", "例子.中国"),
         ("http://[broken/", None),
         ("http:///nothing", None),
@@ -299,6 +301,29 @@ def test_a_time_that_cannot_be_read_costs_no_document(time: Any) -> None:
 )
 def test_a_host_is_taken_from_a_url_or_as_it_is(host: Any, expected: str | None) -> None:
     assert document({"text": "", "h": host}, host="/h").host == expected
+
+
+@pytest.mark.parametrize(
+    ("preset", "value", "expected"),
+    [
+        ("plain", {"host": "A.example", "url": "https://b.example/1"}, "a.example"),
+        ("plain", {"url": "https://b.example/1"}, "b.example"),
+        ("plain", {"host": 7, "url": "https://b.example/1"}, "b.example"),
+        ("plain", {}, None),
+        ("scrapy-cluster", {"response_url": "https://a.example/1", "url": "https://b.example/1"}, "a.example"),
+        ("scrapy-cluster", {"url": "https://b.example/1"}, "b.example"),
+        ("nutch", {"host": ["a.example"], "url": ["https://b.example/1"]}, "a.example"),
+        ("nutch", {"host": [], "url": ["https://b.example/1"]}, "b.example"),
+    ],
+)
+def test_a_preset_takes_the_host_and_where_there_is_none_that_of_the_url(
+    preset: str, value: dict[str, Any], expected: str | None
+) -> None:
+    assert document({"text": "", "body": "", "content": ""} | value, preset=preset).host == expected
+
+
+def test_a_pointer_to_the_host_stands_alone() -> None:
+    assert document({"text": "", "url": "https://b.example/1"}, host="/site").host is None
 
 
 def test_metadata_is_gathered_from_strings_numbers_and_lists_of_them() -> None:

@@ -13,7 +13,15 @@ from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, labels
 from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, Record
-from streamer.records.route import explain, parse_original_position, parse_position, route, verdict_line
+from streamer.records.route import (
+    explain,
+    parse_original_position,
+    parse_position,
+    restored_as,
+    route,
+    verdict_line,
+)
+from streamer.records.told import told_by
 from tests.support.paths import DOCS
 
 TASK = {"connector_name": "neardup", "task_id": "0-0"}
@@ -96,6 +104,27 @@ def test_a_duplicate_names_its_original_and_the_distance() -> None:
         "documents/0/98765",
         original_stream="Kz0vPqXsQeOq4wYw2m0C3w",
     )
+
+
+def test_a_suspect_is_explained_as_a_duplicate_and_goes_with_the_unique_ones() -> None:
+    suspect = decided(Verdict.SUSPECT, distance=2, original_id="d1", original=ORIGINAL)
+    decision = explained(suspect)
+    assert (decision.reason, decision.original_id, decision.distance) == ("host-beyond-limits", "d1", 2)
+    outgoing = sent(decision)
+    assert outgoing.destination is Destination.UNIQUE
+    told = told_by(outgoing.headers, Destination.UNIQUE)
+    assert (told.verdict, told.original, told.contradicts) == (Verdict.SUSPECT, ORIGINAL, "")
+    assert "does not belong" in told_by(outgoing.headers, Destination.DUPLICATE).contradicts
+    nameless = tuple(header for header in outgoing.headers if not header[0].startswith("neardup.original"))
+    assert told_by(nameless, Destination.UNIQUE).contradicts == "there is no original"
+
+
+def test_suspects_and_no_others_enter_a_lost_index_as_suspects() -> None:
+    found = [
+        record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"suspect", b"undecidable", b"duplicate")
+    ]
+    assert restored_as(Verdict.SUSPECT, found) == found[1:2]
+    assert restored_as(Verdict.UNIQUE, found) == restored_as(Verdict.DUPLICATE, found) == [found[0], *found[2:]]
 
 
 def test_a_stream_without_a_name_stands_for_itself() -> None:
@@ -377,9 +406,9 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
-    # An undecidable document travels with the unique ones, and each other verdict has a destination of its own.
+    # Undecidable documents and suspects travel with the unique ones; each other verdict has a destination of its own.
     assert [each.destination.value for each in outgoing] == [
-        verdict.label.replace("undecidable", "unique") for verdict, _, _ in batch
+        verdict.label.replace("undecidable", "unique").replace("suspect", "unique") for verdict, _, _ in batch
     ]
 
 

@@ -5,6 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from index import HostShare, WatchedHosts
+from index.matching.host_sketch import NAME_CHARACTERS_MAX
+from streamer.observe.metrics import HOSTS_SHOWN
 from streamer.service import heartbeat
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
@@ -57,6 +60,37 @@ def test_partitions_without_an_owner_are_told_by_any_worker_until_it_finds_none_
     assert board.unowned() == [0, 7]
     board.enter(1, State.STOPPED)
     assert board.unowned() == []
+
+
+def test_the_worst_hosts_are_shown_as_any_worker_noted_them_last() -> None:
+    board = Heartbeats(2)
+    assert board.watched_hosts() is None
+    board.note_hosts(1, WatchedHosts([HostShare("例え.example", 200, 190, True)], 3))
+    board.note_hosts(0, WatchedHosts([], 0))
+    assert board.watched_hosts() == WatchedHosts([], 0)
+    last = WatchedHosts([HostShare("b.example", 100, 20, False)], 0)
+    board.note_hosts(1, last)
+    board.enter(1, State.STOPPED)
+    assert board.watched_hosts() == last
+
+
+def test_a_note_of_hosts_that_was_broken_off_is_passed_over() -> None:
+    board = Heartbeats(1)
+    whole = WatchedHosts([HostShare("a.example", 200, 190, True)], 1)
+    board.note_hosts(0, whole)
+    assert board.watched_hosts() == whole
+    board.note_hosts(0, WatchedHosts([HostShare("b.example", 300, 290, True)], 1))
+    board._hosts[0][heartbeat._HOSTS.size + 8] = ord("c")
+    assert board.watched_hosts() == whole
+
+
+def test_ten_hosts_with_the_longest_names_fit() -> None:
+    worst = [HostShare("\x01" * NAME_CHARACTERS_MAX, 10**6, 10**6, True)] * HOSTS_SHOWN
+    board = Heartbeats(1)
+    board.note_hosts(0, WatchedHosts(worst, 1_000))
+    assert board.watched_hosts() == WatchedHosts(worst, 1_000)
+    with pytest.raises(ValueError, match="do not fit"):
+        board.note_hosts(0, WatchedHosts(worst * 3, 1_000))
 
 
 def test_of_many_partitions_without_an_owner_the_first_are_named() -> None:

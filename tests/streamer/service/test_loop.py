@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 import numpy as np
+import orjson
 import pytest
+from structlog.testing import capture_logs
 
+from index import HostShare, Verdict
 from index.storage.store import CommitHooks
+from index.tools import Record as ExportedRecord
 from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -18,6 +22,7 @@ from streamer.service.loop import STEPS, Service, State
 from streamer.service.pipeline import fingerprint_documents
 from streamer.service.trial import Trials, Tried
 from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings, Workers
+from tests.support.indexes import all_records, looked_at
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
 from tests.support.memory_service import SENTENCES, World, document
 from tests.support.paths import ROOT
@@ -59,6 +64,103 @@ def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
     expected = peaceful(tmp_path / "3", settings()).outputs()
     for size in (1, 2, 5, 100):
         assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
+
+
+def site(count: int) -> list[bytes]:
+    """Pages of one template with a little text of their own, and a copy of the first."""
+    page = "".join(SENTENCES)
+    texts = [f"{page} {name} {name[::-1]}" for name in (f"page number {number:04}" for number in range(count))]
+    return [
+        orjson.dumps({"id": str(number), "text": text, "url": f"https://Site.example/{number}"})
+        for number, text in enumerate([*texts, texts[0]])
+    ]
+
+
+@pytest.mark.parametrize("crash", [None, CrashPoint.BEFORE_COMMIT, CrashPoint.AFTER_COMMIT])
+def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashes(
+    tmp_path: Path, crash: CrashPoint | None
+) -> None:
+    world = World(tmp_path, settings(5, guard={"documents_min": 10}))
+    items: list[bytes | Crash] = list(site(30))
+    world.fill(items if crash is None else [*items[:17], Crash(crash), *items[17:]])
+    with capture_logs() as told:
+        world.run()
+    beyond = [line for line in told if "guard.share_max" in line["event"]]
+    assert [(line["event"], line["host"], line["log_level"]) for line in beyond] == [
+        ("host beyond guard.share_max", "site.example", "warning")
+    ]
+    # The first page is unique, and the copy of it is equal. A batch is not reported where its worker dies before.
+    unreported = 5 if crash is CrashPoint.AFTER_COMMIT else 0
+    assert sum(report.unequal for report in world.reports) == 29 - unreported
+    with looked_at(tmp_path) as index:
+        assert index.watched_hosts().worst == [HostShare("site.example", 30, 29, True)]
+
+
+def passing(records_max: int = 5) -> Settings:
+    return settings(records_max, guard={"documents_min": 10, "policy": "pass"}, index=Index(insert="root"))
+
+
+def test_beyond_the_limits_a_site_passes_as_suspect_and_names_what_it_resembles(tmp_path: Path) -> None:
+    world = World(tmp_path, passing())
+    world.fill(site(30))
+    world.run()
+    told = [dict(record.headers) for record in world.broker.records("documents-unique")]
+    verdicts = Counter(headers["neardup.verdict"] for headers in told)
+    assert verdicts == {b"unique": 1, b"suspect": 19}
+    suspects = [headers for headers in told if headers["neardup.verdict"] == b"suspect"]
+    assert {headers["neardup.reason"] for headers in suspects} == {b"host-beyond-limits"}
+    assert {headers["neardup.original.id"] for headers in suspects} == {b"0"}
+    assert all(float(headers["neardup.similarity"] or 0) >= 0.7 for headers in suspects)
+    # The copy of the first page is equal, and stays a duplicate.
+    dropped = [dict(record.headers)["neardup.id"] for record in world.broker.records("documents-duplicate")]
+    assert dropped == [str(number).encode() for number in (*range(1, 11), 30)]
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("offset", [0, 12, 22])
+def test_suspects_come_out_once_and_the_same_whatever_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = peaceful_site(tmp_path / "peace").outputs()
+    world = World(tmp_path / "crash", passing())
+    items: list[bytes | Crash] = list(site(30))
+    items.insert(offset, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+
+
+@pytest.mark.parametrize("kept", [0, 5, 20])
+def test_a_lost_index_is_restored_with_its_suspects(tmp_path: Path, kept: int) -> None:
+    """Their copies are duplicates after it as before, and so is what resembles them."""
+    values = site(30)
+    world = World(tmp_path / "index", passing())
+    world.fill(values[:kept])
+    world.run()
+    shutil.copytree(tmp_path / "index", tmp_path / "old-copy")
+    world.fill(values[kept:])
+    world.run()
+    world.directory = tmp_path / "old-copy" if kept else tmp_path / "new"
+    world.fill(values[11:31])
+    world.run()
+    assert sum(world.restored) == 31 - kept
+    outputs = world.outputs()
+    assert {outputs[f"documents/0/{offset}"][0] for offset in range(31, 51)} == {"documents-duplicate"}
+    with looked_at(tmp_path / "index") as first, looked_at(world.directory) as second:
+        expected = {_restorable(each) for each in all_records(first)}
+        assert expected == {_restorable(each) for each in all_records(second) if each.offset < 31}
+        assert Counter(verdict for _, _, verdict, _, _ in expected)[Verdict.SUSPECT] == 19
+
+
+def peaceful_site(directory: Path) -> World:
+    world = World(directory, passing())
+    world.fill(site(30))
+    world.run()
+    return world
+
+
+def _restorable(record: ExportedRecord) -> tuple[object, ...]:
+    """What a restoration brings back of a decision."""
+    return record.source, record.offset, record.verdict, record.reason, record.origin
 
 
 @pytest.mark.parametrize("point", list(CrashPoint))

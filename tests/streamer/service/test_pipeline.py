@@ -55,6 +55,12 @@ def record(offset: int, value: bytes | None, source: Source = ONE, key: bytes | 
 Row = tuple[object, ...]
 
 
+def test_every_row_has_the_host_of_its_document() -> None:
+    values = [b'{"text": "a", "url": "https://One.example/a"}', b"no json", b'{"text": "b"}']
+    entries = entries_of("minhash", [record(offset, value) for offset, value in enumerate(values)])
+    assert entries.hosts == ["one.example", None, None]
+
+
 def rows(entries: Entries) -> list[Row]:
     """Everything that is told about each record; a fingerprint only where somebody may read it."""
     read = entries.kinds <= Kind.EXACT

@@ -25,6 +25,7 @@ def batch(outcomes: Mapping[tuple[str, str], int], replayed: int = 0, step_cpu_s
         distances=np.zeros(0, np.int16),
         similarities=np.zeros(0),
         candidates=np.zeros(0, np.int64),
+        unequal=0,
         replayed=replayed,
     )
 
@@ -45,6 +46,7 @@ def test_totals_are_the_sums_over_batches(totals: Totals) -> None:
         "duplicate": 1,
         "undecidable": 0,
         "dead-letter": 2,
+        "suspect": 0,
     }
     assert totals.records_per_second == 2.5
     assert totals.cpu_us_by_step() == pytest.approx(dict.fromkeys(STEPS, 1.0))
@@ -59,6 +61,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "duplicate": 1,
         "undecidable": 0,
         "dead_letter": 2,
+        "suspect": 0,
         "already_decided": 5,
         "seconds": 4.0,
         "documents_per_second": 2.5,
@@ -98,3 +101,15 @@ def test_people_get_verdicts_with_their_reasons_and_where_the_lines_are(totals: 
 def test_what_was_decided_before_has_a_line_only_where_there_was_something(totals: Totals) -> None:
     assert [line[:3] for line in lines(totals) if line[0] == "already"] == [["already", "decided", "5"]]
     assert not [line for line in lines(Totals(records=1, seconds=1.0)) if line[0] == "already"]
+
+
+def test_suspects_are_shown_to_people_where_there_are_any(totals: Totals) -> None:
+    assert "suspects" not in shown(totals)
+    totals.add(batch({("suspect", "host-beyond-limits"): 3}))
+    assert "suspects, let pass 3 host-beyond-limits 3" in shown(totals)
+
+
+def shown(totals: Totals) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(table(totals, OUT))
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]

@@ -273,6 +273,7 @@ SASL = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
         ),
         ({"decode.format": "text", "decode.text": "/text"}, ("decode.text", "decode.format")),
         ({"decode.format": "text", "decode.preset": "nutch"}, ("decode.preset", "decode.format")),
+        ({"guard.policy": "pass", "index.insert": "unique"}, ("guard.policy", "index.insert")),
     ],
 )
 def test_settings_that_contradict_each_other_are_both_named(

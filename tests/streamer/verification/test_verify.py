@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from rich.console import Console
 
@@ -109,6 +110,37 @@ def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
 
 def test_a_service_that_fills_its_index_with_all_documents_is_sound(tmp_path: Path) -> None:
     assert wrong(verified(worked(tmp_path, index={"insert": "all"}))) == {}
+
+
+@pytest.mark.parametrize("insert", ["root", "all"])
+def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_is_found(
+    tmp_path: Path, insert: str
+) -> None:
+    page = "".join(SENTENCES)
+    names = [f"page number {number:04}" for number in range(20)]
+    values = [
+        orjson.dumps({"id": name, "text": f"{page} {name} {name[::-1]}", "host": "site.example"}) for name in names
+    ]
+    sections = {"guard": {"documents_min": 5, "policy": "pass"}, "index": {"insert": insert}}
+    world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=4)} | sections))
+    world.fill([document("other", SENTENCES[0]), *values])
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.counts["suspect"] == 14
+    world.directory = tmp_path / "restored"
+    world.fill([document("one more", SENTENCES[1])])
+    world.run()
+    assert sum(world.restored) == 21
+    assert wrong(verified(world)) == {}
+    log, offset, record = next(
+        each for each in outputs(world, "documents-unique") if b"suspect" in dict(each[2].headers).values()
+    )
+    other = with_header(record.headers, "neardup.original.position", "documents/0/0")
+    log.records[offset] = replace(record, headers=with_header(other, "neardup.original.id", "other"))
+    found = wrong(verified(world))
+    assert position_of(record) in str(found["journal-differs"])
+    assert position_of(record) in str(found["similarity"])
 
 
 def test_an_output_that_is_missing_is_found(tmp_path: Path) -> None:

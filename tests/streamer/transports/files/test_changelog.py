@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from index.entry import Position, Source
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Record
-from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, parse_original_position
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT, parse_original_position
 from streamer.settings.settings import Batching
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
 from streamer.transports.files.output_folder import OUTPUTS, Delivered
@@ -23,6 +23,7 @@ SOURCES = [Source(each.stream, 0) for each in INPUTS]
 FILES = {
     "unique": "unique.jsonl",
     "undecidable": "unique.jsonl",
+    "suspect": "unique.jsonl",
     "duplicate": "duplicate.jsonl",
     "dead-letter": "dead-letter.jsonl",
 }
@@ -37,15 +38,20 @@ class Line(NamedTuple):
     input: int = 0
     value: bytes = b"text"
 
+    @property
+    def names_original(self) -> bool:
+        return self.verdict in ("duplicate", "suspect")
+
     def verdict_line(self) -> bytes:
         line = {"source": INPUTS[self.input].name, "line": self.number, "verdict": self.verdict}
-        original = {"original_source": INPUTS[1].name, "original_line": 8} if self.verdict == "duplicate" else {}
+        original = {"original_source": INPUTS[1].name, "original_line": 8} if self.names_original else {}
         return orjson.dumps(line | original) + b"\n"
 
     def record(self) -> Record:
         offset = self.number - 1
-        original = Position(SOURCES[1], 7) if self.verdict == "duplicate" else None
-        headers = ((ORIGINAL_POSITION, b"two.jsonl/0/7"), (ORIGINAL_STREAM, b"stream-2")) if original else ()
+        original = Position(SOURCES[1], 7) if self.names_original else None
+        named = ((ORIGINAL_POSITION, b"two.jsonl/0/7"), (ORIGINAL_STREAM, b"stream-2"))
+        headers = ((VERDICT, self.verdict.encode()), *named) if original else ()
         assert parse_original_position(headers) == original
         return Record(SOURCES[self.input], INPUTS[self.input].name, offset, None, self.value, NO_TIMESTAMP_MS, headers)
 

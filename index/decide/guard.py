@@ -1,0 +1,64 @@
+"""The guard: counts near but unequal duplicates by host, and lets those of a host beyond the limits pass where it is to.
+
+It runs in the transaction that decides. The sketch stands in the file and counts what is decided, once. So a crash, a replay
+and another process see the same.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.decide.prepare import Prepared
+from index.decide.rule import Outcome
+from index.entry import NO_NUMBER, HostShare, Kind, Verdict
+from index.lsm.simhash_lookup import first_of_equals
+from index.matching.host_sketch import NO_HOST
+from index.session import WriteSession
+from index.storage.layout import HOSTS_KEY, Table, pack_hosts, unpack_hosts
+
+
+class Guarded(NamedTuple):
+    """Outcome of rows after the guard, and the hosts that crossed the limits."""
+
+    outcome: Outcome
+    crossings: list[HostShare]
+
+
+def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> Guarded:
+    """Count decided rows by their hosts. Without a host it costs nothing.
+
+    With `Guard.suspects` an unequal duplicate is SUSPECT where its host was beyond the limits before it. A suspect enters, so
+    its copies are equal to an entry. Suspects count as the duplicates that they would have been.
+
+    equal  bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
+    """
+    if not (portion.hosts != NO_HOST).any():
+        return Guarded(outcome, [])
+    limits = session.guard.limits
+    before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
+    firsts = np.arange(len(portion.rows))
+    firsts[portion.near] = portion.near[first_of_equals(portion.entries.fingerprints[portion.near])]
+    unequal = (outcome.verdicts == Verdict.DUPLICATE) & (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
+    # An equal row may have entered before, in an earlier batch or in this one.
+    unequal &= ~equal & ((firsts == np.arange(len(firsts))) | ~outcome.entering[firsts])
+    sketch = before.with_rows(portion.hosts, portion.entries.hosts or (), unequal, limits)
+    session.transaction.put(Table.META, HOSTS_KEY, pack_hosts(sketch))
+    if session.guard.suspects and unequal.any():
+        beyond = np.flatnonzero(unequal & before.beyond_before(portion.hosts, unequal, limits))
+        _, places = np.unique(firsts[beyond], return_index=True)
+        outcome = _with_suspects(outcome, beyond[places], session.counters.next_number)
+    return Guarded(outcome, sketch.crossed(before))
+
+
+def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: int) -> Outcome:
+    """The outcome with these rows, all of them duplicates, as suspects that enter; numbers are given anew."""
+    verdicts, entering = outcome.verdicts.copy(), outcome.entering.copy()
+    verdicts[rows], entering[rows] = Verdict.SUSPECT, True
+    numbers = np.full(len(entering), NO_NUMBER, np.uint64)
+    numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
+    originals = outcome.originals.copy()
+    own = (originals != NO_NUMBER) & (originals >= np.uint64(next_number))
+    entered_before = np.flatnonzero(outcome.entering)
+    originals[own] = numbers[entered_before[(originals[own] - np.uint64(next_number)).astype(np.int64)]]
+    return Outcome(verdicts, outcome.distances, entering, numbers, originals)
