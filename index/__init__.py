@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from index import errors
+    from index.decide.find import Decided
     from index.entry import (
         NO_DISTANCE,
         NO_NUMBER,
@@ -37,6 +38,7 @@ __all__ = [
     "NO_DISTANCE",
     "NO_NUMBER",
     "Applied",
+    "Decided",
     "Decisions",
     "Document",
     "Entries",
@@ -67,6 +69,7 @@ _NAMES = {
         "Source",
         "Verdict",
     ),
+    "index.decide.find": ("Decided",),
     "index.index": ("Index", "Match"),
     "index.session": ("Retention",),
     "index.storage.documents": ("Document",),
