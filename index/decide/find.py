@@ -69,17 +69,26 @@ def newest(session: ReadSession, ids: Sequence[str]) -> Newest:
         np.full(count, NO_NUMBER, np.uint64),
         np.zeros((count, session.words), np.uint64),
     )
-    places = [(place, asked) for asked, place in enumerate(session.ids.newest(session.transaction, ids)) if place]
-    for key, of_batch in groupby(sorted(places), lambda each: each[0].batch):
+    at = [(place, asked) for asked, place in enumerate(session.ids.newest(session.transaction, ids)) if place]
+    for key, of_batch in groupby(sorted(at), lambda each: each[0].batch):
         batch = log.read(session.transaction, key, session.words)
         rows, asked = np.array([(place.row, one) for place, one in of_batch], np.int64).T
-        found.known[asked], found.rows[asked] = True, batch.rows[rows]
-        entered = batch.rows["filing"][rows] != Filing.NOTHING
-        documents_before = np.searchsorted(batch.entered(), rows[entered])
+        own = batch.rows[rows]
+        found.known[asked], found.rows[asked] = True, own
+        entered = own["filing"] != Filing.NOTHING
+        places = _places(batch, rows[entered], own[entered])
         found.entered[asked] = entered
-        found.numbers[asked[entered]] = batch.numbers()[documents_before]
-        found.fingerprints[asked[entered]] = batch.fingerprints[documents_before]
+        found.numbers[asked[entered]] = places + batch.first_number
+        found.fingerprints[asked[entered]] = batch.fingerprints[places]
     return found
+
+
+def _places(batch: log.Batch, rows: npt.NDArray[np.int64], of_rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    """Places of rows, all of which entered, among those that entered: int64 [n] -> int64 [n]."""
+    if (of_rows["verdict"] == Verdict.UNIQUE).all():
+        # A unique row has its own number; else all rows of the batch would be read.
+        return (of_rows["number"] - np.uint64(batch.first_number)).astype(np.int64)
+    return np.searchsorted(batch.entered(), rows)
 
 
 def find(opened: OpenIndex, ids: Collection[str]) -> list[Document]:

@@ -20,22 +20,28 @@ def test_a_row_leads_to_its_batch_whatever_is_broken_off_or_leaves(seed: int) ->
         store.prepare(Table)
         directory, batches, end = RowDirectory(), [], (0, 0)
         for _ in range(30):
-            key, rows = LOG_KEY.pack(*end), int(generator.integers(1, 9))
+            committed_to = LOG_KEY.pack(*end)
+            sizes = generator.integers(1, 9, int(generator.integers(1, 4))).tolist()
             breaking_off = generator.random() < 0.4
-            committed_to = key
 
-            def write(transaction: Transaction, key: bytes = key, rows: int = rows, end: int = end[1]) -> None:
-                transaction.put(Table.LOG, key, bytes(rows))
-                asked = np.arange(end + rows, dtype=np.uint64)
-                own = directory.places(transaction, asked[-1:], key)
-                assert own == [(key, rows - 1)]
+            def write(
+                transaction: Transaction, end: tuple[int, int] = end, committed_to: bytes = committed_to
+            ) -> list[tuple[bytes, int, int]]:
+                written = []
+                for rows in sizes:  # noqa: B023
+                    key, first = LOG_KEY.pack(*end), end[1]
+                    transaction.put(Table.LOG, key, bytes(rows))
+                    asked = np.array([first + rows - 1], np.uint64)
+                    assert directory.places(transaction, asked, committed_to) == [(key, rows - 1)]
+                    end = end[0] + rows // 2, first + rows
+                    written.append((key, first, rows))
                 if breaking_off:  # noqa: B023
                     raise KeyError
+                return written
 
             try:
-                store.write(write)
-                batches.append((key, end[1], rows))
-                end = end[0] + int(generator.integers(0, rows + 1)), end[1] + rows
+                batches += store.write(write)
+                end = end[0] + sum(rows // 2 for rows in sizes), end[1] + sum(sizes)
                 committed_to = LOG_KEY.pack(*end)
             except KeyError:
                 pass
@@ -44,7 +50,7 @@ def test_a_row_leads_to_its_batch_whatever_is_broken_off_or_leaves(seed: int) ->
                 store.write(lambda transaction, gone=gone: transaction.delete(Table.LOG, gone[0]))
 
             def look(transaction: Transaction, committed_to: bytes = committed_to) -> None:
-                for key, first, rows in batches:
+                for key, first, rows in batches:  # noqa: B023
                     asked = np.arange(first, first + rows, dtype=np.uint64)
                     assert directory.places(transaction, asked, committed_to) == [(key, row) for row in range(rows)]
 
