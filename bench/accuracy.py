@@ -1,6 +1,6 @@
 """Precision and recall of the filter over documents with known truth.
 
-    python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--json]
+    python -m bench.accuracy SET [SET ...] [--setting NAME ...] [--index disk|memory] [--links] [--json]
 
 A set is a folder with one of
 
@@ -15,12 +15,14 @@ all pairs, which decides the same and lets many settings share one fingerprintin
 pairs that share no band: the difference is what bands miss.
 A setting is named as in `shingles2-log-tf-64-3-min8-unique`, `minhash-128x8-k5/12-0.7-min8-unique` or, for words,
 `minhash-128x8-w3-0.7`. `minhash` and `simhash` are the schemes as shipped, `default` the one of them that is the default.
+With `--links` the addresses in a text are the metadata of a document of a stream that brings none, as its references.
 """
 
 import gzip
 import lzma
 import os
 import platform
+import re
 import sys
 import tempfile
 import time
@@ -34,7 +36,6 @@ import click
 import numpy as np
 import numpy.typing as npt
 import orjson
-import regex
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -56,11 +57,14 @@ from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
 from index.matching.minhash import DISTANCE_UNITS
 from index.matching.second_look import Look
+from streamer.evaluation.join import tokens_in_a_run
 from streamer.evaluation.scores import UNIQUE_BELOW
 from streamer.fingerprint.fingerprints import Fingerprints
 
 BATCH_RECORDS = 1_000
+DUPLICATE_LABELS = ("dup", "2", "3")
 PROGRESS = Console(stderr=True)
+_LINK = re.compile(r"https?://[^\s<>()\[\]\"'`]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +127,13 @@ class Texts:
 class Stream:
     """A set with documents in stream order and the similarity of every pair above a floor."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, links: bool = False) -> None:
         self.rows = rows = list(read_lines(folder / "docs.jsonl.xz"))
         self.name = folder.name
         self.texts = Texts(
             [row["text"] for row in rows],
             [row.get("title") or "" for row in rows],
-            [row.get("metadata") or () for row in rows],
+            [row.get("metadata") or (_LINK.findall(row["text"]) if links else ()) for row in rows],
         )
         numbers = {row["id"]: number for number, row in enumerate(rows)}
         floor, pair_rows = read_table(folder / "pairs.tsv.gz")
@@ -142,7 +146,9 @@ class Stream:
         self.earlier = np.zeros(len(rows))
         for row in truth:
             self.earlier[numbers[row[0]]] = float(row[1])
-        self._kept = {insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "all")}
+        self._kept = {
+            insert: policy_similarities(self.pairs, len(rows), insert) for insert in ("unique", "root", "all")
+        }
         self._similarities: dict[tuple[int, int], float] = {}
         self._near: dict[Hashing, Pairs] = {}
 
@@ -180,8 +186,7 @@ class Stream:
 
     @cache  # noqa: B019  a set lives as long as the program
     def _shingle_tokens(self) -> int:
-        sample = "".join(self.texts.texts[:: max(1, len(self.texts) // 200)])
-        return 5 if 2 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample)) else 3
+        return tokens_in_a_run(self.texts.texts)
 
 
 class Labelled:
@@ -201,18 +206,22 @@ class Labelled:
             side.fingerprint(setting.hashing, setting.look) for side in (self.lefts, self.rights)
         )
         flagged = same(left, right, setting.distance_max, setting.parameters.banding, setting.look)
-        wanted = ("dup", "2", "3")
         recalls: dict[str, float] = {}
         for operator in sorted(set(self.operators)):
             chosen = [
                 row
                 for row, (label, used) in enumerate(zip(self.labels, self.operators, strict=True))
-                if used == operator and label in wanted
+                if used == operator and label in DUPLICATE_LABELS
             ]
             if chosen:
                 recalls[operator] = float(flagged[chosen].mean())
-        found = score_labels(flagged, self.labels, wanted, self.no)
-        return Result(self.name, setting.name, len(flagged), found, 2 * len(flagged) / (one + other), recalls)
+        return Result(
+            self.name, setting.name, len(flagged), self.judge(flagged), 2 * len(flagged) / (one + other), recalls
+        )
+
+    def judge(self, flagged: npt.NDArray[np.bool_]) -> Score:
+        """Score decisions on these pairs: bool [pairs]."""
+        return score_labels(flagged, self.labels, DUPLICATE_LABELS, self.no)
 
 
 class AllPairs:
@@ -271,10 +280,10 @@ def admit_on_disk(prints: Fingerprints, setting: Setting) -> npt.NDArray[np.int6
     return originals
 
 
-def open_sets(folder: Path) -> Iterator[Stream | Labelled | AllPairs]:
+def open_sets(folder: Path, *, links: bool = False) -> Iterator[Stream | Labelled | AllPairs]:
     """Sets in a folder, by the files that it has. Raises click.BadParameter."""
     if (folder / "stream_truth.tsv.gz").exists():
-        yield Stream(folder)
+        yield Stream(folder, links=links)
     elif (folder / "docs.jsonl.xz").exists():
         rows = list(read_lines(folder / "docs.jsonl.xz"))
         bases = {row["base"]: row["text"] for row in rows if row["op"] == "base"}
@@ -357,13 +366,15 @@ def show(results: Sequence[Result], conditions: dict[str, Any]) -> None:
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--setting", "names", multiple=True, default=("default",), help="Name of a setting; may be repeated.")
 @click.option("--index", "place", type=click.Choice(["disk", "memory"]), default="disk", show_default=True)
-@click.option("--insert", type=click.Choice(["unique", "all", "both"]), help="Overrides what the settings say.")
+@click.option("--insert", type=click.Choice(["unique", "root", "all", "both"]), help="Overrides what the settings say.")
+@click.option("--links", is_flag=True, help="Take the links in a text as metadata, where a stream brings none.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of tables.")
 def main(
     folders: tuple[Path, ...],
     names: tuple[str, ...],
     place: Literal["disk", "memory"],
-    insert: Literal["unique", "all", "both"] | None,
+    insert: Literal["unique", "root", "all", "both"] | None,
+    links: bool,
     as_json: bool,
 ) -> None:
     try:
@@ -373,6 +384,8 @@ def main(
     policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,) if insert else ()
     if policies:
         settings = [replace(one, insert=policy) for one in settings for policy in policies]
+    if place == "memory" and any(setting.insert == "root" for setting in settings):
+        raise click.BadParameter("roots are looked up on disk alone: leave --index memory out")
     farthest: dict[Hashing, int] = {}
     for setting in settings:
         farthest[setting.hashing] = max(setting.distance_max, farthest.get(setting.hashing, 0))
@@ -380,7 +393,7 @@ def main(
     settings.sort(key=lambda setting: setting.hashing.model_dump_json())
     results: list[Result] = []
     for folder in folders:
-        for each in open_sets(folder):
+        for each in open_sets(folder, links=links):
             steps = track(settings, description=each.name, console=PROGRESS)
             results += [each.run(setting, place, farthest[setting.hashing]) for setting in steps]
     if as_json:

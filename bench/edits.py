@@ -35,7 +35,6 @@ from rich.table import Table
 
 from bench.accuracy import PROGRESS, machine, read_lines
 from streamer.evaluation.scores import pairs_flagged
-from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import load
 from streamer.text import normalisation
@@ -90,10 +89,7 @@ class EditedSet:
         with normal_form(STEPS if steps is None else steps):
             scheme = scheme_for(settings)
             articles, edited = scheme.fingerprint(self.articles), scheme.fingerprint(self.texts)
-        of_pairs = Fingerprints(
-            *(column[self.article_of] for column in (articles.kinds, articles.reasons, articles.fingerprints)),
-            articles.feature_counts[self.article_of],
-        )
+        of_pairs = articles.rows(self.article_of)
         return pairs_flagged(of_pairs, edited, parameters_for(settings, {}))
 
 

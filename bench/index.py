@@ -48,8 +48,8 @@ WARM_UP_BATCHES = 5
 CENTRES = 1_000
 BINS, BIN_BITS = 128, 8
 CHOSEN = {
-    "simhash64": ["fingerprint.scheme=simhash", "fingerprint.bits=64"],
-    "simhash128": ["fingerprint.scheme=simhash", "fingerprint.bits=128"],
+    "simhash64": ["fingerprint.scheme=simhash", "fingerprint.bits=64", "fingerprint.second_look=none"],
+    "simhash128": ["fingerprint.scheme=simhash", "fingerprint.bits=128", "fingerprint.second_look=none"],
     "minhash": ["fingerprint.scheme=minhash"],
 }
 

@@ -2,8 +2,9 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, get_args
 
+from index.entry import Insert
 from index.matching.minhash import distance_of
 from index.matching.second_look import Look, MetadataLook
 from index.storage.parameters import Parameters
@@ -13,15 +14,15 @@ from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.method_presets import METHOD_PRESETS
 from streamer.settings.settings import Decode, Fingerprint, Index, Minhash, SecondLook, Section, Settings, load
 
-Insert = Literal["unique", "all"]
 Hashing = Fingerprint | Minhash
 
 _NAME = re.compile(
     r"((?P<preset>simhash-[a-z]+(-[12])?)|(?P<features>words|shingles(?P<shingle_words>\d+))-(?P<log>log-?)?tf)"
     r"-(?P<bits>64|128)-(?P<distance>\d+)"
-    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-all|-jieba|-compiled|-particles|-idf|-topic|-length|-simplify|-html"
+    r"(?P<rest>(-(min|chars|markers|title)\d+|-unique|-root|-all|-jieba|-compiled|-particles|-idf|-topic|-length|-simplify|-html"
     r"|-pos([a-z]+[0-9.]+)+|-cosine[01]\.?\d*|-cells\d+|-metadata)*)"
 )
+_POLICIES: dict[str, Insert] = {policy: policy for policy in get_args(Insert)}
 _SWITCHES: dict[str, tuple[str, object]] = {
     "jieba": ("segmenter", "jieba"),
     "compiled": ("segmenter", "compiled"),
@@ -41,7 +42,7 @@ _NUMBERS = {
 _MINHASH_NAME = re.compile(
     r"minhash-(?P<bins>64|128|256)x(?P<bin_bits>4|8)-(k(?P<wide>\d+)/(?P<narrow>\d+)|w(?P<words>\d+))"
     r"-(?P<similarity>0\.\d+|1\.0)"
-    r"(?P<rest>(-min\d+|-b\d+|-unique|-all)*)"
+    r"(?P<rest>(-min\d+|-b\d+|-unique|-root|-all)*)"
 )
 _SECOND_LOOK = SecondLook()
 
@@ -70,8 +71,9 @@ class Setting:
     @property
     def parameters(self) -> Parameters:
         """Parameters of an index for this setting."""
-        sections: dict[str, Section] = {
-            "fingerprint": self.fingerprint,
+        sections: dict[str, Section | dict[str, Any]] = {
+            # Whole, so that nothing of it follows from the scheme.
+            "fingerprint": self.fingerprint.model_dump(),
             "second_look": self.second_look,
             "index": Index(distance_max=self.distance_max if self.minhash is None else 0, insert=self.insert),
             "decode": Decode(metadata=["/metadata"]),
@@ -120,14 +122,13 @@ def parse(name: str) -> Setting:
     A preset alone is the whole method; with length and distance it is without its second look. `simhash` and `minhash`
     alone are the schemes as shipped; `default` is the one of them that is the default.
     """
-    shipped, shipped_index = Fingerprint(scheme="simhash"), Index()
     if name == "default":
         name = Fingerprint().scheme
-    if name == "simhash":
-        return Setting(shipped, shipped_index.distance_max, shipped_index.insert)
     whole, _, policy = name.rpartition("-") if name.endswith(("-unique", "-all")) else (name, "", "")
-    if whole in METHOD_PRESETS and whole != "minhash":
-        settings = load(None, [f"index.insert={policy}"] if policy else [], {}, preset=whole)
+    if whole == "simhash" or (whole in METHOD_PRESETS and whole != "minhash"):
+        scheme = [f"fingerprint.scheme={whole}"] if whole == "simhash" else []
+        more = [f"index.insert={policy}"] if policy else []
+        settings = load(None, [*scheme, *more], {}, preset=None if scheme else whole)
         index = settings.index
         return Setting(settings.fingerprint, index.distance_max, index.insert, second_look=settings.second_look)
     if name.startswith("minhash"):
@@ -135,7 +136,7 @@ def parse(name: str) -> Setting:
     match = _NAME.fullmatch(name)
     if match is None or (match["preset"] and match["preset"] not in METHOD_PRESETS):
         raise ValueError(f"{name!r} names no setting; an example is shingles2-log-tf-64-3-min8-unique")
-    values = shipped.model_dump()
+    values = Fingerprint(scheme="simhash").model_dump()
     if match["preset"]:
         values = load(None, [], {}, preset=match["preset"]).fingerprint.model_dump() | {"second_look": "none"}
     if match["features"]:
@@ -144,12 +145,12 @@ def parse(name: str) -> Setting:
     if match["shingle_words"]:
         values["shingle_words"] = int(match["shingle_words"])
     values["bits"] = int(match["bits"])
-    insert: Insert = shipped_index.insert
+    insert: Insert = Index().insert
     look_values = SecondLook().model_dump()
     for part in filter(None, match["rest"].split("-")):
         word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")
-        if part in ("unique", "all"):
-            insert = "unique" if part == "unique" else "all"
+        if part in _POLICIES:
+            insert = _POLICIES[part]
         elif part in _SWITCHES:
             key, value = _SWITCHES[part]
             values[key] = value
@@ -188,8 +189,8 @@ def _parse_minhash(name: str) -> Setting:
         else:
             values |= {"shingle_characters_wide": int(match["wide"]), "shingle_characters_narrow": int(match["narrow"])}
         for part in filter(None, match["rest"].split("-")):
-            if part in ("unique", "all"):
-                insert = "unique" if part == "unique" else "all"
+            if part in _POLICIES:
+                insert = _POLICIES[part]
             elif part.startswith("min"):
                 values["features_min"] = int(part[3:])
             else:

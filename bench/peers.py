@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,13 @@ VALUES = 128
 BANDS = 32
 SCHEMES = {
     "minhash": ["fingerprint.scheme=minhash"],
-    "simhash": ["fingerprint.scheme=simhash", "fingerprint.features=words", "fingerprint.weight=tf"],
+    # As the peer: words, and no second look.
+    "simhash": [
+        "fingerprint.scheme=simhash",
+        "fingerprint.features=words",
+        "fingerprint.weight=tf",
+        "fingerprint.second_look=none",
+    ],
 }
 
 Originals = npt.NDArray[np.int64]
@@ -68,6 +75,15 @@ class Asked:
 
 
 Peer = Callable[[Iterable[str], Asked], tuple[Originals, object]]
+
+
+def task_of(texts: Iterable[str], settings: Settings) -> Asked:
+    """What these settings ask, with the shingles for the script of the first texts."""
+    sample = "".join(islice(texts, 200))
+    # A third, because a Han character stands for several letters. Peers take one length for all texts, which suits them.
+    is_wide = 3 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample))
+    sizes = settings.minhash.shingle_characters_wide, settings.minhash.shingle_characters_narrow
+    return Asked(sizes[not is_wide], settings.minhash.similarity_min, settings.index.distance_max)
 
 
 def by_rensa(texts: Iterable[str], asked: Asked) -> tuple[Originals, object]:
@@ -200,9 +216,6 @@ class Taken:
 def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: Sequence[str]) -> dict[str, Taken]:
     """Measurements of all programs over a file of lines, the filter first."""
     taken = {program: Taken([], [], np.zeros(0, np.int64)) for program in ("filter", *peers)}
-    sample = "".join(text for text, _ in zip(texts_of(lines), range(200), strict=False))
-    # A third, because a Han character stands for several letters. Peers take one length for all texts, which suits them.
-    is_wide = 3 * len(regex.findall(r"\p{Han}", sample)) > len(regex.findall(r"\p{L}", sample))
     directory = lines.parent
     first = directory / "first.jsonl"
     with lines.open("rb") as documents:
@@ -214,8 +227,7 @@ def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: 
             settings = load(None, [*SCHEMES[scheme], *own, *overrides], {})
             scheme_for(settings)
             getattr(taken["filter"], name).append(by_filter(file, out / name, settings))
-            sizes = settings.minhash.shingle_characters_wide, settings.minhash.shingle_characters_narrow
-            asked = Asked(sizes[not is_wide], settings.minhash.similarity_min, settings.index.distance_max)
+            asked = task_of(texts_of(lines), settings)
             for peer in peers:
                 begin = time.process_time()
                 taken[peer].originals, _ = PEERS[peer](texts_of(file), asked)

@@ -6,20 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import regex
 
 from bench.named_settings import Insert
 from index.entry import Kind
 from index.matching.minhash import Banding, band_keys, signature_distances
 from index.matching.second_look import Look
+from streamer.evaluation.join import tokens
 from streamer.evaluation.scores import DUPLICATE_MIN, UNIQUE_BELOW
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.text.characters import normalise
 
-_TOKEN = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]|[[\p{L}\p{N}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]]+",
-    regex.VERSION1,
-)
 _BLOCK_ROWS = 256
 
 
@@ -113,11 +109,14 @@ def decide(pairs: Pairs, count: int, distance_max: int, insert: Insert) -> npt.N
 def policy_similarities(pairs: Pairs, count: int, insert: Insert) -> npt.NDArray[np.float64]:
     """Largest exact similarity of each row with an earlier document that this policy would have kept.
 
-    With `all` that is every earlier document; with `unique`, those that are themselves below DUPLICATE_MIN.
+    With `unique` those that are themselves below DUPLICATE_MIN; with `all`, and so with `root`, which may find less, every
+    earlier document.
     """
     largest = np.zeros(count)
     for begin, end in _runs(pairs.later):
-        kept = np.ones(end - begin, np.bool_) if insert == "all" else largest[pairs.earlier[begin:end]] < DUPLICATE_MIN
+        kept = (
+            np.ones(end - begin, np.bool_) if insert != "unique" else largest[pairs.earlier[begin:end]] < DUPLICATE_MIN
+        )
         largest[pairs.later[begin]] = pairs.values[begin:end].max(initial=0.0, where=kept)
     return largest
 
@@ -212,7 +211,7 @@ def same(
 def jaccard(left: str, right: str, size: int) -> float:
     """Jaccard similarity of the sets of runs of `size` tokens, as in the truth files; 0 for two empty texts.
 
-    Tokens: every Han, kana, Hangul or Thai character, and every other run of letters and digits.
+    Tokens are those of `streamer.evaluation.join`.
     """
     one, other = _token_runs(left, size), _token_runs(right, size)
     return len(one & other) / len(one | other) if one or other else 0.0
@@ -225,5 +224,5 @@ def _runs(numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _token_runs(text: str, size: int) -> set[tuple[str, ...]]:
-    tokens = _TOKEN.findall(normalise(text))
-    return {tuple(tokens[begin : begin + size]) for begin in range(max(1, len(tokens) - size + 1))} if tokens else set()
+    found = tokens(normalise(text))
+    return {tuple(found[begin : begin + size]) for begin in range(max(1, len(found) - size + 1))} if found else set()

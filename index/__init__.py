@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from index.index import Index, Match
     from index.matching import minhash, second_look
+    from index.matching.root import RootRule
     from index.session import Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
@@ -49,6 +50,7 @@ __all__ = [
     "Parameters",
     "Position",
     "Retention",
+    "RootRule",
     "Source",
     "Verdict",
     "errors",
@@ -71,6 +73,7 @@ _NAMES = {
     ),
     "index.decide.find": ("Decided",),
     "index.index": ("Index", "Match"),
+    "index.matching.root": ("RootRule",),
     "index.session": ("Retention",),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),

@@ -17,8 +17,8 @@ NO_NUMBER = np.uint64(2**64 - 1)
 NO_DISTANCE = -1
 """No match, in a column of distances."""
 
-Insert = Literal["unique", "all"]
-"""Which documents become entries: only unique ones, or duplicates too."""
+Insert = Literal["unique", "root", "all"]
+"""Which documents become entries: only unique ones, or duplicates too: those that stay near their root, or all."""
 
 
 class Verdict(IntEnum):
@@ -95,6 +95,11 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def look_rows(self) -> npt.NDArray[np.uint8]:
+        """Looks, uint8 [n, look bytes]; rows of no bytes without a second look."""
+        return np.zeros((len(self), 0), np.uint8) if self.looks is None else self.looks
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Entries":
         """These rows alone, int64 [m], of all the same sources."""

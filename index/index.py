@@ -136,7 +136,9 @@ class Index:
 
         With insert = "unique" only UNIQUE documents become entries. With "all" duplicates become entries, too. The
         original of a duplicate is then the UNIQUE document at the root of its match, and `distances` holds the distance
-        to the match itself. Where the root is retired, the match is its own root.
+        to the match itself. With "root" duplicates far enough from their match become entries, and a match counts only
+        where the document is also near enough to its root; `distances` holds the distance to that root. Where the root is
+        retired, the match is its own root.
 
         Retired entries match nothing (see `retention`, `forget`). Positions of a batch that has wholly expired are
         unknown again.
@@ -160,8 +162,8 @@ class Index:
 
         Rows whose position the journal knows stay as they are. The original of a DUPLICATE row must be in the journal or
         a UNIQUE row of this batch; otherwise the row is left out and counted. DUPLICATE rows become entries only with
-        insert = "all"; their journaled distance is then NO_DISTANCE, as the match is not known. Record times advance as
-        in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
+        insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is not known. Record
+        times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         if not self._opened.journaling:
@@ -264,9 +266,9 @@ class Index:
     def forget(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
         """Remove the documents with these ids, so that their near-duplicates are unique again; returns those removed.
 
-        Verdicts do not change: the journal still answers for every position, and still names a forgotten original. With
-        insert = "all" an original takes along the duplicates that entered after it, which are looked for among all later
-        documents. `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
+        Verdicts do not change: the journal still answers for every position, and still names a forgotten original. Unless
+        insert = "unique" an original takes along the duplicates that entered after it, which are looked for among all
+        later documents. `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
         """
         return forget.forget(self._opened, frozenset(ids), progress)
 

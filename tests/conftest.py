@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -61,22 +60,37 @@ def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKaf
         yield broker
 
 
-@pytest.fixture
-def own_kafka(tmp_path: Path) -> Iterator[Callable[..., LocalKafka]]:
-    """A factory of started local brokers that a test may kill or suspend; all are gone after the test."""
+@pytest.fixture(scope="session")
+def struck_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., LocalKafka]]:
+    """Local brokers that tests may kill, stop or suspend, by name; each runs again when it is asked for."""
     from deploy.local_kafka import LocalKafka, LocalKafkaError
 
-    brokers: list[LocalKafka] = []
+    brokers: dict[str, LocalKafka] = {}
 
-    def start_broker(overrides: Mapping[str, str] | None = None) -> LocalKafka:
-        broker = LocalKafka(tmp_path / f"kafka-{len(brokers) + 1}", overrides=overrides)
-        brokers.append(broker)
+    def running(name: str, overrides: Mapping[str, str] | None = None) -> LocalKafka:
+        if name not in brokers:
+            brokers[name] = LocalKafka(tmp_path_factory.mktemp(name), overrides=overrides)
+        brokers[name].resume()
         try:
-            broker.start()
+            brokers[name].start()
         except LocalKafkaError as error:
             pytest.fail(str(error), pytrace=False)
-        return broker
+        return brokers[name]
 
-    yield start_broker
-    for broker in brokers:
+    yield running
+    for broker in brokers.values():
         broker.kill()
+
+
+@pytest.fixture
+def fragile_kafka(struck_brokers: Callable[..., LocalKafka]) -> LocalKafka:
+    """A broker that the test may strike. Every test takes topics, groups and transactional ids of its own."""
+    return struck_brokers("fragile-kafka")
+
+
+@pytest.fixture
+def forgetful_kafka(struck_brokers: Callable[..., LocalKafka]) -> LocalKafka:
+    """The same, and it takes records of a transaction which its coordinator does not know."""
+    from tests.support.forgotten import FORGETFUL
+
+    return struck_brokers("forgetful-kafka", FORGETFUL)

@@ -227,7 +227,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/streamer/doctor/test_doctor.py": ("streamer.cli.doctor",),
     "tests/streamer/cli/test_index.py": (
-        "streamer.index_admin.rebuild",
         "streamer.index_admin.tables",
         "streamer.index_admin.tools",
     ),

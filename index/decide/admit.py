@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from index.decide import retention
 from index.decide.batch import Batch
-from index.decide.lookup import nearest_by_second_look, nearest_visible
+from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import Prepared, prepared, prepared_batch
-from index.decide.rule import Matched, Outcome, decide
+from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Position, Source
 from index.matching.distance import Matches, no_matches
+from index.matching.root import RootRule
 from index.session import OpenIndex, WriteSession
-from index.storage import documents, sources
+from index.storage import documents, log, sources
 from index.storage.layout import Table
 
 
@@ -42,7 +43,7 @@ def _admitted(
     candidates = np.zeros(len(entries), np.int64)
     for portion in portions:
         found = _look_up(session, portion)
-        outcome = decide(found.matched, session.parameters.insert, session.counters.next_number)
+        outcome = decide(found.matched, session.parameters.insert, session.counters.next_number, found.roots)
         origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
@@ -57,12 +58,14 @@ class _Found:
     """Matches of prepared rows, in the index and among themselves.
 
     matched   input of the rule
+    roots     roots of the matches, for the rule, where insert = "root"
     compared  int64 [n], comparisons made for each row
     stale     retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
     equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
     """
 
     matched: Matched
+    roots: Roots | None
     compared: npt.NDArray[np.int64]
     stale: Matches
     equal: npt.NDArray[np.bool_]
@@ -74,11 +77,11 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
     equal = np.zeros(count, np.bool_)
     if len(portion.near):
-        if parameters.look is None or portion.entries.looks is None:
+        if parameters.look is None and parameters.root is None:
             answer = nearest_visible(session, portion.lookup)
         else:
-            looks = portion.entries.looks[portion.near]
-            answer = nearest_by_second_look(session, portion.lookup, parameters.look, looks)
+            near = portion.entries.take(portion.near)
+            answer = nearest_judged(session, portion.lookup, near.fingerprints, near.look_rows)
         equal[portion.near] = answer.equal
         compared[portion.near] += answer.compared
         distances[portion.near[answer.best.rows]] = answer.best.distances
@@ -90,10 +93,28 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
         originals[portion.exact] = numbers
         distances[portion.exact[numbers != NO_NUMBER]] = 0
     matched = originals != NO_NUMBER
-    if parameters.insert == "all" and matched.any():
+    if parameters.insert != "unique" and matched.any():
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
     found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
-    return _Found(found, compared, stale, equal)
+    roots = None if parameters.root is None else _roots(session, parameters.root, portion.entries, originals)
+    return _Found(found, roots, compared, stale, equal)
+
+
+def _roots(session: WriteSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
+    """Roots of these rows: the rows themselves, and their originals in the index, uint64 [n]."""
+    distinct = np.unique(originals[originals != NO_NUMBER])
+    fingerprints, _ = log.fingerprints(session.transaction, distinct, session.words)
+    looks = np.zeros((len(distinct), 0), np.uint8)
+    if session.parameters.look is not None:
+        looks, _ = log.looks(session.transaction, distinct, session.words, session.parameters.look_bytes)
+    places = len(rows) + np.searchsorted(distinct, originals)
+    return Roots(
+        session.parameters.root_distances,
+        rule.apart,
+        np.concatenate([rows.fingerprints, fingerprints]),
+        np.concatenate([rows.look_rows, looks]),
+        np.where(originals != NO_NUMBER, places, np.arange(len(rows))),
+    )
 
 
 def _fill_in(batch: Batch, portion: Prepared, outcome: Outcome) -> None:

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER
-from index.lsm.tree import Lookup
+from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.second_look import Look
 from index.session import ReadSession
-from index.storage import log
+from index.storage import documents, log
 from index.storage.documents import earliest_equals
 from index.storage.layout import Table, pack_fingerprints, unpack_numbers
 
@@ -26,7 +26,7 @@ REPEATS_AT_ONCE = 64
 class Answer:
     """Result of looking up n fingerprints.
 
-    best      per row the nearest entry, the earliest among equally near ones
+    best      per row the nearest entry that counts, the earliest among equally near ones
     compared  int64 [n], comparisons made
     stale     retired entries with an equal fingerprint that the tables still hold, by row
     equal     bool [n], whether an entry with an equal fingerprint is not retired
@@ -56,15 +56,38 @@ def nearest_visible(session: ReadSession, lookup: Lookup) -> Answer:
     return Answer(best, compared, nearest(stale, None), _equal_rows(best, len(lookup)))
 
 
-def nearest_by_second_look(session: ReadSession, lookup: Lookup, look: Look, looks: npt.NDArray[np.uint8]) -> Answer:
-    """Look up fingerprints with looks uint8 [n, look bytes] for a decision with a second look.
+def nearest_judged(
+    session: ReadSession, lookup: Lookup, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
+) -> Answer:
+    """Look up fingerprints, uint64 [n, words], with looks, uint8 [n, look bytes], where not every match counts.
 
-    `best` holds matches that count, at the distances of the second look. Entries of one fingerprint differ in their looks.
-    So the second look also examines entries filed aside, until none of the rest can be nearer.
+    A second look and the root of a match decide which do. Without a second look the nearest match mostly counts, so only the
+    rows whose nearest does not count are looked up again, among all their matches.
+    """
+    judge = _Judge(session, fingerprints, looks)
+    if session.parameters.look is not None:
+        return _nearest_counting(session, lookup, judge)
+    answer = nearest_visible(session, lookup)
+    counts = judge.told(answer.best) != NO_DISTANCE
+    left = answer.best.rows[~counts]
+    if not len(left):
+        return answer
+    again = lookup_of(fingerprints[left], session.parameters, session.parameters.distance_max)
+    others = _nearest_counting(session, again, _Judge(session, fingerprints[left], looks[left]))
+    found = Matches(left[others.best.rows], others.best.distances, others.best.numbers)
+    compared = answer.compared.copy()
+    compared[left] += others.compared
+    return Answer(nearest(joined([answer.best.take(counts), found]), 1), compared, answer.stale, answer.equal)
+
+
+def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") -> Answer:
+    """Examine all matches. `best` holds those that count, at the distances of the second look.
+
+    Entries of one fingerprint differ in their looks. So entries filed aside are examined too, until none of the rest can be
+    nearer.
     """
     best, stale = no_matches(), no_matches()
     compared, equal = np.zeros(len(lookup), np.int64), np.zeros(len(lookup), np.bool_)
-    second = _SecondLook(session, look, looks)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
         visible = session.visibility.are(session.transaction, matches.numbers)
@@ -75,36 +98,80 @@ def nearest_by_second_look(session: ReadSession, lookup: Lookup, look: Look, loo
         counting = visible & (told != NO_DISTANCE)
         best = nearest(joined([best, Matches(matches.rows, told, matches.numbers).take(counting)]), 1)
         # An entry in the blocks entered before all its equals filed aside.
-        settled = counting & (told == look.least(matches.distances))
+        settled = counting & (told == second.least(matches.distances))
         for beside, of_beside in second.repeats(matches.take(~settled)):
             equal |= _equal_rows(beside, len(equal))
             best = nearest(joined([best, of_beside]), 1)
     return Answer(best, compared, nearest(stale, None), equal)
 
 
-class _SecondLook:
-    """Second look at matches of some fingerprints, within one session."""
+class RootLook:
+    """Look at the roots of matches of some fingerprints, within one session."""
 
-    def __init__(self, session: ReadSession, look: Look, looks: npt.NDArray[np.uint8]) -> None:
-        self._transaction = session.transaction
-        self._visibility = session.visibility
-        self._words = session.words
-        self._look = look
+    def __init__(
+        self, session: ReadSession, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
+    ) -> None:
+        self._session = session
+        self._fingerprints = fingerprints
         self._looks = looks
 
     def told(self, matches: Matches) -> npt.NDArray[np.int16]:
-        """Distance of each match by the second look, int16 [m].
+        """Distance of each row to the root of its match, int16 [m], as `Parameters.root_distances` tells it.
+
+        All matches must be visible.
+        """
+        session, parameters = self._session, self._session.parameters
+        of_matches = documents.roots(session.transaction, session.visibility, matches.numbers, session.words)
+        distinct, inverse = np.unique(of_matches, return_inverse=True)
+        fingerprints, _ = log.fingerprints(session.transaction, distinct, session.words)
+        looks = np.zeros((len(distinct), 0), np.uint8)
+        if parameters.look is not None:
+            looks, _ = log.looks(session.transaction, distinct, session.words, parameters.look_bytes)
+        return parameters.root_distances(
+            self._fingerprints[matches.rows], fingerprints[inverse], self._looks[matches.rows], looks[inverse]
+        )
+
+
+class _Judge:
+    """Judgement of matches of some fingerprints, within one session: which count, and at which distance."""
+
+    def __init__(
+        self, session: ReadSession, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
+    ) -> None:
+        self._transaction = session.transaction
+        self._visibility = session.visibility
+        self._words = session.words
+        self._look = session.parameters.look
+        self._looks = looks
+        self._roots = None if session.parameters.root is None else RootLook(session, fingerprints, looks)
+
+    def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+        """The least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
+        return distances if self._look is None else self._look.least(distances)
+
+    def told(self, matches: Matches) -> npt.NDArray[np.int16]:
+        """Distance of each match, by the second look where there is one: int16 [m].
 
         NO_DISTANCE where the match does not count, or has left the log.
         """
+        told = matches.distances if self._look is None else self._by_second_look(matches, self._look)
+        if self._roots is not None:
+            counting = np.flatnonzero(told != NO_DISTANCE)
+            counting = counting[self._visibility.are(self._transaction, matches.numbers[counting])]
+            near = self._roots.told(matches.take(counting)) != NO_DISTANCE
+            of_all, told = told, np.full(len(matches), NO_DISTANCE, np.int16)
+            told[counting[near]] = of_all[counting[near]]
+        return told
+
+    def _by_second_look(self, matches: Matches, look: Look) -> npt.NDArray[np.int16]:
         told = np.full(len(matches), NO_DISTANCE, np.int16)
         order = np.argsort(matches.numbers, kind="stable")
         for begin in range(0, len(order), LOOKS_AT_ONCE):
             places = order[begin : begin + LOOKS_AT_ONCE]
             some = matches.take(places)
             distinct, inverse = np.unique(some.numbers, return_inverse=True)
-            stored, there = log.looks(self._transaction, distinct, self._words, self._look.bytes)
-            judged = self._look.judge(some.distances, self._looks[some.rows], stored[inverse])
+            stored, there = log.looks(self._transaction, distinct, self._words, look.bytes)
+            judged = look.judge(some.distances, self._looks[some.rows], stored[inverse])
             told[places] = np.where(judged.counts & there[inverse], judged.distances, NO_DISTANCE)
         return told
 
@@ -136,7 +203,7 @@ class _SecondLook:
                 found, of_match = found.take(visible), of_match[visible]
                 told = self.told(found)
                 yield found, Matches(found.rows, told, found.numbers).take(told != NO_DISTANCE)
-                settled = of_match[told == self._look.least(found.distances)]
+                settled = of_match[told == self.least(found.distances)]
                 unsettled.append(some[(counts == end - begin) & ~np.isin(some, settled)])
             left, begin, end = np.concatenate(unsettled), end, 4 * end
 

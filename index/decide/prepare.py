@@ -54,7 +54,7 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
         raise ValueError("a row names a source that the batch does not list")
     if len(set(entries.sources)) != len(entries.sources):
         raise ValueError("the batch lists a source twice")
-    looks = np.empty((count, 0), np.uint8) if entries.looks is None else entries.looks
+    looks = entries.look_rows
     if looks.shape != (count, parameters.look_bytes) or looks.dtype != np.uint8:
         raise ValueError(f"looks must be uint8 [{count}, {parameters.look_bytes}]")
     order = np.argsort(entries.source_numbers, kind="stable")

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from index.decide import retention
 from index.decide.batch import Batch
-from index.decide.lookup import nearest_visible
-from index.decide.prepare import require_sound
+from index.decide.lookup import nearest_judged, nearest_visible
+from index.decide.prepare import prepared, require_sound
 from index.decide.rule import Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict
 from index.lsm.exact_lookup import exact_lookup_of
@@ -71,6 +71,11 @@ def restore(
     entering = new & (decided == Verdict.UNIQUE)
     if insert == "all":
         entering |= new & (decided == Verdict.DUPLICATE)
+    elif insert == "root":
+        # The same number for rows of one root, be it a row or a document of the index.
+        same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
+        same = np.where(decided == Verdict.UNIQUE, np.arange(len(entries), dtype=np.uint64), same)
+        entering |= _members(session, entries, new, decided, same)
     numbers = np.full(len(entries), NO_NUMBER, np.uint64)
     first = session.counters.next_number
     numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
@@ -131,6 +136,38 @@ def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -
     return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
 
 
+def _members(
+    session: WriteSession,
+    entries: Entries,
+    new: npt.NDArray[np.bool_],
+    decided: npt.NDArray[np.uint8],
+    roots: npt.NDArray[np.uint64],
+) -> npt.NDArray[np.bool_]:
+    """Duplicates that become members of their roots, bool [n]: those far enough from every match, and from earlier ones here.
+
+    The matches of then are not known, and entries come in another order. So the members may be others than before. But of
+    every document that stays out a match is left that counts for its next copy, too.
+
+    roots  uint64 [n], equal for rows of one root
+    """
+    assert session.parameters.root is not None
+    apart, entering = session.parameters.root.apart, new & (decided == Verdict.UNIQUE)
+    for portion in prepared(entries, np.flatnonzero(new & (entries.kinds == Kind.NEAR)), session.parameters):
+        best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
+        near = np.zeros(len(portion.rows), np.bool_)
+        near[best.rows[best.distances <= apart]] = True
+        enters = entering[portion.rows]
+        enters |= ~near & (decided[portion.rows] == Verdict.DUPLICATE)
+        pairs = portion.pairs.take(portion.pairs.distances <= apart)
+        for row, earlier in zip(pairs.rows.tolist(), pairs.numbers.tolist(), strict=True):
+            is_duplicate = decided[portion.rows[row]] == Verdict.DUPLICATE
+            if is_duplicate and enters[earlier] and roots[portion.rows[row]] == roots[portion.rows[earlier]]:
+                enters[row] = False
+        entering[portion.rows] = enters
+    members: npt.NDArray[np.bool_] = entering & (decided == Verdict.DUPLICATE)
+    return members
+
+
 def _distances(
     session: ReadSession,
     entries: Entries,
@@ -138,10 +175,10 @@ def _distances(
     original_rows: npt.NDArray[np.int64],
     roots: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.int16]:
-    """Distances to journal, int16 [n]: with insert = "unique" the match is the original, so its distance is known."""
+    """Distances to journal, int16 [n]: known where verdicts tell the distance to the original, so not with insert = "all"."""
     transaction, parameters = session.transaction, session.parameters
     distances = np.full(len(entries), NO_DISTANCE, np.int16)
-    if parameters.insert == "unique" and duplicates.any():
+    if parameters.insert != "all" and duplicates.any():
         # The log does not hold the originals of this batch yet.
         originals = entries.fingerprints[original_rows]
         stored = np.flatnonzero(duplicates & (original_rows < 0))

@@ -2,8 +2,12 @@
 
 A NEAR document is a duplicate of the nearest entry within the distance, the earliest among equally near ones. An EXACT
 document is a duplicate of the earliest equal entry. Documents are decided in order; each sees the ones before it.
+
+With insert = "root" a match counts only where the document is also near enough to the root of the match: the UNIQUE document
+that the match, if it is a duplicate, resembles. The verdict then tells the distance to the root, which is what was kept.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +36,33 @@ class Matched:
 
 
 @dataclass(frozen=True, slots=True)
+class Roots:
+    """Roots of n rows where insert = "root".
+
+    fingerprints  uint64 [n + r, words]: those of the n rows, and of r roots in the index
+    looks         uint8 [n + r, look bytes]
+    places        int64 [n], where the root of each row's match in the index stands; the row itself where there is none
+    compare       `Parameters.root_distances`
+    apart         see `RootRule`
+    """
+
+    compare: Callable[..., npt.NDArray[np.int16]]
+    apart: int
+    fingerprints: npt.NDArray[np.uint64]
+    looks: npt.NDArray[np.uint8]
+    places: npt.NDArray[np.int64]
+
+    def distances(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
+        """Distance of rows to the roots at these places, int64 [m] twice -> int16 [m]; NO_DISTANCE where one is too far."""
+        return self.compare(self.fingerprints[rows], self.fingerprints[places], self.looks[rows], self.looks[places])
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Verdicts on n rows.
 
     verdicts   uint8 [n], values of `Verdict`
-    distances  int16 [n], distance to the match, NO_DISTANCE where there is none
+    distances  int16 [n], distance to the match, or with insert = "root" to its root; NO_DISTANCE where there is none
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
     originals  uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
@@ -49,8 +75,8 @@ class Outcome:
     originals: npt.NDArray[np.uint64]
 
 
-def decide(matched: Matched, insert: Insert, next_number: int) -> Outcome:
-    """Decide n rows in order; entering rows get ascending numbers from `next_number`."""
+def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None) -> Outcome:
+    """Decide n rows in order; entering rows get ascending numbers from `next_number`. `roots`: with insert = "root"."""
     kinds, distances, originals = matched.kinds, matched.distances.copy(), matched.originals.copy()
     verdicts = np.where(originals != NO_NUMBER, Verdict.DUPLICATE, Verdict.UNIQUE).astype(np.uint8)
     verdicts[kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
@@ -62,9 +88,12 @@ def decide(matched: Matched, insert: Insert, next_number: int) -> Outcome:
     distances[repeats] = 0
     original_rows[repeats] = matched.firsts[repeats]
 
-    _decide_pairs(matched, insert, verdicts, distances, originals, original_rows)
-
     entering = verdicts == Verdict.UNIQUE
+    if roots is not None:
+        _decide_pairs_by_root(matched, roots, verdicts, distances, originals, original_rows, entering)
+    else:
+        _decide_pairs(matched, insert, verdicts, distances, originals, original_rows)
+        entering = verdicts == Verdict.UNIQUE
     if insert == "all":
         entering |= verdicts == Verdict.DUPLICATE
     numbers = np.full(len(kinds), NO_NUMBER, np.uint64)
@@ -72,6 +101,45 @@ def decide(matched: Matched, insert: Insert, next_number: int) -> Outcome:
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
     originals = np.where(verdicts == Verdict.UNIQUE, numbers, originals)
     return Outcome(verdicts, distances, entering, numbers, originals)
+
+
+def _decide_pairs_by_root(
+    matched: Matched,
+    roots: Roots,
+    verdicts: npt.NDArray[np.uint8],
+    distances: npt.NDArray[np.int16],
+    originals: npt.NDArray[np.uint64],
+    original_rows: npt.NDArray[np.int64],
+    entering: npt.NDArray[np.bool_],
+) -> None:
+    """As `_decide_pairs`, with insert = "root"; changes `entering`, bool [n], too, and leaves the distances to the roots.
+
+    Only earlier rows that entered are matches: UNIQUE rows, and duplicates far enough from their own match.
+    """
+    near, places = matched.kinds == Kind.NEAR, roots.places.copy()
+    duplicates = np.flatnonzero(near & (verdicts == Verdict.DUPLICATE))
+    entering[duplicates] = distances[duplicates] > roots.apart
+    to_roots = distances.copy()
+    to_roots[duplicates] = roots.distances(duplicates, places[duplicates])
+
+    pairs = matched.pairs
+    of_entries = distances[pairs.rows]
+    pairs = pairs.take((of_entries == NO_DISTANCE) | (pairs.distances < of_entries))
+    earlier = pairs.numbers.astype(np.int64)
+    rows, begins = np.unique(pairs.rows, return_index=True)
+    ends = np.append(begins[1:], len(earlier))
+    for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=False):
+        told = roots.distances(np.full(end - begin, row), places[earlier[begin:end]])
+        counts = entering[earlier[begin:end]] & (told != NO_DISTANCE)
+        if not counts.any():
+            continue
+        place = int(counts.argmax())
+        match = int(earlier[begin + place])
+        verdicts[row], to_roots[row], places[row] = Verdict.DUPLICATE, told[place], places[match]
+        entering[row] = pairs.distances[begin + place] > roots.apart
+        original_rows[row] = original_rows[match] if verdicts[match] == Verdict.DUPLICATE else match
+        originals[row] = originals[match] if verdicts[match] == Verdict.DUPLICATE else NO_NUMBER
+    distances[:] = to_roots
 
 
 def _decide_pairs(

@@ -47,7 +47,10 @@ LOCK_BYTES = 8_192
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of a full disk. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
 
-WAY_OUT = "Move the file away, then restore a backup (streamer index restore) or build the index anew (streamer index rebuild)."
+WAY_OUT = (
+    "Build it anew from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move the file away, and "
+    "restore a backup (streamer index restore), or start the service or the filter, which restores it from what was delivered."
+)
 
 _META = struct.Struct("<QHHHH II QQ IHHQQQQQ IHHQQQQQ QQ")
 _HEADER = struct.Struct("<QHHHH")

@@ -3,15 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import Insert
+from index.entry import NO_DISTANCE, Insert
 from index.errors import FormatUnknown, ParametersDiffer
 from index.matching.distance import hamming
 from index.matching.minhash import DISTANCE_UNITS, Banding, signature_distances, similarity_of
+from index.matching.root import RootRule
 from index.matching.second_look import Look, MetadataLook, look_fields, look_of
 from index.matching.simhash import BLOCK_BITS
 from index.storage.layout import FORMAT_VERSION
@@ -27,11 +28,13 @@ class Parameters:
     bits          length of a fingerprint: 64 or 128; for MinHash bins * bin_bits
     distance_max  near-duplicates are at most so far apart: 0 to 7 bits; for MinHash 0 to 10,000 ten-thousandths of
                   1 - similarity
-    insert        "unique": only unique documents become entries; "all": duplicates too
+    insert        "unique": only unique documents become entries; "all": duplicates too; "root": duplicates too, and a match
+                  counts only near its root
     fingerprint   the caller's own stamp: every setting that changes a fingerprint, by name. The index compares this
                   stamp and never reads it.
     banding       shape of signatures and bands of MinHash; None: the scheme is SimHash
     look          second look of SimHash at documents within distance_max; None: all of them count
+    root          limits of insert = "root"; None with the others
     """
 
     bits: int = 64
@@ -40,6 +43,7 @@ class Parameters:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     banding: Banding | None = None
     look: Look | None = None
+    root: RootRule | None = None
 
     def __post_init__(self) -> None:
         possible = BITS if self.banding is None else (self.banding.bits,)
@@ -47,8 +51,15 @@ class Parameters:
             raise ValueError(f"bits must be one of {possible}, not {self.bits}")
         if not 0 <= self.distance_max <= self.distance_limit:
             raise ValueError(f"distance_max must be 0 to {self.distance_limit}, not {self.distance_max}")
-        if self.insert not in ("unique", "all"):
-            raise ValueError(f"insert must be 'unique' or 'all', not {self.insert!r}")
+        if self.insert not in get_args(Insert):
+            raise ValueError(f"insert must be one of {', '.join(get_args(Insert))}, not {self.insert!r}")
+        if (self.insert == "root") != (self.root is not None):
+            raise ValueError("insert = 'root' needs the limits of a root, and nothing else has them")
+        if self.root is not None and not self.distance_max <= self.root.distance_max <= self._farthest:
+            raise ValueError(
+                f"a root is at least as far as distance_max = {self.distance_max}, and at most {self._farthest}, not "
+                f"{self.root.distance_max}"
+            )
         if self.look is not None and self.banding is not None:
             raise ValueError("there is no second look at MinHash signatures")
         if isinstance(self.look, MetadataLook) and self.distance_max != self.look.reach:
@@ -80,6 +91,11 @@ class Parameters:
         return DISTANCE_MAX if self.banding is None else DISTANCE_UNITS
 
     @property
+    def _farthest(self) -> int:
+        """The largest distance of two fingerprints."""
+        return self.bits if self.banding is None else DISTANCE_UNITS
+
+    @property
     def blocks(self) -> int:
         """Number of block keys of an entry."""
         return self.bits // BLOCK_BITS if self.banding is None else self.banding.bands
@@ -89,6 +105,25 @@ class Parameters:
         if self.banding is None:
             return hamming(left, right)
         return signature_distances(left, right, self.banding.bin_bits)
+
+    def root_distances(
+        self,
+        fingerprints: npt.NDArray[np.uint64],
+        of_roots: npt.NDArray[np.uint64],
+        looks: npt.NDArray[np.uint8],
+        looks_of_roots: npt.NDArray[np.uint8],
+    ) -> npt.NDArray[np.int16]:
+        """Distance of each document to the root of its match, as a verdict gives it; NO_DISTANCE where the root is too far.
+
+        uint64 [n, words] twice, uint8 [n, look bytes] twice -> int16 [n]. A second look judges the root as it judges a match.
+        """
+        assert self.root is not None, "only insert = 'root' asks for the distance of roots"
+        distances = self.distances(fingerprints, of_roots)
+        near = distances <= self.root.distance_max
+        if self.look is not None:
+            judged = self.look.judge(distances, looks, looks_of_roots)
+            distances, near = judged.distances, near & judged.counts
+        return np.where(near, distances, NO_DISTANCE).astype(np.int16)
 
     def fields(self) -> dict[str, Any]:
         """The parameters for JSON."""
@@ -102,17 +137,20 @@ class Parameters:
             fields["banding"] = asdict(self.banding)
         if self.look is not None:
             fields["look"] = look_fields(self.look)
+        if self.root is not None:
+            fields["root"] = asdict(self.root)
         return fields
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """The reverse of `fields`. Raises KeyError, TypeError, ValueError."""
         rest = dict(fields)
-        banding, look = rest.pop("banding", None), rest.pop("look", None)
+        banding, look, root = (rest.pop(name, None) for name in ("banding", "look", "root"))
         return cls(
             **rest,
             banding=None if banding is None else Banding(**banding),
             look=None if look is None else look_of(look),
+            root=None if root is None else RootRule(**root),
         )
 
     def stamp(self) -> bytes:
@@ -130,8 +168,9 @@ class Parameters:
         if version != FORMAT_VERSION:
             raise FormatUnknown(
                 f"The index in {where} is of format version {version}; this program knows version {FORMAT_VERSION}. "
-                "Move it away and start the service or the filter, which restores it from what was delivered. Or export it with "
-                "the program that wrote it, and enter the export here (streamer index rebuild DIRECTORY --export FILE)."
+                "Build it anew from the output topics (streamer index rebuild DIRECTORY --topics --switch). Or move it away, and "
+                "start the service or the filter, which restores it from what was delivered. Where only the index is left, "
+                "export it with the program that wrote it, and enter the export (streamer index rebuild DIRECTORY --export FILE)."
             )
         return cls.from_fields(fields)
 
@@ -144,7 +183,10 @@ class Parameters:
             return self
         if type(self.look) is not type(asked.look) or self.look_bytes != asked.look_bytes:
             return self
-        return replace(self, distance_max=asked.distance_max, look=asked.look, banding=asked.banding)
+        root = self.root
+        if root is not None:
+            root = asked.root or replace(root, distance_max=max(root.distance_max, asked.distance_max))
+        return replace(self, distance_max=asked.distance_max, look=asked.look, banding=asked.banding, root=root)
 
     def require_equal(self, asked: "Parameters", where: str) -> None:
         """Compare the stored parameters with those asked for; `where` names the index in the message.
@@ -173,6 +215,8 @@ class Parameters:
             own |= {f"banding.{name}": str(value) for name, value in asdict(self.banding).items()}
         if self.look is not None:
             own |= {f"look.{name}": str(value) for name, value in look_fields(self.look).items()}
+        if self.root is not None:
+            own |= {f"root.{name}": str(value) for name, value in asdict(self.root).items()}
         return own | {f"fingerprint.{name}": value for name, value in self.fingerprint.items()}
 
 

@@ -387,8 +387,9 @@ def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
     entering = {Verdict.UNIQUE, Verdict.DUPLICATE} if insert == "all" else {Verdict.UNIQUE}
     for record in records:
+        may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
         for what, part, expected in (
-            ("document", record.document, record.verdict in entering),
+            ("document", record.document, may_enter or record.verdict in entering),
             ("origin", record.origin, record.verdict is Verdict.DUPLICATE),
         ):
             if (part is not None) != expected:

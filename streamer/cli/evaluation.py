@@ -53,8 +53,13 @@ def evaluate() -> None:
     type=click.FloatRange(0.1, 1.0),
     help="Name pairs from this Jaccard similarity on.",
 )
+@click.option(
+    "--run",
+    type=click.IntRange(1, 32),
+    help="Compare runs of so many tokens.  [default: 5, or 3 where most letters belong to scripts that part words]",
+)
 @pass_chosen
-def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float) -> None:
+def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: int | None) -> None:
     """Find the exact near-duplicates among the documents of FILES, so that nobody has to label them.
 
     Writes a set for `streamer evaluate`: the documents, every pair of Jaccard similarity --floor or more, and the largest
@@ -71,7 +76,7 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float) -> Non
         raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
     require_absent(out, force=False)
     texts = [normaliser.normal_form(text) for text in normaliser.without_markup([each.text for each in documents])]
-    run = tokens_in_a_run(texts)
+    run = run or tokens_in_a_run(texts)
     pairs = similar_pairs(texts, floor, run)
     largest, rows = pairs.nearest(len(documents))
     ids = [str(row) for row in range(len(documents))]
@@ -144,13 +149,19 @@ def judges(chosen: Chosen, folders: Sequence[Path], as_json: bool) -> None:
 
 @evaluate.command("time")
 @FILES
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the times over the number of documents on this HTML page.",
+)
 @json_option
 @pass_chosen
-def time_command(chosen: Chosen, files: Sequence[Path], as_json: bool) -> None:
+def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
     """Time a decision over the number of documents in the index, with the index and without.
 
     Without it, each document is compared with all. The documents of FILES, of which every one enters, are the stream.
     """
+    from streamer.evaluation.report import timing_page
     from streamer.evaluation.sample import read_documents
     from streamer.evaluation.sets import Document, fingerprint_documents
     from streamer.evaluation.timing import timings
@@ -165,13 +176,18 @@ def time_command(chosen: Chosen, files: Sequence[Path], as_json: bool) -> None:
     if not documents:
         raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
     scheme = scheme_for(settings)
-    found = timings(fingerprint_documents(scheme, documents), parameters_for(settings, scheme.stamp()))
+    parameters = parameters_for(settings, scheme.stamp())
+    found = timings(fingerprint_documents(scheme, documents), parameters)
     if as_json:
         click.echo(orjson.dumps([each._asdict() for each in found], option=orjson.OPT_INDENT_2))
-        return
-    rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
-    for column in ("documents in the index", "with the index", "without"):
-        rows.add_column(column, justify="right")
-    for each in found:
-        rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
-    Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
+    else:
+        rows = Table(title="Processor time a document, in microseconds.", title_justify="left")
+        for column in ("documents in the index", "with the index", "without"):
+            rows.add_column(column, justify="right")
+        for each in found:
+            rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
+        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
+    # Last, so that a picture that cannot be written costs nobody the figures.
+    if picture is not None:
+        with writing(picture):
+            picture.write_text(timing_page(found, parameters), encoding="utf-8")

@@ -352,18 +352,16 @@ def rebuild(
 def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[str, int]:
     from index.tools import has_index
     from streamer.index_admin import rebuild, tables, tools
+    from streamer.observe.logs import configure_logging
 
-    has_running = not files or has_index(settings.index.directory)
-    with (
-        NoLeftovers(index=new.index.directory),
-        tools.open_for_reading(settings) if has_running else nullcontext() as running,
-        tables.progress_bar("rebuilding", None) as progress,
-    ):
+    configure_logging("warning", settings.observe.log_format)
+    with NoLeftovers(index=new.index.directory), tables.progress_bar("rebuilding", None) as progress:
         if files:
-            done = rebuild.rebuild_from_files(new, files, running, progress)
+            has_running = has_index(settings.index.directory)
+            with tools.open_for_reading(settings) if has_running else nullcontext() as running:
+                done = rebuild.rebuild_from_files(new, files, running, progress)
         else:
-            assert running is not None
-            done = rebuild.rebuild_from_topics(new, running, progress)
+            done = rebuild.rebuild_from_topics(new, rebuild.ends_to_rebuild(settings), progress)
     return done._asdict()
 
 
@@ -374,7 +372,7 @@ def _rebuilt(settings: Settings, new: Settings, files: Sequence[Path]) -> dict[s
 def forget(settings: Settings, ids: Sequence[str], as_json: bool) -> None:
     """Remove documents by ID from the search.
 
-    Their near-duplicates count as unique from then on; earlier verdicts stay. With index.insert = "all" an original
+    Their near-duplicates count as unique from then on; earlier verdicts stay. Unless index.insert = "unique" an original
     takes its duplicates along.
     """
     import structlog

@@ -235,14 +235,14 @@ def index_bytes_per_document(parameters: Parameters) -> float:
 def fragment(settings: Settings) -> str:
     """TOML for a settings file that makes and compares fingerprints as these settings do.
 
-    It always has the scheme and the threshold. Of the other keys it has those that have an effect and differ from the
-    default.
+    It always has the scheme, its second look and the threshold. Of the other keys it has those that have an effect and
+    differ from the default.
     """
     idle = without_use(settings)
     chosen, minhash = settings.fingerprint, settings.minhash
     defaults = Fingerprint(scheme=chosen.scheme)
     assignments: list[tuple[str, object]] = [("scheme", chosen.scheme)]
-    assignments += [(key, value) for key, value in chosen if value != getattr(defaults, key)]
+    assignments += [(key, value) for key, value in chosen if value != getattr(defaults, key) and key != "second_look"]
     assignments = [(key, value) for key, value in assignments if f"fingerprint.{key}" not in idle]
     sections: dict[str, list[tuple[str, object]]] = {"fingerprint": assignments}
     if chosen.scheme == "minhash":
@@ -251,6 +251,7 @@ def fragment(settings: Settings) -> str:
         ]
         sections["minhash"] = [("similarity_min", minhash.similarity_min), *others]
     else:
+        assignments.append(("second_look", chosen.second_look))
         sections["index"] = [("distance_max", settings.index.distance_max)]
         look = [(key, value) for key, value in settings.second_look if value != getattr(SecondLook(), key)]
         if look:

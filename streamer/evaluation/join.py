@@ -1,7 +1,7 @@
 """Exact near-duplicate truth for anybody's documents: every pair whose Jaccard similarity reaches a floor, all pairs looked at.
 
 Sets are the runs of consecutive tokens of a text: 5 tokens, or 3 where most letters of the documents belong to scripts that
-part their words. A token is a character of Han, kana, Hangul or Thai, or any other run of letters and digits.
+part their words, unless somebody says how many. `tokens` says what a token is.
 
 The join is exact, by prefixes (Chaudhuri, Ganti, Kaushik, ICDE 2006; Bayardo, Ma, Srikant, WWW 2007). Members are put in
 one order for all sets, the rarest first. Two sets whose similarity is t or more share a member among the first
@@ -22,7 +22,7 @@ from streamer.text.characters import normalise
 TOKENS_UNPARTED, TOKENS_PARTED = 5, 3
 
 _UNPARTED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}"
-_TOKEN = regex.compile(rf"[{_UNPARTED}]|[[\p{{L}}\p{{N}}]--[{_UNPARTED}]]+", regex.VERSION1)
+_TOKEN = regex.compile(rf"[{_UNPARTED}]|[\w--[{_UNPARTED}]]+", regex.VERSION1)
 _ROUNDING = 1e-9
 
 
@@ -43,6 +43,16 @@ class SimilarPairs:
         order = np.lexsort((-self.earlier, self.similarities, self.later))
         largest[self.later[order]], rows[self.later[order]] = self.similarities[order], self.earlier[order]
         return largest, rows
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text in normal form: each character of Han, kana, Hangul or Thai, and each run of other word characters.
+
+    Word characters are those of Unicode's annex UTS 18: letters, marks, digits, and what joins words, such as `_`. So
+    `read_file` is one token, and so is a word of a script that writes its vowels as marks.
+    """
+    found: list[str] = _TOKEN.findall(text)
+    return found
 
 
 def tokens_in_a_run(texts: Sequence[str]) -> int:
@@ -101,7 +111,7 @@ def _members(texts: Sequence[str], run: int) -> tuple[npt.NDArray[np.int64], npt
     known: dict[str, int] = {}
     hashes: list[npt.NDArray[np.uint64]] = []
     for text in texts:
-        found = _TOKEN.findall(normalise(text))
+        found = tokens(normalise(text))
         for token in found:
             if token not in known:
                 known[token] = xxhash.xxh3_64_intdigest(token.encode("utf-8", "surrogatepass"))

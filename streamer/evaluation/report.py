@@ -13,6 +13,8 @@ from index import Parameters, minhash, second_look
 from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
 from streamer.evaluation.curves import curve, drawn
 from streamer.evaluation.scores import Interval, Scores, Truth, limit_of
+from streamer.evaluation.timing import Timing
+from streamer.evaluation.timing import drawn as drawn_times
 
 SIMILARITY_BARS = 50
 """Bars of a histogram of similarities from 1 to 0."""
@@ -161,9 +163,7 @@ def rule(parameters: Parameters) -> str:
 def page(evaluations: Sequence[Evaluation]) -> str:
     """A complete HTML page with the histogram of every setting on every set."""
     parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Distances and similarities</title>",
-        "<style>body{font:15px system-ui,sans-serif;max-width:760px;margin:2em auto;color:#1f2937}"
-        "h2{font-size:1.05em;margin:2em 0 .2em}p{margin:.2em 0 .6em}svg{width:100%;height:auto}</style>",
+        *_head("Distances and similarities"),
         "<h1>Distances of duplicates and of other documents</h1>",
         f"<p>Each bar is a share of the duplicates ({_swatch('duplicates')}) or of the other documents "
         f"({_swatch('different')}). Distances are those to the nearest earlier document, or to the other document of the "
@@ -181,6 +181,26 @@ def page(evaluations: Sequence[Evaluation]) -> str:
             lines(each),
         ]
     return "\n".join(parts) + "\n</html>\n"
+
+
+def timing_page(found: Sequence[Timing], parameters: Parameters) -> str:
+    """A complete HTML page with the times of a decision over the number of documents."""
+    parts = [
+        *_head("Time of a decision"),
+        "<h1>Time of a decision over the number of documents</h1>",
+        f"<p>duplicate if {rule(parameters)}. With the index: all that a decision takes, the journal on disk too. Without: "
+        "the fingerprint compared with all others, and nothing else. Both axes are logarithmic.</p>",
+        drawn_times(found),
+    ]
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def _head(title: str) -> list[str]:
+    return [
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>",
+        "<style>body{font:15px system-ui,sans-serif;max-width:760px;margin:2em auto;color:#1f2937}"
+        "h2{font-size:1.05em;margin:2em 0 .2em}p{margin:.2em 0 .6em}svg{width:100%;height:auto}</style>",
+    ]
 
 
 def histogram(evaluation: Evaluation) -> str:

@@ -1,7 +1,12 @@
-"""What a decision takes over the number of documents in the index: by the index, and by comparing with every document."""
+"""What a decision takes over the number of documents in the index: by the index, and by comparing with every document.
 
+As numbers, and as lines.
+"""
+
+import math
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +22,10 @@ FIRST = 1_000
 
 TIMED = 200
 """Documents that are timed at each size: the next ones of the stream."""
+
+
+_COLOURS = {"with the index": "#1d4ed8", "without": "#c2410c"}
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 300, 60, 40, 44, 24
 
 
 class Timing(NamedTuple):
@@ -58,3 +67,53 @@ def timings(fingerprints: Fingerprints, parameters: Parameters) -> list[Timing]:
             found.append(Timing(size, with_index / len(rows) * 1e6, without / len(rows) * 1e6))
             done = rows.stop
     return found
+
+
+def drawn(found: Sequence[Timing]) -> str:
+    """The two times over the number of documents as SVG, both axes logarithmic. At least one timing."""
+    times = [[each.with_index_us for each in found], [each.without_us for each in found]]
+    # A clock may be too coarse for what is quick.
+    lowest, highest = (math.log10(max(bound(map(bound, times)), 0.1)) for bound in (min, max))
+    bottom, top = math.floor(lowest), max(math.ceil(highest), math.floor(lowest) + 1)
+    first, last = (math.log(found[place].documents) for place in (0, -1))
+
+    def across(documents: int) -> float:
+        return _LEFT + (math.log(documents) - first) / ((last - first) or 1) * (_WIDTH - _LEFT)
+
+    def up(microseconds: float) -> float:
+        share = (math.log10(max(microseconds, 10**bottom)) - bottom) / (top - bottom)
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
+
+    parts = [
+        f"<svg viewBox='0 0 {_WIDTH + _RIGHT} {_HEIGHT}' role='img' aria-label='time over the number of documents'>"
+    ]
+    parts.append(f"<path d='M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH}' stroke='#6b7280' fill='none'/>")
+    for place, ((name, colour), values) in enumerate(zip(_COLOURS.items(), times, strict=True)):
+        points = [
+            (across(each.documents), up(value), each.documents, value)
+            for each, value in zip(found, values, strict=True)
+        ]
+        line = " ".join(f"{'ML'[number > 0]}{x:.1f} {y:.1f}" for number, (x, y, _, _) in enumerate(points))
+        parts.append(f"<path d='{line}' stroke='{colour}' stroke-width='1.5' fill='none'/>")
+        parts += [
+            f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3' fill='{colour}'><title>{name}, {documents:,} documents: "
+            f"{value:,.1f} us</title></circle>"
+            for x, y, documents, value in points
+        ]
+        parts.append(
+            f"<text x='{_LEFT + 20 + place * 120}' y='{_TOP - 8}' font-size='11' fill='{colour}'>{name}</text>"
+        )
+    parts += [
+        f"<text x='{across(each.documents):.1f}' y='{_HEIGHT - _BOTTOM + 16}' font-size='11' text-anchor='middle'>"
+        f"{each.documents:,}</text>"
+        for each in found
+    ]
+    parts += [
+        f"<text x='{_LEFT - 6}' y='{up(10**decade) + 4:.1f}' font-size='11' text-anchor='end'>{10**decade:,g}</text>"
+        for decade in range(bottom, top + 1)
+    ]
+    parts.append(
+        f"<text x='{_WIDTH}' y='{_HEIGHT - 6}' font-size='11' text-anchor='end'>documents in the index; microseconds of "
+        "processor time a document</text></svg>"
+    )
+    return "".join(parts)

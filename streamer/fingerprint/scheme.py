@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from index import Parameters, minhash
+from index import Parameters, RootRule, minhash
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Index, Settings
 from streamer.text.normalisation import Normaliser
 
 
@@ -38,6 +38,18 @@ def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
     index, chosen = settings.index, settings.minhash
     if settings.fingerprint.scheme == "minhash":
         banding = minhash.banding_for(chosen.bins, chosen.bin_bits, chosen.similarity_min)
-        return Parameters(banding.bits, minhash.distance_of(chosen.similarity_min), index.insert, stamp, banding)
-    look = settings.second_look.look(settings.fingerprint.second_look)
-    return Parameters(settings.fingerprint.bits, index.distance_max, index.insert, stamp, look=look)
+        distance_max = minhash.distance_of(chosen.similarity_min)
+        rule = _root_rule(index, distance_max, minhash.distance_of(index.root_similarity_min))
+        return Parameters(banding.bits, distance_max, index.insert, stamp, banding, root=rule)
+    bits, look = settings.fingerprint.bits, settings.second_look.look(settings.fingerprint.second_look)
+    farthest = min(bits, 2 * index.distance_max) if index.root_distance_max is None else index.root_distance_max
+    rule = _root_rule(index, index.distance_max, farthest)
+    return Parameters(bits, index.distance_max, index.insert, stamp, look=look, root=rule)
+
+
+def _root_rule(index: Index, distance_max: int, root_distance_max: int) -> RootRule | None:
+    """With insert = "root", its limits: members lie more than a third of the radius from their matches.
+
+    Half as many members enter so, and no set of docs/minhash.md loses recall.
+    """
+    return RootRule(root_distance_max, distance_max // 3) if index.insert == "root" else None

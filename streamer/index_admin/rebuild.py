@@ -5,18 +5,20 @@ the first part of the input. Nothing but its name tells it from the finished one
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import structlog
 
-from index import Applied, Entries, Index, Kind, Position, Source, Verdict
+from index import Applied, Entries, Index, Kind, Position, Source, Verdict, errors
 from index.tools import BulkLoader
 from streamer.errors import InputChanged, SettingsError
 from streamer.fingerprint.scheme import Scheme, scheme_for
+from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
 from streamer.records.route import parse_original_position
@@ -25,7 +27,10 @@ from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
-from streamer.transports.kafka.changelog import read_changelog
+from streamer.transports.kafka.changelog import find_trimmed, read_changelog
+from streamer.transports.kafka.topics import committed_offsets
+
+log = structlog.get_logger(__name__)
 
 
 class Rebuilt(NamedTuple):
@@ -107,22 +112,41 @@ def _decided(settings: Settings, parts: _Parts, reader: LineReader, source: Sour
             yield len(found)
 
 
-def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[int], None]) -> Rebuilt:
-    """Enter the delivered records of the input topic into the index of `settings`, as far as `running` has decided them.
+def ends_to_rebuild(settings: Settings) -> dict[Source, int]:
+    """End of what the index in place has decided and the group has delivered, per source of the input topic.
+
+    The committed offset, which is that of the delivery; for a topic of the same name that is gone, the applied offset.
+    Where the index in place cannot be read, because it is damaged or of another format, committed offsets are all there is.
+    Raises SettingsError where nothing was ever decided, BrokerUnavailable, IndexProblem.
+    """
+    applied: dict[Source, int] = {}
+    try:
+        with open_for_reading(settings) as running:
+            streams = set(running.streams(settings.topics.input))
+            applied = {source: at.offset for source, at in running.applied().items() if source.stream in streams}
+    except (errors.FormatUnknown, errors.IndexDamaged) as problem:
+        log.warning(
+            "the index in place cannot be read: the new one takes what the group has committed", problem=str(problem)
+        )
+    # What was decided and not yet delivered is in no output: an end behind it would leave it out for good.
+    ends = applied | committed_offsets(settings)
+    if not ends:
+        raise SettingsError(
+            f"neither the index in {settings.index.directory} nor the group {settings.kafka.group!r} has decided anything of "
+            f"topic {settings.topics.input!r}: correct topics.input, kafka.group or index.directory, or rebuild from files."
+        )
+    return ends
+
+
+def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress: Callable[[int], None]) -> Rebuilt:
+    """Enter the delivered records of the input topic into the index of `settings`, from the first to the end of each source.
 
     Verdicts are taken as they were delivered. What was a duplicate then does not enter, unless the settings let
     duplicates enter. The service itself enters what is decided meanwhile, when it starts with the new index.
     `progress` is called with the number of records read so far. Raises SettingsError, BrokerUnavailable, IndexProblem.
     """
-    streams = set(running.streams(settings.topics.input))
-    ends = {source: at.offset for source, at in running.applied().items() if source.stream in streams}
-    if not ends:
-        raise SettingsError(
-            f"{settings.index.directory}: the running index has decided nothing of topic {settings.topics.input!r}: "
-            "correct topics.input or index.directory, or rebuild from files."
-        )
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-    if settings.index.insert == "all":
+    if settings.index.insert != "unique":
         outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
     fingerprinter = scheme_for(settings)
     read = known = 0
@@ -133,6 +157,7 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
             index.begin(source, settings.topics.input, 0)
         ranges = {source: range(reached.get(source, 0), end) for source, end in ends.items()}
         ranges = {source: offsets for source, offsets in ranges.items() if offsets}
+        _warn_of_trimmed(settings, ranges, [destination for destination, _ in outputs])
         loading = BulkLoader(index)
         for destination, verdict in outputs:
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
@@ -145,6 +170,15 @@ def rebuild_from_topics(settings: Settings, running: Index, progress: Callable[[
         for source, end in ends.items():
             index.set_applied(source, end)
     return Rebuilt(read, known)
+
+
+def _warn_of_trimmed(settings: Settings, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> None:
+    for part in find_trimmed(settings, ranges, destinations) if ranges else ():
+        if part is not None:
+            log.warning(
+                f"documents may be missing in the new index: {part.place} {part.why}. Reposts of them would be unique; a "
+                "backup that has them (streamer index restore) is the better way"
+            )
 
 
 def _entered(

@@ -139,7 +139,7 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
     asked = parameters_for(settings, fingerprinter.stamp())
     if asked.scheme == stored.scheme:
         # The service's thresholds do not change which documents are nearest.
-        asked = replace(asked.with_thresholds(stored), insert=stored.insert)
+        asked = replace(asked, insert=stored.insert, root=stored.root).with_thresholds(stored)
     stored.require_equal(asked, str(settings.index.directory))
     found = fingerprinter.fingerprint([text])
     return Sought(Kind(int(found.kinds[0])), found.fingerprints)

@@ -19,6 +19,7 @@ VERDICT = "neardup.verdict"
 REASON = "neardup.reason"
 POSITION = "neardup.position"
 STREAM = "neardup.stream"
+OFFSETS = "neardup.offsets"
 ID = "neardup.id"
 FINGERPRINT = "neardup.fingerprint"
 DISTANCE = "neardup.distance"
@@ -194,6 +195,8 @@ def _gained(record: Record, decision: Decision) -> Headers:
         (POSITION, _bytes(record.position)),
         (STREAM, record.source.stream.encode()),
     )
+    if record.lost is not None:
+        headers += ((OFFSETS, b"%d" % record.lost.offsets),)
     if decision.id is not None:
         headers += ((ID, _bytes(decision.id)),)
     if decision.fingerprint is not None:

@@ -10,6 +10,7 @@ from streamer.records.route import (
     DISTANCE,
     FINGERPRINT,
     ID,
+    OFFSETS,
     ORIGINAL_ID,
     PREFIX,
     REASON,
@@ -39,6 +40,7 @@ class Told:
     original_id  empty where it names none
     kept         headers that came with the input
     contradicts  what of all this cannot be, in words; empty where nothing does
+    offsets      how many offsets of the input it stands for, from its position on: more than one where they cannot be read
     """
 
     verdict: Verdict | None
@@ -51,6 +53,7 @@ class Told:
     original_id: str
     kept: Headers
     contradicts: str = ""
+    offsets: int = 1
 
 
 def told_by(headers: Headers, destination: Destination) -> Told:
@@ -71,6 +74,10 @@ def told_by(headers: Headers, destination: Destination) -> Told:
             kept = kept[:-CONNECT_HEADERS]
         else:
             contradictions.append("the headers of Kafka Connect are missing")
+    offsets = texts.get(OFFSETS, "1")
+    if not (offsets.isascii() and offsets.isdigit() and 0 < len(offsets) < 20):
+        contradictions.append(f"it stands for {offsets!r} offsets")
+        offsets = "1"
     original = parse_original_position(headers)
     if (verdict is Verdict.DUPLICATE) != (original is not None):
         contradictions.append("there is no original" if original is None else "there is an original")
@@ -87,6 +94,7 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         texts.get(ORIGINAL_ID, ""),
         kept,
         "; ".join(contradictions),
+        int(offsets),
     )
 
 

@@ -37,7 +37,7 @@ from streamer.service.attempts import Attempts
 from streamer.service.pipeline import entries_of, fingerprint_documents
 from streamer.service.recovery import Recoverer, Unrecovered
 from streamer.service.restoring import RestoringListener
-from streamer.service.trial import Trials
+from streamer.service.trial import Trials, Tried
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -244,8 +244,13 @@ class Service:
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         self._attempts.name(whole)
         suspected = self._attempts.suspects(whole.records)
+        tried: Tried | None = None
         with stopwatch.step("decode"):
-            tried = self._trials.run(whole.records, self._listener.progress) if suspected else None
+            if suspected:
+                tried = self._trials.run(whole.records, self._listener.progress, lambda: self._stop_asked)
+                if tried is None:
+                    # A stop was asked for, and nothing is decided yet.
+                    return
             documents = tried.documents if tried else self._decoder.decode(whole.records)
         with stopwatch.step("fingerprint"):
             fingerprints = tried.fingerprints if tried else fingerprint_documents(self._fingerprinter, documents)
@@ -262,7 +267,7 @@ class Service:
                 log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
                 self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
         self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
-        if batch is not whole:
+        if batch is not whole and not self._stop_asked:
             raise TrialFailed(
                 "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
             )

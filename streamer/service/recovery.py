@@ -246,9 +246,13 @@ class Recoverer:
             return self._restore(self._restoration)
         if self._policy.first_start == "latest" and not self._begin_at_end(assigned):
             return Unrecovered.WAITING
+        # In this order: who shares the index applies before it commits, so C <= A holds of what goes on meanwhile.
+        committed = self._transport.committed(assigned.sources + assigned.others)
         applied = self._index.applied()
-        plans = {source: plan(offsets, self._policy) for source, offsets in self._offsets_of(assigned, applied).items()}
-        behind = {source: planned.restore for source, planned in plans.items()} | self._others_behind(assigned, applied)
+        found = self._offsets_of(assigned, committed, applied)
+        plans = {source: plan(offsets, self._policy) for source, offsets in found.items()}
+        behind = {source: planned.restore for source, planned in plans.items()}
+        behind |= self._others_behind(assigned, committed, applied)
         if any(behind.values()):
             self._restoration = Restoration(
                 self._transport,
@@ -283,14 +287,16 @@ class Recoverer:
             self._restoration = None
         return Unrecovered.RESTORING
 
-    def _others_behind(self, assigned: Assigned, applied: dict[Source, Applied]) -> dict[Source, range]:
+    def _others_behind(
+        self, assigned: Assigned, committed: dict[Source, int | None], applied: dict[Source, Applied]
+    ) -> dict[Source, range]:
         """What the index lacks of the sources that are not assigned to this worker, as `plan` has it of its own."""
         behind: dict[Source, range] = {}
-        for source, committed in self._transport.committed(assigned.others).items():
-            if committed is not None:
+        for source in assigned.others:
+            if (offset := committed[source]) is not None:
                 at = applied[source].offset if source in applied else None
                 where = f"{assigned.names[source.stream]}/{source.partition}"
-                behind[source] = _behind(committed, at, self._policy, where)
+                behind[source] = _behind(offset, at, self._policy, where)
         return behind
 
     def _begin_at_end(self, assigned: Assigned) -> bool:
@@ -318,8 +324,9 @@ class Recoverer:
         committed = self._transport.committed(assigned.sources + assigned.others)
         return any(offset is not None for offset in committed.values())
 
-    def _offsets_of(self, assigned: Assigned, applied: dict[Source, Applied]) -> dict[Source, SourceOffsets]:
-        committed = self._transport.committed(assigned.sources)
+    def _offsets_of(
+        self, assigned: Assigned, committed: dict[Source, int | None], applied: dict[Source, Applied]
+    ) -> dict[Source, SourceOffsets]:
         first = self._transport.first_offsets(assigned.sources)
         end = self._transport.end_offsets(assigned.sources)
         begun = self._policy.first_start == "latest" and self._begun_of(assigned, applied)

@@ -80,7 +80,7 @@ class Restoration:
         self._listener = listener
         # Uniques first: a duplicate can enter only after its original.
         self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-        if index.parameters.insert == "all":
+        if index.parameters.insert != "unique":
             self._outputs.append((Destination.DUPLICATE, Verdict.DUPLICATE))
         self._found: Counter[str] = Counter()
         self._newest_ms = -1

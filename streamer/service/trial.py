@@ -38,9 +38,13 @@ _WARM_UP = "<p>杭研大厦 in spring</p>"
 Answer = tuple[Document | DeadLetter, Fingerprints]
 
 
+class _Stopped(Exception):
+    """A stop was asked for, and the child is gone; of the record that it was at nothing is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Documents and fingerprints of the first records of a batch, row for row; of all, unless the time was too short."""
+    """Documents and fingerprints of the first records of a batch, row for row; of all, unless time was short or a stop came."""
 
     documents: list[Document | DeadLetter]
     fingerprints: Fingerprints
@@ -55,8 +59,13 @@ class Trials:
         self._fingerprinter = fingerprinter
         self._seconds_max = seconds_max
 
-    def run(self, records: Sequence[Record], progress: Callable[[], None]) -> Tried:
-        """Try at least one record, one after the other. `progress` is called all the while.
+    def run(
+        self, records: Sequence[Record], progress: Callable[[], None], stop_asked: Callable[[], bool]
+    ) -> Tried | None:
+        """Try records one after the other; at least one, or None where a stop was asked for before its answer.
+
+        progress    called all the while
+        stop_asked  called all the while; True ends the child at once, in whatever record
 
         Raises TrialFailed where no child can be started.
         """
@@ -68,13 +77,13 @@ class Trials:
         child: _Child | None = None
         try:
             for record in records:
-                if answers and time.monotonic() > deadline:
+                if answers and (stop_asked() or time.monotonic() > deadline):
                     break
-                child = child or _Child(self._settings, progress)
+                child = child or _Child(self._settings, progress, stop_asked)
                 answer = child.ask(record)
                 if isinstance(answer, str):
                     # Once more, alone in a fresh process: nothing that came before can be the cause.
-                    child = _Child(self._settings, progress)
+                    child = _Child(self._settings, progress, stop_asked)
                     answer = child.ask(record)
                 if isinstance(answer, str):
                     child = None
@@ -82,17 +91,22 @@ class Trials:
                     letter = poison(record, answer)
                     answer = letter, fingerprint_documents(self._fingerprinter, [letter])
                 answers.append(answer)
+        except _Stopped:
+            log.warning("the trial is broken off by a stop", first=records[0].position, tried=len(answers))
         finally:
             if child is not None:
                 child.end()
+        if not answers:
+            return None
         return Tried([document for document, _ in answers], _joined([prints for _, prints in answers]))
 
 
 class _Child:
     """A process that answers records with documents and fingerprints, until one ends it."""
 
-    def __init__(self, settings: Settings, progress: Callable[[], None]) -> None:
+    def __init__(self, settings: Settings, progress: Callable[[], None], stop_asked: Callable[[], bool]) -> None:
         self._progress = progress
+        self._stop_asked = stop_asked
         self._limit_seconds = settings.workers.document_timeout_ms / 1000
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
@@ -107,7 +121,7 @@ class _Child:
             )
 
     def ask(self, record: Record) -> Answer | str:
-        """The answer to a record; where it ended the process, in words how."""
+        """The answer to a record; where it ended the process, in words how. Raises _Stopped."""
         with suppress(BrokenPipeError):
             self._connection.send(record)
         if self._arrives(self._limit_seconds + _ALARM_MARGIN_SECONDS):
@@ -129,13 +143,20 @@ class _Child:
         self._connection.close()
         self._process.join(_BEAT_SECONDS)
         if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+            self._kill()
+
+    def _kill(self) -> None:
+        self._connection.close()
+        self._process.kill()
+        self._process.join()
 
     def _arrives(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while not self._connection.poll(_BEAT_SECONDS):
             self._progress()
+            if self._stop_asked():
+                self._kill()
+                raise _Stopped
             if time.monotonic() > deadline:
                 return False
         self._progress()

@@ -14,7 +14,7 @@ class Fingerprint(Section):
     scheme: Literal["minhash", "simhash"] = Field(
         "minhash",
         description="MinHash compares sets of shingles, by the section minhash. SimHash compares words, by "
-        "index.distance_max and the settings below.",
+        "index.distance_max and the settings below; where nothing else is set, it is the preset simhash-best.",
     )
     bits: Literal[64, 128] = Field(64, description="Length of the fingerprint.")
     features: Literal["words", "shingles"] = Field("shingles", description="Words, or runs of consecutive words.")
@@ -62,7 +62,7 @@ class Fingerprint(Section):
     )
     simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
     second_look: LookKind = Field(
-        "none", description="Further test of a match: cosine of feature weights, or metadata."
+        "none", description="SimHash: further test of a match, by cosine of feature weights, or by metadata."
     )
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from streamer.settings.presets import PRESETS
+from streamer.settings.second_look import DISTANCES, LOOK_OF_SIMHASH
 from streamer.settings.settings import Settings
 from streamer.settings.values import section_model, variable, wanted
 
@@ -52,13 +53,16 @@ _RELATIONS = """
   `observe.password_file`
 - `fingerprint.markers` is set only with a `fingerprint.marker_factor` over 1
 - `fingerprint.second_look` is set only with `fingerprint.scheme = "simhash"`; `"metadata"` needs `decode.metadata`
+- with `fingerprint.scheme = "simhash"` a `fingerprint.second_look` that is left out is `"cosine"`. An `index.distance_max` that
+  is left out is 7 with `"cosine"`, 4 with `"none"`. `streamer config show` prints what follows
 - with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /
   (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
-SimHash does not read the section `minhash`. MinHash does not read `index.distance_max`, the section `second_look` and, of
-the section `fingerprint`, anything but `markup` and `simplify`. Where such a setting differs from its default, `streamer run`
-and `streamer filter` warn, and `streamer config check` fails. With `--preset` it is an error for every command.
+SimHash does not read the section `minhash` and `index.root_similarity_min`. MinHash does not read `index.distance_max`,
+`index.root_distance_max`, the section `second_look` and, of the section `fingerprint`, anything but `markup` and `simplify`.
+Where such a setting differs from its default, `streamer run` and `streamer filter` warn, and `streamer config check` fails. With
+`--preset` it is an error for every command.
 
 ## Presets of crawlers
 
@@ -104,10 +108,17 @@ def reference() -> str:
     return "".join(parts)
 
 
+_FOLLOWS = {
+    "fingerprint.second_look": f'with SimHash `"{LOOK_OF_SIMHASH}"`',
+    "index.distance_max": f'`{DISTANCES["cosine"]}` with `"cosine"`, `{DISTANCES["none"]}` with `"none"`',
+}
+"""What is told of defaults that follow from other settings."""
+
+
 def _row(section: str, key: str, field: FieldInfo) -> str:
     default = field.get_default()
-    shown = "unset" if default is None else f"`{_toml(default)}`"
     name = f"{section}.{key}"
+    shown = _FOLLOWS.get(name) or ("unset" if default is None else f"`{_toml(default)}`")
     cells = [f"`{name}`", wanted(field), shown, f"`{variable(name)}`", field.description or ""]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 

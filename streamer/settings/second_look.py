@@ -11,6 +11,12 @@ from streamer.settings.values import Relation
 
 LookKind = Literal["none", "cosine", "metadata"]
 
+LOOK_OF_SIMHASH: LookKind = "cosine"
+"""The second look of SimHash where none is named."""
+
+DISTANCES = {"none": 4, "cosine": 7}
+"""index.distance_max by second look, where it is not given: the widest at which nothing wrong was found (docs/simhash.md)."""
+
 
 class SecondLook(Section):
     """A second look at matches within the distance, chosen by `fingerprint.second_look`. The index is stamped with it."""
@@ -50,19 +56,29 @@ class SecondLook(Section):
         return None
 
 
-def with_distance(given: Any) -> Any:
-    """The given settings, with the index.distance_max that a second look implies where none is given."""
-    if not isinstance(given, Mapping) or _given(given, "fingerprint").get("second_look") != "metadata":
+def with_implied(given: Any) -> Any:
+    """The given settings, with what the scheme and its second look imply where nothing is given: the place of such defaults.
+
+    SimHash looks twice, by cosine, as the preset simhash-best does. index.distance_max is DISTANCES[second look], or follows
+    from the thresholds of metadata.
+    """
+    if not isinstance(given, Mapping) or _given(given, "fingerprint").get("scheme") != "simhash":
         return given
-    index = _given(given, "index")
+    fingerprint = {"second_look": LOOK_OF_SIMHASH, **_given(given, "fingerprint")}
+    index = {**_implied_distance(fingerprint["second_look"], given), **_given(given, "index")}
+    return {**given, "fingerprint": fingerprint, "index": index}
+
+
+def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, int]:
+    """The index.distance_max that a second look implies; nothing where the thresholds are wrong, which is told elsewhere."""
+    if kind != "metadata":
+        return {"distance_max": DISTANCES[kind]} if kind in list(DISTANCES) else {}
     try:
         look = SecondLook.model_validate(_given(given, "second_look")).look("metadata")
     except ValidationError:
-        # The section itself reports the error.
-        return given
-    if "distance_max" in index or not isinstance(look, second_look.MetadataLook) or look.reach > DISTANCE_MAX:
-        return given
-    return {**given, "index": {**index, "distance_max": look.reach}}
+        return {}
+    assert isinstance(look, second_look.MetadataLook)
+    return {"distance_max": look.reach} if look.reach <= DISTANCE_MAX else {}
 
 
 def _given(given: Mapping[str, Any], section: str) -> Mapping[str, Any]:
@@ -80,7 +96,7 @@ def look_relations(
     kind = "fingerprint.second_look"
     unused = "has no use and must not be set with"
     relations = [Relation(look is None or scheme == "simhash", (kind, "fingerprint.scheme"), unused)]
-    if not isinstance(look, second_look.MetadataLook):
+    if scheme != "simhash" or not isinstance(look, second_look.MetadataLook):
         return relations
     least = "second_look.similarity_min"
     return [

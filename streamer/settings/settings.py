@@ -16,13 +16,14 @@ from streamer.settings.kafka import Kafka, security_relations
 from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
+from streamer.settings.second_look import DISTANCES, look_relations, with_implied
 from streamer.settings.second_look import SecondLook as SecondLook
-from streamer.settings.second_look import look_relations, with_distance
 from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
 from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
 
 _OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
-    f"index.{key}" for key in ("directory", "insert", "map_bytes_max", "entries_max", "age_max_hours")
+    f"index.{key}"
+    for key in ("directory", "insert", "root_similarity_min", "map_bytes_max", "entries_max", "age_max_hours")
 }
 """Settings that MinHash reads in the sections of SimHash."""
 
@@ -81,14 +82,26 @@ class Index(Section):
         Path("index-data"), description="Folder of the index; one index serves many workers of one host."
     )
     distance_max: int = Field(
-        4,
+        DISTANCES["none"],
         ge=0,
         le=7,
-        description="SimHash: documents this many bits apart or nearer are near-duplicates. It "
-        'follows from second_look where fingerprint.second_look = "metadata".',
+        description="SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. It "
+        'follows from the section second_look where fingerprint.second_look = "metadata".',
     )
-    insert: Literal["unique", "all"] = Field(
-        "unique", description="Documents that enter the index, to be compared with later ones."
+    insert: Literal["unique", "root", "all"] = Field(
+        "unique",
+        description="Documents that enter the index, to be compared with later ones: unique ones; duplicates too, as long as "
+        "what resembles them resembles their root, the unique one; or all duplicates.",
+    )
+    root_similarity_min: float = Field(
+        0.5, ge=0.01, le=1, description='MinHash with insert = "root": a duplicate is at least so similar to its root.'
+    )
+    root_distance_max: int | None = Field(
+        None,
+        ge=0,
+        le=128,
+        description='SimHash with insert = "root": a duplicate is at most so many bits from its root; unset, twice '
+        "distance_max. A second look judges the root as it judges a match.",
     )
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
     entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")
@@ -181,8 +194,8 @@ class Settings(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _distance_follows(cls, given: Any) -> Any:
-        return with_distance(given)
+    def _implied(cls, given: Any) -> Any:
+        return with_implied(given)
 
     @model_validator(mode="after")
     def _relations_hold(self, info: ValidationInfo) -> Self:
@@ -203,6 +216,24 @@ def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]
         *([] if over_files else _request_relations(settings)),
         *_size_relations(settings),
         *look_relations(look, settings.fingerprint.scheme, settings.decode.metadata, settings.index.distance_max),
+        *_root_relations(settings),
+    ]
+
+
+def _root_relations(settings: Settings) -> list[Relation]:
+    """A root may be farther from a document than its match, never nearer."""
+    index = settings.index
+    if index.insert != "root":
+        return []
+    if settings.fingerprint.scheme == "minhash":
+        names = ("index.root_similarity_min", "minhash.similarity_min")
+        return [Relation(index.root_similarity_min <= settings.minhash.similarity_min, names, "must not exceed")]
+    farthest = settings.fingerprint.bits if index.root_distance_max is None else index.root_distance_max
+    return [
+        Relation(index.distance_max <= farthest, ("index.distance_max", "index.root_distance_max"), "must not exceed"),
+        Relation(
+            farthest <= settings.fingerprint.bits, ("index.root_distance_max", "fingerprint.bits"), "must not exceed"
+        ),
     ]
 
 
@@ -307,7 +338,10 @@ def _size_relations(settings: Settings) -> list[Relation]:
 def without_use(settings: Settings) -> list[str]:
     """Keys of settings that differ from their defaults and have no effect under the scheme in force."""
     if settings.fingerprint.scheme == "simhash":
-        return _changed("minhash", settings.minhash, Minhash())
+        of_roots = (
+            ["index.root_similarity_min"] if settings.index.root_similarity_min != Index().root_similarity_min else []
+        )
+        return [*_changed("minhash", settings.minhash, Minhash()), *of_roots]
     return [
         key
         for key in (

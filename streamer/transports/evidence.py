@@ -70,7 +70,10 @@ class Evidence(Protocol):
         """Take the evidence: no later record is read. Call this once, before anything else."""
 
     def inputs(self) -> Iterator[list[Record]]:
-        """All records of the input, in batches, in offset order within a source."""
+        """All records of the input, in batches, in offset order within a source.
+
+        A record with `lost` stands for others that cannot be read, and may come out of order.
+        """
 
     def outputs(self) -> Iterator[list[Output]]:
         """All records of the outputs, in batches, in offset order within a log."""

@@ -44,3 +44,17 @@ class Comparison:
             judged = self.parameters.look.judge(distances[near], looks[left[near]], looks[right[near]])
             distances[near], counts[near] = judged.distances, judged.counts
         return distances, counts
+
+    def compared_to_roots(self, rows: Rows, roots: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
+        """As `compared`, of documents and the roots of their matches: by the limits of a root where there are any."""
+        if self.parameters.root is None:
+            return self.compared(rows, roots)
+        distances, counts = self.compared(rows, roots)
+        near = np.flatnonzero((self.prints.kinds[rows] == Kind.NEAR) & (self.prints.kinds[roots] == Kind.NEAR))
+        of_rows, of_roots, prints = rows[near], roots[near], self.prints
+        looks = prints.looks
+        distances[near] = self.parameters.root_distances(
+            prints.fingerprints[of_rows], prints.fingerprints[of_roots], looks[of_rows], looks[of_roots]
+        )
+        counts[near] = distances[near] != NO_DISTANCE
+        return distances, counts

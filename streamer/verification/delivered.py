@@ -18,9 +18,11 @@ from streamer.verification.ledger import (
     NO_VERDICT,
     NONE,
     Ledger,
+    Stretches,
     chunks,
     digest_of_text,
     digests_of,
+    within,
 )
 from streamer.verification.texts import TextCheck
 
@@ -45,6 +47,10 @@ class DeliveredCheck:
     """Least offset of a source seen in a trimmed log."""
     _begun: dict[Source, int] = field(default_factory=dict)
     """Least offset of a source seen in any output."""
+    _stood_for: Stretches = field(default_factory=dict)
+    """Offsets of which a dead letter says that they could not be read."""
+    _came_out: dict[Source, set[int]] = field(default_factory=dict)
+    """Offsets that cannot be read now, and of which there is an output."""
 
     def add(self, outputs: Sequence[Output]) -> None:
         """Check a batch of outputs."""
@@ -81,6 +87,11 @@ class DeliveredCheck:
                 counts = self.ledger.state["outputs"][rows]
                 self._note_rows("doubled", rows[counts > 1])
                 silent = rows[counts == 0]
+                stood_for = within(self._stood_for, source, offsets[silent - base])
+                self.findings.unchecked["records that could not be read, with a dead letter that stands for them"] += (
+                    int(stood_for.sum())
+                )
+                silent = silent[~stood_for]
                 at = offsets[silent - base]
                 journaled = self.ledger.state["journaled"][silent]
                 before, trimmed = at < excused_below, (at >= excused_below) & (at < trimmed_below[journaled])
@@ -91,6 +102,28 @@ class DeliveredCheck:
                 rows = np.arange(part.start, part.stop) + places + base
                 self._note_rows("doubled", rows[self.ledger.state["outputs"][rows] > 1])
             self.findings.examine("doubled", len(offsets))
+        for source in self.ledger.unreadable:
+            committed = self.extent.committed.get(source, 0)
+            first = 0 if strict_start else self._begun.get(source, committed)
+            self._look_for_unreadable(source, max(first, int(self._trimmed_below(source)[NO_VERDICT])), committed)
+
+    def _look_for_unreadable(self, source: Source, first: int, end: int) -> None:
+        """Look for offsets from `first` to `end` that cannot be read, and of which neither an output nor a dead letter tells."""
+        for stretch in self.ledger.unreadable[source]:
+            begin = max(stretch.start, first)
+            offsets = np.arange(begin, max(begin, min(stretch.stop, end)), dtype=np.uint64)
+            self.findings.examine("missing", len(offsets))
+            told = within(self._stood_for, source, offsets)
+            told |= np.isin(offsets, np.fromiter(self._came_out.get(source, ()), np.uint64))
+            untold = [Position(source, offset) for offset in offsets[~told].tolist()]
+            self.findings.note(
+                "missing",
+                [
+                    f"{self.ledger.position_text(position)}: cannot be read, and no dead letter stands for it"
+                    for position in untold[:EXAMPLES_MAX]
+                ],
+                len(untold),
+            )
 
     def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
         """Offset below which outputs of a source may have left their logs, by verdict: uint64 [256].
@@ -113,6 +146,8 @@ class DeliveredCheck:
         offsets = np.array([each.told.position.offset for each in outputs if each.told.position], np.uint64)
         self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
         for each, offset in zip(outputs, offsets.tolist(), strict=True):
+            if each.told.reason == _UNREADABLE:
+                self._stood_for.setdefault(source, []).append(range(offset, offset + each.told.offsets))
             if each.log in self.extent.trimmed:
                 key = each.log, source
                 self._least[key] = min(self._least.get(key, offset), offset)
@@ -134,6 +169,9 @@ class DeliveredCheck:
             self.findings.unchecked["outputs of an input that was made anew since"] += 1
         elif self._may_be_gone(position):
             self.findings.unchecked["outputs of records that have left the input"] += 1
+        elif self._is_unreadable(position):
+            self._came_out.setdefault(position.source, set()).add(position.offset)
+            self.findings.unchecked["outputs of records that cannot be read"] += 1
         elif output.told.reason == _UNREADABLE:
             self.findings.unchecked["outputs that stand for records that cannot be read"] += 1
         else:
@@ -144,7 +182,15 @@ class DeliveredCheck:
         first, end = (offsets.get(position.source, 0) for offsets in (self.extent.first, self.extent.end))
         return position.offset < (end if self.extent.compacted else first)
 
+    def _is_unreadable(self, position: Position) -> bool:
+        return bool(within(self.ledger.unreadable, position.source, np.array([position.offset], np.uint64))[0])
+
     def _note_differences(self, source: Source, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
+        readable = [place for place, each in enumerate(outputs) if each.told.reason != _UNREADABLE]
+        if len(readable) < len(outputs):
+            name = "dead letters of records that could not be read, and can be now"
+            self.findings.unchecked[name] += len(outputs) - len(readable)
+            outputs, rows = [outputs[place] for place in readable], rows[readable]
         expected = self.ledger.digests(source, rows)
         got = np.array([digests_of(each.record) for each in outputs if each.record], expected.dtype)
         for part in DIGESTS if self.has_headers else ("value",):
@@ -188,6 +234,8 @@ class DeliveredCheck:
             self.findings.unchecked["originals in an input that was made anew since"] += 1
         elif self._may_be_gone(original):
             self.findings.unchecked["originals that have left the input"] += 1
+        elif self._is_unreadable(original):
+            self.findings.unchecked["originals that cannot be read"] += 1
         else:
             named = self.ledger.position_text(original)
             self.findings.note("original-missing", [f"{where}: names {named}, which the input does not have"])

@@ -11,7 +11,7 @@ from index.tools import Record, Snapshot, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import ELSEWHERE, NO_VERDICT, NONE, Ledger, chunks, digest_of_text
+from streamer.verification.ledger import ELSEWHERE, NO_VERDICT, NONE, Ledger, chunks, digest_of_text, within
 from streamer.verification.texts import NO_KIND, Prints
 
 ROWS_AT_ONCE = 4_096
@@ -59,7 +59,9 @@ class JournalCheck:
             inside = (offsets >= first) & (offsets < end)
             excused = inside & (rows == NONE)
             if not self.extent.compacted:
-                excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_)
+                excused &= np.array([record.reason == Reason.UNREADABLE for record in records], np.bool_) | within(
+                    self.ledger.unreadable, source, offsets
+                )
             self.findings.unchecked["positions whose records the input no longer has"] += int(excused.sum())
             inside &= ~excused
             self.findings.examine("journal-foreign", int(inside.sum()))

@@ -1,4 +1,4 @@
-"""The ledger: one row for every record of the input, in files that are thrown away.
+"""The ledger: one row for every record of the input, in files that are thrown away. Records that cannot be read have none.
 
 Columns are mapped into memory, so that the operating system keeps the pages in use alone: a hundred million rows take
 no more memory than a hundred thousand. Rows of a source lie together, in the order of their offsets.
@@ -59,6 +59,17 @@ rank         its place in the index's order of deciding; NONE where the index do
 
 ROWS_AT_ONCE = 1 << 20
 
+Stretches = dict[Source, list[range]]
+"""Stretches of offsets by source; few, in any order."""
+
+
+def within(stretches: Stretches, source: Source, offsets: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Whether each offset of a source lies in one of its stretches, bool [n]."""
+    inside = np.zeros(len(offsets), np.bool_)
+    for stretch in stretches.get(source, ()):
+        inside |= (offsets >= stretch.start) & (offsets < stretch.stop)
+    return inside
+
 
 def digests_of(record: Record) -> tuple[int, int, int, int]:
     """Digests of a record's key, value, headers and timestamp; 0 stands for none.
@@ -96,9 +107,10 @@ class LedgerWriter:
         self._files = ExitStack()
         self._written: dict[Source, tuple[Any, Any]] = {}
         self._names: dict[Source, tuple[Path, Path]] = {}
+        self._unreadable: Stretches = {}
 
     def add(self, source: Source, records: Sequence[Record]) -> None:
-        """Append records of one source."""
+        """Append records of one source; none of them may have `lost`."""
         if source not in self._written:
             number = len(self._written)
             paths = self._folder / f"offsets-{number}", self._folder / f"digests-{number}"
@@ -108,6 +120,10 @@ class LedgerWriter:
         offsets.write(np.array([record.offset for record in records], "<u8").tobytes())
         digests.write(np.array([digests_of(record) for record in records], DIGEST).tobytes())
 
+    def note_unreadable(self, source: Source, stretch: range) -> None:
+        """Note offsets whose records cannot be read."""
+        self._unreadable.setdefault(source, []).append(stretch)
+
     def finish(self, names: Mapping[str, str]) -> "Ledger":
         """The ledger of all that was added. names: of the streams, for people."""
         self._files.close()
@@ -115,19 +131,24 @@ class LedgerWriter:
             source: (_mapped(offsets, "<u8"), _mapped(digests, DIGEST))
             for source, (offsets, digests) in self._names.items()
         }
-        return Ledger(self._folder, columns, names)
+        return Ledger(self._folder, columns, names, self._unreadable)
 
 
 class Ledger:
-    """Rows of the input; `state` is STATE [rows], to be written by whoever learns what became of them."""
+    """Rows of the input; `state` is STATE [rows], to be written by whoever learns what became of them.
+
+    `unreadable` are the offsets of the input whose records cannot be read now.
+    """
 
     def __init__(
         self,
         folder: Path,
         columns: Mapping[Source, tuple[npt.NDArray[np.uint64], npt.NDArray[np.void]]],
         names: Mapping[str, str],
+        unreadable: Stretches,
     ) -> None:
         """Use `LedgerWriter`."""
+        self.unreadable = unreadable
         self._columns = columns
         self._names = names
         self._bases: dict[Source, int] = {}

@@ -1,19 +1,17 @@
 """Every duplicate names an earlier document that stands for itself."""
 
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 
-from index import Verdict
+from index import Insert, Verdict
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NO_VERDICT, NONE, Ledger, chunks
 
 
-def check_originals(ledger: Ledger, findings: Findings, insert: Literal["unique", "all"]) -> None:
+def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
     """Check the original of every duplicate that came out; after the outputs and the index are in the ledger.
 
-    insert  "all": an original may itself be a duplicate that entered, where its own original was retired
+    insert  not "unique": an original may itself be a duplicate that entered, where its own original was retired
     """
     state = ledger.state
     for part in chunks(len(ledger)):
@@ -25,7 +23,7 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Literal["unique"
         of_original = _verdicts(ledger, originals)
         silent = of_original == NO_VERDICT
         right = of_original == Verdict.UNIQUE
-        if insert == "all":
+        if insert != "unique":
             right |= of_original == Verdict.DUPLICATE
         _note(ledger, findings, "original-itself", itself, rows, originals)
         _note(ledger, findings, "original-later", later, rows, originals)

@@ -38,7 +38,7 @@ class SimilarityCheck:
             )
             rows, originals = rows[known], originals[known]
             self._findings.examine("similarity", len(rows))
-            distances, counts = self._comparison.compared(rows, originals)
+            distances, counts = self._comparison.compared_to_roots(rows, originals)
             wrong = ~counts | (distances != state["distance"][rows])
             if self._inserts_all:
                 unexplained.append(rows[wrong & (state["distance"][rows] != NO_DISTANCE)])

@@ -28,7 +28,7 @@ class UniquesCheck:
         self._findings = findings
         self._everything = everything
         parameters = comparison.parameters
-        self._entering = (Verdict.UNIQUE, Verdict.DUPLICATE) if parameters.insert == "all" else (Verdict.UNIQUE,)
+        self._entering = (Verdict.UNIQUE,) if parameters.insert == "unique" else (Verdict.UNIQUE, Verdict.DUPLICATE)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
@@ -77,6 +77,9 @@ class UniquesCheck:
         state = self._ledger.state
         swapped = state["rank"][left] > state["rank"][right]
         earlier, later = np.where(swapped, right, left), np.where(swapped, left, right)
+        if self._comparison.parameters.root is not None:
+            counting = self._near_to_roots(later, earlier)
+            earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
         unique = state["verdict"][later] == Verdict.UNIQUE
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
@@ -85,6 +88,16 @@ class UniquesCheck:
             (unique & ordered & ~counting).sum()
         )
         self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
+
+    def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
+        """Whether a match counts by its root: bool [n]. No where its root has been retired, which may have stood for it."""
+        state = self._ledger.state
+        roots = np.where(state["verdict"][matches] == Verdict.DUPLICATE, state["original"][matches], matches)
+        counts = roots >= 0
+        counts[counts] &= self._comparison.are_known(roots[counts]) & (state["retired"][roots[counts]] == 0)
+        _, near = self._comparison.compared_to_roots(rows[counts], roots[counts])
+        counts[counts] = near
+        return counts
 
     def _note(self, earlier: Rows, later: Rows, places: npt.NDArray[np.int64]) -> None:
         """Note every later document once, however many entries it resembles, and however many keys it shares with them."""

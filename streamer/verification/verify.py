@@ -99,7 +99,11 @@ class _Verification:
         writer = LedgerWriter(self._folder)
         with self._progress("reading the input", extent.inputs) as done:
             read = 0
-            for records in self._evidence.inputs():
+            for found in self._evidence.inputs():
+                records = [record for record in found if record.lost is None]
+                for record in found:
+                    if record.lost is not None:
+                        writer.note_unreadable(record.source, range(record.offset, record.offset + record.lost.offsets))
                 for source in dict.fromkeys(record.source for record in records):
                     writer.add(source, [record for record in records if record.source == source])
                 read += len(records)

@@ -1,5 +1,6 @@
 """The accuracy bench: its scores by hand, its brute force against the real index, and one run over a made-up set."""
 
+import lzma
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_the_default_is_what_the_product_ships() -> None:
     assert parse("default") == parse("minhash")
     assert parse("default").minhash == shipped.minhash
     assert parse("default").insert == shipped.index.insert
-    assert parse("simhash") == Setting(Fingerprint(scheme="simhash"), shipped.index.distance_max, "unique")
+    assert parse("simhash") == parse("simhash-best")
 
 
 def test_a_full_name_says_everything() -> None:
@@ -337,7 +338,7 @@ def test_both_schemes_run_over_a_set_in_one_go(small_set: Path) -> None:
         by_minhash, by_simhash = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
         assert by_minhash["setting"] == "minhash-128x8-k5/12-0.7-min8-unique"
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
-        assert by_simhash["setting"] == "shingles2-log-tf-64-4-min20-chars2-compiled-unique"
+        assert by_simhash["setting"] == "shingles2-log-tf-64-7-min20-chars2-compiled-cosine0.85-cells128-unique"
 
 
 @pytest.mark.parametrize(
@@ -391,6 +392,19 @@ def test_a_peer_names_the_earlier_of_two_equal_texts_and_keeps_nothing_of_an_emp
 def test_shingles_of_a_peer_pass_over_white_space() -> None:
     assert peers.shingles("a bc\nd", 3) == ["abc", "bcd"]
     assert peers.shingles("ab", 3) == ["ab"]
+
+
+def test_links_are_the_metadata_of_documents_that_bring_none(small_set: Path) -> None:
+    rows = [
+        {"id": "d0", "text": "See [one](https://a.example/x) and <http://b.example>."},
+        {"id": "d1", "text": "https://a.example/x", "metadata": ["own"]},
+        {"id": "d2", "text": "no link"},
+    ]
+    rows += [{"id": f"d{row}", "text": ""} for row in range(3, 6)]
+    (small_set / "docs.jsonl.xz").write_bytes(lzma.compress(b"\n".join(map(orjson.dumps, rows))))
+    found = accuracy.Stream(small_set, links=True).texts.metadata
+    assert [list(each) for each in found[:3]] == [["https://a.example/x", "http://b.example"], ["own"], []]
+    assert [list(each) for each in accuracy.Stream(small_set).texts.metadata[:3]] == [[], ["own"], []]
 
 
 def test_the_table_names_the_machine_and_the_command(small_set: Path) -> None:

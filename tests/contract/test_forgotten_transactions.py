@@ -1,7 +1,7 @@
 """Transactions that a real broker has forgotten to end, in every shape, and how the next worker ends them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -13,7 +13,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import let_go, transactional_id
 from streamer.transports.kafka.transactions import OFFSETS_TOPIC, partition_of_group
 from streamer.transports.kafka.transport import KafkaTransport
-from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
+from tests.support.forgotten import Predecessor, abort_what_hangs, initialised
 from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
@@ -30,13 +30,6 @@ pytestmark = [
 ]
 
 VALUES = [b"zero", b"one", b"two"]
-
-
-@pytest.fixture(scope="module")
-def forgetful_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
-    """Broker that takes records of a transaction which its coordinator does not know."""
-    with LocalKafka(tmp_path_factory.mktemp("forgetful"), overrides=FORGETFUL) as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -82,9 +82,9 @@ def test_1_a_client_without_fast_checksums_is_refused(monkeypatch: pytest.Monkey
 
 
 def test_2_a_record_that_missed_its_timeout_is_delivered_once_by_the_replay(
-    own_kafka: Callable[[], "LocalKafka"], open_transport: Callable[[Settings], KafkaTransport]
+    fragile_kafka: "LocalKafka", open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    broker = own_kafka()
+    broker = fragile_kafka
     settings = impatient(make_settings(broker.bootstrap_servers), delivery_timeout_ms=3_000, request_timeout_ms=2_000)
     create_topics(settings, 1, 1)
     world = KafkaWorld(broker.bootstrap_servers)
@@ -96,7 +96,7 @@ def test_2_a_record_that_missed_its_timeout_is_delivered_once_by_the_replay(
     # The canary: the same fault, with the client used as its own documentation says.
     careless = KafkaProducer(
         bootstrap_servers=broker.bootstrap_servers,
-        transactional_id="careless",
+        transactional_id=uuid.uuid4().hex,
         delivery_timeout_ms=3_000,
         request_timeout_ms=2_000,
         transaction_timeout_ms=30_000,
@@ -288,9 +288,9 @@ def test_4_the_producer_is_gone_after_a_failed_delivery(
 
 
 def test_5_a_commit_that_is_not_answered_is_given_up_and_replayed(
-    own_kafka: Callable[[], "LocalKafka"], open_transport: Callable[[Settings], KafkaTransport]
+    fragile_kafka: "LocalKafka", open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    broker = own_kafka()
+    broker = fragile_kafka
     settings = impatient(make_settings(broker.bootstrap_servers), delivery_timeout_ms=3_000, request_timeout_ms=2_000)
     create_topics(settings, 1, 1)
     world = KafkaWorld(broker.bootstrap_servers)

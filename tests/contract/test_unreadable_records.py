@@ -1,6 +1,8 @@
 """Records that the client cannot parse, on a real broker: odd header names, and damage in the broker's own log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +15,7 @@ from streamer.errors import RecordsUnreadable
 from streamer.records.record import Destination, Lost, Record
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.kafka.clients import make_changelog_consumer
+from streamer.transports.kafka.evidence import KafkaEvidence
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.kafka.unreadable import HeaderName
 from tests.support.memory_broker import Stored
@@ -72,28 +75,16 @@ def test_the_client_by_itself_still_ends_at_such_a_name(kafka: SimpleNamespace) 
     consumer.close()
 
 
-def damage(broker: LocalKafka, topic: str, text: bytes) -> None:
-    """Change a byte of a value in the log of a broker, which starts again and does not look."""
+def damage(broker: LocalKafka, *topics: str) -> None:
+    """Change a byte of DAMAGED in the log of each topic, under a broker that starts again and does not look."""
     broker.stop()
-    logs = Path(broker.directory / "data").glob(f"{topic}-0/*.log")
-    (log,) = [log for log in logs if text in log.read_bytes()]
-    content = log.read_bytes()
-    assert content.count(text) == 1
-    log.write_bytes(content.replace(text, text.upper()))
+    for topic in topics:
+        logs = Path(broker.directory / "data").glob(f"{topic}-0/*.log")
+        (log,) = [log for log in logs if DAMAGED in log.read_bytes()]
+        content = log.read_bytes()
+        assert content.count(DAMAGED) == 1
+        log.write_bytes(content.replace(DAMAGED, DAMAGED.upper()))
     broker.start()
-
-
-def world_with_damage(broker: LocalKafka, unreadable: str) -> KafkaWorld:
-    """80 sound records on two partitions; a damaged batch of one record is the eleventh of the first partition."""
-    world = KafkaWorld(broker.bootstrap_servers)
-    world.set_up(partitions=2)
-    world.settings = world.settings.model_copy(update={"recovery": Recovery(unreadable=unreadable)})
-    world.write(values(0, 10))
-    world.write([DAMAGED])
-    world.write(values(10, 40))
-    world.write(values(40, 80), partition=1)
-    damage(broker, world.settings.topics.input, DAMAGED)
-    return world
 
 
 def deliver_all(transport: KafkaTransport, count: int) -> list[Record]:
@@ -111,22 +102,66 @@ def deliver_all(transport: KafkaTransport, count: int) -> list[Record]:
     return read
 
 
+@dataclass(frozen=True)
+class Damaged:
+    """Groups whose broker has started again on damaged logs.
+
+    inputs   80 sound records on two partitions; a damaged batch of one record is the eleventh of the first partition; one
+             group for each value of recovery.unreadable
+    outputs  20 sound records of one partition were delivered; a damaged batch of one is the eleventh of the unique output
+    """
+
+    inputs: Mapping[str, KafkaWorld]
+    outputs: Settings
+
+
+@pytest.fixture(scope="module")
+def damaged(struck_brokers: Callable[..., LocalKafka]) -> Damaged:
+    broker = struck_brokers("fragile-kafka")
+    inputs = {policy: world_to_damage(broker, policy) for policy in ("stop", "skip")}
+    outputs = delivered_to_damage(broker)
+    damage(broker, *(world.settings.topics.input for world in inputs.values()), outputs.topics.unique)
+    return Damaged(inputs, outputs)
+
+
+def world_to_damage(broker: LocalKafka, unreadable: str) -> KafkaWorld:
+    world = KafkaWorld(broker.bootstrap_servers)
+    world.set_up(partitions=2)
+    world.settings = world.settings.model_copy(update={"recovery": Recovery(unreadable=unreadable)})
+    world.write(values(0, 10))
+    world.write([DAMAGED])
+    world.write(values(10, 40))
+    world.write(values(40, 80), partition=1)
+    return world
+
+
+def delivered_to_damage(broker: LocalKafka) -> Settings:
+    world = KafkaWorld(broker.bootstrap_servers)
+    world.set_up()
+    with closing(KafkaTransport(world.settings, "0")) as transport:
+        begin(transport)
+        for portion in (values(0, 10), [DAMAGED], values(10, 20)):
+            world.write(portion)
+            deliver_all(transport, len(portion))
+    return world.settings
+
+
 def test_a_damaged_batch_stops_with_its_place_once_all_before_it_is_delivered(
-    own_kafka: Callable[..., LocalKafka], open_transport: Callable[[Settings], KafkaTransport]
+    damaged: Damaged, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    world = world_with_damage(own_kafka(), "stop")
-    transport = open_transport(world.settings)
+    settings = damaged.inputs["stop"].settings
+    transport = open_transport(settings)
     begin(transport)
     read = deliver_all(transport, 50)
     assert sorted(record.value or b"" for record in read) == sorted([*values(0, 10), *values(40, 80)])
-    with pytest.raises(RecordsUnreadable, match=rf"{world.settings.topics.input}/0: the record of offset 10 cannot"):
+    with pytest.raises(RecordsUnreadable, match=rf"{settings.topics.input}/0: the record of offset 10 cannot"):
         patiently(lambda: bool(getattr(transport.read(), "records", ())))
 
 
 def test_a_damaged_batch_is_skipped_where_that_is_wanted_and_80_of_81_come_out(
-    own_kafka: Callable[..., LocalKafka], open_transport: Callable[[Settings], KafkaTransport]
+    damaged: Damaged, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    world = world_with_damage(own_kafka(), "skip")
+    world = damaged.inputs["skip"]
     transport = open_transport(world.settings)
     begin(transport)
     read = deliver_all(transport, 81)
@@ -137,28 +172,23 @@ def test_a_damaged_batch_is_skipped_where_that_is_wanted_and_80_of_81_come_out(
     assert "offset 10" in skipped.lost.why
     assert sorted(record.value or b"" for record in world.delivered(Destination.UNIQUE)) == sorted(values(0, 80))
     transport.close()
+    evidence = KafkaEvidence(world.settings)
+    evidence.extent()
+    lost = [record for records in evidence.inputs() for record in records if record.lost]
+    assert [(each.source, each.offset, each.lost) for each in lost] == [(skipped.source, 10, skipped.lost)]
     again = open_transport(world.settings)
     committed = again.committed(begin(again).sources)
     assert {source.partition: offset for source, offset in committed.items()} == {0: 41, 1: 40}
 
 
 def test_damage_in_an_output_stops_restoring_with_its_place(
-    own_kafka: Callable[..., LocalKafka], open_transport: Callable[[Settings], KafkaTransport]
+    damaged: Damaged, open_transport: Callable[[Settings], KafkaTransport]
 ) -> None:
-    broker = own_kafka()
-    world = KafkaWorld(broker.bootstrap_servers)
-    world.set_up()
-    transport = open_transport(world.settings)
-    sources = begin(transport).sources
-    for portion in (values(0, 10), [DAMAGED], values(10, 20)):
-        world.write(portion)
-        deliver_all(transport, len(portion))
-    transport.close()
-    damage(broker, world.settings.topics.unique, DAMAGED)
-    ranges = {source: range(30) for source in sources}
-    with pytest.raises(RecordsUnreadable, match=f"{world.settings.topics.unique}/0: the record"):
-        list(open_transport(world.settings).changelog(ranges, [Destination.UNIQUE]))
-    skipping = world.settings.model_copy(update={"recovery": Recovery(unreadable="skip")})
+    settings = damaged.outputs
+    ranges = {source: range(30) for source in begin(open_transport(settings)).sources}
+    with pytest.raises(RecordsUnreadable, match=f"{settings.topics.unique}/0: the record"):
+        list(open_transport(settings).changelog(ranges, [Destination.UNIQUE]))
+    skipping = settings.model_copy(update={"recovery": Recovery(unreadable="skip")})
     found = [
         record.value
         for portion in open_transport(skipping).changelog(ranges, [Destination.UNIQUE])

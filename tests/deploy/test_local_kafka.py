@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -64,8 +63,8 @@ def port_becomes_free(port: int) -> bool:
 
 
 @pytest.mark.kafka
-def test_a_committed_record_survives_the_kill_of_the_broker(own_kafka: Callable[[], LocalKafka]) -> None:
-    broker = own_kafka()
+def test_a_committed_record_survives_the_kill_of_the_broker(fragile_kafka: LocalKafka) -> None:
+    broker = fragile_kafka
     address = broker.bootstrap_servers
     create_topic(address)
     produce_in_a_transaction(address, b"kept")
@@ -80,8 +79,8 @@ def test_a_committed_record_survives_the_kill_of_the_broker(own_kafka: Callable[
 
 
 @pytest.mark.kafka
-def test_a_suspended_broker_is_silent_until_it_is_resumed(own_kafka: Callable[[], LocalKafka]) -> None:
-    broker = own_kafka()
+def test_a_suspended_broker_is_silent_until_it_is_resumed(fragile_kafka: LocalKafka) -> None:
+    broker = fragile_kafka
     host, port = broker.bootstrap_servers.split(":")
     # An ApiVersions request of version 0, without a client id.
     request = bytes.fromhex("0000000a0012000000000001ffff")
@@ -122,6 +121,14 @@ def test_the_command_stops_the_broker_when_it_is_terminated(tmp_path: Path) -> N
     assert starter.returncode == 0
     assert "stopping the broker" in messages
     assert port_becomes_free(port)
+
+
+@pytest.mark.kafka
+def test_a_broker_starts_with_the_classes_that_a_recorded_start_left(fragile_kafka: LocalKafka) -> None:
+    assert fragile_kafka._process is not None
+    maps = Path(f"/proc/{fragile_kafka._process.pid}/maps").read_text()
+    assert str(local_kafka.class_archive()) in maps
+    assert "[warning]" not in fragile_kafka.log_path.read_text()
 
 
 @pytest.mark.kafka

@@ -15,7 +15,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+
+from deploy.local_kafka import free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -49,13 +50,6 @@ def command_of(line: str) -> str:
 
 
 COMMANDS = [command_of(line) for block in blocks("sh") for line in block]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def delivered(metrics: str) -> Counter[str]:

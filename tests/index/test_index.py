@@ -14,11 +14,13 @@ from index.decide import prepare
 from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Kind, Position, Source, Verdict
 from index.errors import AlreadyOpen, IndexMissing, IndexProblem
 from index.index import Index
+from index.matching.root import RootRule
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of, fingerprints_of
+from tests.support.roots import root_rules
 
 MAP_BYTES_MAX = 2**30
 PAIRS = [Verdict.UNIQUE, Verdict.DUPLICATE]
@@ -55,7 +57,7 @@ def rows_of(seed: int, count: int, bits: int, *, centres: int = 4, kinds: bool =
     return rows
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("bits", [64, 128])
 @settings(max_examples=12, deadline=None)
 @given(st.data())
@@ -65,8 +67,9 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
     distance_max = data.draw(st.integers(0, 7))
     rows = rows_of(data.draw(st.integers(0, 2**32)), data.draw(st.integers(1, 120)), bits)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
-    oracle = BruteForceIndex(distance_max, insert)
-    with fresh(Parameters(bits, distance_max, insert)) as index:
+    root = root_rules(insert, distance_max, data)
+    oracle = BruteForceIndex(distance_max, insert, root=root)
+    with fresh(Parameters(bits, distance_max, insert, root=root)) as index:
         for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
             part = rows[begin:end]
             assert admitted(index, part) == oracle.admit(entries_of(part, bits), ends_of(part))
@@ -155,9 +158,10 @@ def test_reopening_changes_no_verdict(tmp_path: Path) -> None:
 def test_a_batch_of_several_pieces_is_decided_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare, "ROWS_AT_ONCE", 17)
     rows = rows_of(11, 150, 64)
-    for insert in ("unique", "all"):
-        oracle = BruteForceIndex(5, insert)
-        with opened(tmp_path / insert, Parameters(64, 5, insert)) as index:
+    for insert in ("unique", "root", "all"):
+        root = RootRule(9) if insert == "root" else None
+        oracle = BruteForceIndex(5, insert, root=root)
+        with opened(tmp_path / insert, Parameters(64, 5, insert, root=root)) as index:
             assert admitted(index, rows) == oracle.admit(entries_of(rows), ends_of(rows))
 
 
@@ -188,6 +192,49 @@ def test_insert_unique_stops_a_chain_and_insert_all_follows_it_to_its_root(tmp_p
     assert [answer.verdict for answer in followed] == [Verdict.UNIQUE] + [Verdict.DUPLICATE] * 3
     assert [(a.original, a.distance, a.original_position) for a in followed[1:]] == [(0, 3, Position(ONE, 0))] * 3
     assert entries == 4
+
+
+def test_insert_root_follows_a_chain_as_long_as_it_stays_near_its_root(tmp_path: Path) -> None:
+    chain = [Row(0, 0), Row(1, 0b111), Row(2, 0b111_111), Row(3, 0b111_111_111), Row(4, 0b111_111_111_111)]
+    with opened(tmp_path, Parameters(insert="root", root=RootRule(8))) as index:
+        answers = admitted(index, chain)
+        entries = index.statistics().entries
+    assert [answer.verdict for answer in answers] == [*PAIRS, Verdict.DUPLICATE, Verdict.UNIQUE, Verdict.DUPLICATE]
+    assert [(answer.original, answer.distance) for answer in answers] == [(0, -1), (0, 3), (0, 6), (3, -1), (3, 3)]
+    assert entries == 5
+
+
+def test_a_duplicate_that_adds_nothing_to_its_match_does_not_enter(tmp_path: Path) -> None:
+    rows = [Row(0, 0), Row(1, 0), Row(2, 0b1), Row(3, 0b111), Row(4, 0b111), Row(5, 0b1111_11)]
+    with opened(tmp_path, Parameters(insert="root", root=RootRule(8, apart=1))) as index:
+        answers = admitted(index, rows)
+        assert [(answer.original, answer.distance) for answer in answers[1:]] == [
+            (0, 0),
+            (0, 1),
+            (0, 3),
+            (0, 3),
+            (0, 6),
+        ]
+        assert [d.position.offset for d in index.documents(range(4)) if d] == [0, 3, 5]
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_whatever_is_dropped_is_as_near_to_what_was_kept_as_the_root_rule_promises(
+    bits: int, data: st.DataObject
+) -> None:
+    rows = rows_of(data.draw(st.integers(0, 2**32)), data.draw(st.integers(1, 200)), bits, centres=2, kinds=False)
+    root = RootRule(data.draw(st.integers(3, 12)), data.draw(st.integers(0, 3)))
+    with fresh(Parameters(bits, 3, "root", root=root)) as index:
+        for begin in range(0, len(rows), 37):
+            admitted(index, rows[begin : begin + 37])
+        answers = admitted(index, rows)
+    kept = {answer.original: row for answer, row in zip(answers, rows, strict=True) if answer.verdict == Verdict.UNIQUE}
+    for answer, row in zip(answers, rows, strict=True):
+        if answer.verdict == Verdict.DUPLICATE:
+            distance = (row.fingerprint ^ kept[answer.original].fingerprint).bit_count()
+            assert distance == answer.distance <= root.distance_max
 
 
 def test_exact_and_near_documents_never_match_each_other(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.support.paths import ROOT
 
 PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decisions", "Document", "Entries", "Index", "Insert", "Kind",
-    "Match", "Parameters", "Position", "Retention", "Source", "Verdict", "errors", "minhash", "second_look",
+    "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Verdict", "errors", "minhash", "second_look",
 }  # fmt: skip
 
 HATCHES = {

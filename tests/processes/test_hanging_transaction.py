@@ -15,7 +15,7 @@ from streamer.demo.demo import documents
 from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.clients import let_go, transactional_id
 from streamer.transports.kafka.topics import require_topics
-from tests.support.forgotten import FORGETFUL, Predecessor, abort_what_hangs, initialised
+from tests.support.forgotten import Predecessor, abort_what_hangs, initialised
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -39,9 +39,9 @@ def readiness(run: Run) -> str:
 
 
 def test_the_service_says_what_hangs_and_goes_on_by_itself_once_it_was_ended(
-    own_kafka: Callable[..., LocalKafka], tmp_path: Path, start: Callable[[Run], Started]
+    forgetful_kafka: LocalKafka, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
-    broker = own_kafka(FORGETFUL)
+    broker = forgetful_kafka
     run = make_run(broker.bootstrap_servers, tmp_path)
     settings = settings_of(run)
     values = list(documents(100))

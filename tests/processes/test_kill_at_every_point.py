@@ -1,8 +1,7 @@
 """Real processes, broker and index: kill -9 at every point of the path, then a fresh process goes on."""
 
+import multiprocessing
 import signal
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,13 +9,18 @@ from types import SimpleNamespace
 import pytest
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill
-from tests.support.doomed_worker import POINTS
+from tests.support.doomed_worker import POINTS, live
 from tests.support.memory_service import SENTENCES, document
 
 pytestmark = pytest.mark.kafka
 
 BATCH_RECORDS = 8
 NEVER = 10_000
+LIFE_SECONDS_MAX = 60.0
+
+LIVES = multiprocessing.get_context("forkserver")
+# To import and to load machine code takes several times as long as a life.
+LIVES.set_forkserver_preload(["tests.support.doomed_worker", "tests.support.warm"])
 
 
 def values() -> list[bytes]:
@@ -47,10 +51,14 @@ class Filter:
     def live(self, point: str, passage: int, *, count: int, journal: bool = True) -> int:
         """Run one life of a worker. Returns its exit code, negative where a signal ended it."""
         overrides = [one for one in self.run.arguments() if "=" in one]
-        chosen = ["journal" if journal else "no-journal", "fingerprint.features_min=1"]
-        chosen += [f"batch.records_max={BATCH_RECORDS}", *overrides]
-        command = [sys.executable, "-m", "tests.support.doomed_worker", point, str(passage), str(count), *chosen]
-        return subprocess.run(command, check=False, timeout=60).returncode
+        chosen = ["fingerprint.features_min=1", f"batch.records_max={BATCH_RECORDS}", *overrides]
+        process = LIVES.Process(target=live, args=(point, passage, count, journal, chosen))
+        process.start()
+        process.join(LIFE_SECONDS_MAX)
+        if process.exitcode is None:
+            process.kill()
+            pytest.fail("a worker neither died nor ended")
+        return process.exitcode
 
     def outputs(self, count: int) -> dict[str, object]:
         seen = Outputs(self.run)

@@ -15,8 +15,9 @@ import pytest
 from kafka import KafkaProducer
 
 from deploy.kafka_run import Outputs, Run, kill_group, stop
+from deploy.local_kafka import free_port
 from tests.support.memory_service import document
-from tests.support.services import Started, free_port, make_run, require_every_position_once, wait_until
+from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -82,6 +82,32 @@ def test_a_wrong_password_ends_the_service_at_once(
     assert log.count("worker ends") == 1
 
 
+def test_a_password_that_is_changed_ends_the_service_when_its_connections_do_and_the_new_one_goes_on(
+    secure_kafka: SecureKafka, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(secure_kafka.open_address, tmp_path)
+    user = secure_kafka.make_user()
+    secure_kafka.allow(user, rights_for(run))
+    values = list(documents(120))
+    fill(secure_kafka.open_address, run.input_topic, values[:60])
+    service = start(guarded(secure_kafka, run, user))
+    wait_until(lambda: run.delivered() >= 60, START_SECONDS)
+    secure_kafka.change_password(user, "changed-password")
+    fill(secure_kafka.open_address, run.input_topic, values[60:90])
+    # A connection that is open needs no password.
+    wait_until(lambda: run.delivered() >= 90, START_SECONDS)
+    secure_kafka.restart()
+    assert service.process.wait(START_SECONDS) == os.EX_CONFIG
+    log = service.log.read_text()
+    assert "kafka.sasl_password: " in log
+    assert "right-password" not in log
+    fill(secure_kafka.open_address, run.input_topic, values[90:])
+    new = guarded(secure_kafka, run, user)
+    again = start(replace(new, settings=(*new.settings, "kafka.sasl_password=changed-password")))
+    require_every_position_once(Outputs(run), 120)
+    assert stop(again.process) == 0
+
+
 def test_a_port_whose_certificate_is_missing_ends_the_service_at_once(
     secure_kafka: SecureKafka, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:

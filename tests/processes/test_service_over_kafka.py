@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from deploy.kafka_run import Outputs, Run, fill, stop
-from deploy.local_kafka import LocalKafka
+from deploy.local_kafka import LocalKafka, free_port
 from streamer.demo.demo import documents
-from tests.support.services import Started, free_port, make_run, require_every_position_once, wait_until
+from tests.support.services import Started, make_run, require_every_position_once, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -44,12 +44,12 @@ def stop_past_the_session_timeout(broker: LocalKafka, _run: Run) -> None:
 
 @pytest.mark.parametrize("go_away", [kill_for_longer_than_the_delivery_timeout, stop_past_the_session_timeout])
 def test_a_broker_that_goes_away_amid_a_transaction_costs_nothing(
-    own_kafka: Callable[..., LocalKafka],
+    fragile_kafka: LocalKafka,
     tmp_path: Path,
     start: Callable[[Run], Started],
     go_away: Callable[[LocalKafka, Run], None],
 ) -> None:
-    broker = own_kafka()
+    broker = fragile_kafka
     # Small batches, so that a transaction is under way whenever the broker goes. When the broker restarts, it forgets to
     # end some of them (`streamer.transports.kafka.transactions`).
     run = make_run(broker.bootstrap_servers, tmp_path)

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.kafka
 
 
 def test_an_idle_service_whose_broker_is_silent_says_so_until_it_answers_again(
-    own_kafka: Callable[..., LocalKafka], tmp_path: Path, start: Callable[[Run], Started]
+    fragile_kafka: LocalKafka, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
-    broker = own_kafka()
+    broker = fragile_kafka
     run = make_run(broker.bootstrap_servers, tmp_path)
     values = list(documents(100))
     service = start(run)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from index.entry import Entries, Kind, Position, Source, Verdict
+from index.matching.root import RootRule
 
 
 class Known(NamedTuple):
@@ -35,6 +36,7 @@ class BruteForceIndex:
     age_max_ms: int | None = None
     second_look: Callable[[int, bytes, bytes], int | None] | None = None
     """From the distance of two documents and their looks: what the match is told as; None where it does not count."""
+    root: RootRule | None = None
     known: list[Known] = field(default_factory=list)
     journal: dict[Position, Answer] = field(default_factory=dict)
     applied: dict[Source, int] = field(default_factory=dict)
@@ -46,6 +48,9 @@ class BruteForceIndex:
 
     def distance(self, known: int, fingerprint: int) -> int:
         return (known ^ fingerprint).bit_count()
+
+    def distance_to_root(self, root: int, fingerprint: int) -> int:
+        return self.distance(root, fingerprint)
 
     def admit(self, entries: Entries, ends: dict[Source, int]) -> list[Answer]:
         self._retire(entries)
@@ -110,13 +115,27 @@ class BruteForceIndex:
             judged = [(self.second_look(each, self.known[number].look, look), number) for each, number in matches]
             matches = [(told, number) for told, number in judged if told is not None]
         number = len(self.known)
+        to_root: dict[int, int] = {}
+        if self.root is not None and kind is Kind.NEAR:
+            for _, match in matches:
+                kept = self._root(match)
+                bits = self.distance_to_root(kept.fingerprint, fingerprint)
+                told = bits if self.second_look is None else self.second_look(bits, kept.look, look)
+                if bits <= self.root.distance_max and told is not None:
+                    to_root[match] = told
+            matches = [(distance, match) for distance, match in matches if match in to_root]
         if not matches:
             self.known.append(Known(number, number, kind, fingerprint, entries.ids[row], position, look=look))
             return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
         distance, match = min(matches)
-        original = self.known[self.known[match].root]
-        if original.number in self.retired:
-            original = self.known[match]
-        if self.insert == "all":
+        original = self._root(match)
+        is_member = self.root is not None and kind is Kind.NEAR and distance > self.root.apart
+        if self.insert == "all" or is_member:
             self.known.append(Known(number, original.number, kind, fingerprint, entries.ids[row], position, look=look))
+        distance = to_root.get(match, distance)
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
+
+    def _root(self, match: int) -> Known:
+        """What a match stands for: itself, where its root is retired."""
+        root = self.known[self.known[match].root]
+        return self.known[match] if root.number in self.retired else root

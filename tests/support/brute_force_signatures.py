@@ -62,7 +62,10 @@ class BruteForceSignatures(BruteForceIndex):
         keys = band_keys(np.array(words, np.uint64), self.banding)
         if not (keys[0] == keys[1]).any():
             return FAR
-        left, right = (unpacked(one, self.banding) for one in (known, fingerprint))
+        return self.distance_to_root(known, fingerprint)
+
+    def distance_to_root(self, root: int, fingerprint: int) -> int:
+        left, right = (unpacked(one, self.banding) for one in (root, fingerprint))
         return distance_by_definition(left, right, self.banding.bin_bits)
 
 

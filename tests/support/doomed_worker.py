@@ -1,13 +1,7 @@
-"""One worker over real Kafka in a process of its own, which dies by kill -9 at a named point of its n-th batch.
-
-    python -m tests.support.doomed_worker POINT PASSAGE COUNT journal|no-journal SETTING...
-
-It ends by itself once COUNT records were delivered by this process. Without a journal it is the negative control.
-"""
+"""One worker over real Kafka, whose process dies by kill -9 at a named point of its n-th batch."""
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 
 from index.index import Index
@@ -69,7 +63,8 @@ class DoomedTransport(KafkaTransport):
         self._doom.pass_by("after-kafka-commit")
 
 
-def main(point: str, passage: int, count: int, journal: bool, overrides: list[str]) -> None:
+def live(point: str, passage: int, count: int, journal: bool, overrides: list[str]) -> None:
+    """Work until this process has delivered `count` records, or dies before. Without a journal: the negative control."""
     settings = load(None, overrides, {})
     doom = Doom(point, passage)
     fingerprinter = scheme_for(settings)
@@ -91,7 +86,3 @@ def main(point: str, passage: int, count: int, journal: bool, overrides: list[st
         transport = DoomedTransport(settings, doom)
         service = build_service(settings, transport, index, fingerprinter, Listener(batch=add), settings.recovery)
         service.run()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "journal", sys.argv[5:])

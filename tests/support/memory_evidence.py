@@ -52,7 +52,10 @@ class MemoryEvidence:
 
     def inputs(self) -> Iterator[list[Record]]:
         for source, records in self._inputs:
-            yield [self._record(Position(source, offset), record) for offset, record in records]
+            found = [self._record(Position(source, offset), record) for offset, record in records]
+            for record, (_, of_log) in zip(found, records, strict=True):
+                record.lost = of_log.lost
+            yield found
 
     def outputs(self) -> Iterator[list[Output]]:
         for destination, log, records in self._outputs:

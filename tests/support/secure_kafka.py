@@ -169,6 +169,10 @@ def documented_rights() -> set[Right]:
     return rights
 
 
+START_SECONDS = 180
+"""Four certificates and six listeners take their time where the machine is busy."""
+
+
 class SecureKafka:
     """The broker, its certificates, and what a test does to users and rights."""
 
@@ -204,20 +208,28 @@ class SecureKafka:
         with KafkaAdminClient(bootstrap_servers=self.open_address) as admin:
             yield admin
 
+    def restart(self) -> None:
+        """End every connection."""
+        self.broker.stop()
+        self.broker.start(timeout_seconds=START_SECONDS)
+
     def make_user(self, *mechanisms: str) -> str:
         """A user of mechanisms of SCRAM who may do nothing; the password is PASSWORD."""
         user = f"user-{uuid.uuid4().hex[:8]}"
-        with self.admin() as admin:
-            for mechanism in mechanisms or ("SCRAM-SHA-512",):
-                outcome = admin.alter_user_scram_credentials([Credential(user, mechanism, PASSWORD)])
-                assert outcome == {user: None}
-        # The broker takes new users and rights up a moment after it has answered.
         for mechanism in mechanisms or ("SCRAM-SHA-512",):
-            self._until(lambda mechanism=mechanism: self._logs_in(user, mechanism))
+            self.change_password(user, PASSWORD, mechanism)
         return user
 
-    def _logs_in(self, user: str, mechanism: str) -> bool:
-        kafka = Kafka(**{**Kafka().model_dump(), **self.connection("SASL", user, mechanism)})
+    def change_password(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
+        """Give a user a password. Connections that are open stay."""
+        with self.admin() as admin:
+            assert admin.alter_user_scram_credentials([Credential(user, mechanism, password)]) == {user: None}
+        # The broker takes new users and rights up a moment after it has answered.
+        self._until(lambda: self._logs_in(user, password, mechanism))
+
+    def _logs_in(self, user: str, password: str, mechanism: str) -> bool:
+        connection = {**self.connection("SASL", user, mechanism), "sasl_password": password}
+        kafka = Kafka(**{**Kafka().model_dump(), **connection})
         try:
             greet(Settings(kafka=kafka), self.address("SASL"))
         except SettingsError:
@@ -260,7 +272,6 @@ def _exactly(acl: ACL) -> ResourcePatternFilter:
 @contextmanager
 def running(folder: Path) -> Iterator[SecureKafka]:
     made = SecureKafka(folder)
-    # Four certificates and six listeners take their time where the machine is busy.
-    made.broker.start(timeout_seconds=180)
+    made.broker.start(timeout_seconds=START_SECONDS)
     with made.broker:
         yield made

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics
+from deploy.local_kafka import free_port
 
 SHORT_TIMEOUTS = (
     "kafka.request_timeout_ms=2000",
@@ -23,12 +23,6 @@ SHORT_TIMEOUTS = (
     "workers.restart_backoff_max_ms=1000",
     "batch.records_max=10",
 )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def make_run(bootstrap_servers: str, directory: Path, *settings: str, partitions: int = 1) -> Run:
@@ -49,7 +43,7 @@ def ask(run: Run, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def wait_until(condition: Callable[[], bool], timeout_seconds: float = 40) -> None:
+def wait_until(condition: Callable[[], bool], timeout_seconds: float = 120) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         assert time.monotonic() < deadline, "not in time"

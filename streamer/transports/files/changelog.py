@@ -96,7 +96,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
     if verdict.original is None:
         raise RecoveryRefused(
             f"--out {folder}: {VERDICTS} does not hold where the original of a duplicate stands, as an older version wrote it, "
-            "so an index with insert = 'all' cannot be restored from it: filter into a new --out with a new --index."
+            "so an index with insert = 'root' or 'all' cannot be restored from it: filter into a new --out with a new --index."
         )
     name, offset = verdict.original
     # The original may be of another folder, which this one knows by name alone: then it cannot be told.

@@ -6,7 +6,7 @@ was there at the start is visible: a worker that died in a transaction must not 
 
 import heapq
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 import structlog
@@ -24,7 +24,7 @@ from streamer.transports.kafka.clients import (
     make_changelog_consumer,
     transaction_ms_max,
 )
-from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
+from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
 from streamer.transports.transport import Trimmed
 
 log = structlog.get_logger(__name__)
@@ -295,9 +295,14 @@ def _first_needed(
 
 
 def read_stretches(
-    settings: Settings, consumer: TolerantConsumer, stretches: Mapping[TopicPartition, range]
+    settings: Settings,
+    consumer: TolerantConsumer,
+    stretches: Mapping[TopicPartition, range],
+    skipped: Callable[[TopicPartition, LostRecords], None] = lambda _partition, _lost: None,
 ) -> Iterator[tuple[dict[TopicPartition, list[ConsumerRecord]], list[TopicPartition]]]:
     """Read a stretch of each partition. Yields the records that came, and the partitions whose stretch has ended.
+
+    skipped  takes what stands for damaged records, where recovery.unreadable lets them be skipped
 
     Raises RecordsUnreadable, BrokerUnavailable.
     """
@@ -316,7 +321,9 @@ def read_stretches(
         with broker_errors(settings, "reading the outputs back"):
             polled = consumer.poll(timeout_ms=wait_ms)
             for partition, damage in consumer.damages.lasting(polled):
-                consumer.seek(partition, end_of_damage(settings, consumer, partition, damage))
+                end = end_of_damage(settings, consumer, partition, damage)
+                skipped(partition, LostRecords.of(partition, damage, end))
+                consumer.seek(partition, end)
                 consumer.damages.forget(partition)
             positions = {partition: consumer.position(partition, timeout_ms=wait_ms) for partition in unread}
         if polled:

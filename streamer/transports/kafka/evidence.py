@@ -7,13 +7,14 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 
 from index import Position, Source
-from streamer.records.record import Destination, Record
+from streamer.records.record import Destination, Lost, Record
 from streamer.records.told import told_by
 from streamer.settings.settings import Settings
 from streamer.transports.evidence import Extent, Output
 from streamer.transports.kafka.changelog import as_record, read_stretches, topic_of, whole_ends
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, require_fast_checksums
 from streamer.transports.kafka.topics import committed_offsets, is_compacted, require_topics
+from streamer.transports.kafka.unreadable import LostRecords
 
 
 class KafkaEvidence:
@@ -60,8 +61,17 @@ class KafkaEvidence:
 
     def inputs(self) -> Iterator[list[Record]]:
         """See `Evidence`."""
+        lost: list[Record] = []
+
+        def skipped(at: TopicPartition, found: LostRecords) -> None:
+            record = as_record(at.topic, Position(self._source(at), found.offset), found)
+            record.lost = Lost(found.end - found.offset, found.why)
+            lost.append(record)
+
         with closing(self._consumer()) as consumer:
-            for polled, _ in read_stretches(self._settings, consumer, self._input):
+            for polled, _ in read_stretches(self._settings, consumer, self._input, skipped):
+                yield from ([record] for record in lost)
+                lost.clear()
                 for at, records in polled.items():
                     yield [as_record(at.topic, Position(self._source(at), record.offset), record) for record in records]
 

@@ -24,6 +24,7 @@ from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.indexes import SMALL, all_records, changed, everything, filled, opened, wrong
 from tests.support.looks import LOOKS, brute_force_look, looked_at_rows, parameters_with
+from tests.support.roots import root_rules
 
 COSINE = CosineLook(2, 0.9)
 EAST, NORTH = b"\x40\x00", b"\x00\x40"
@@ -34,19 +35,22 @@ def admitted(index: Index, rows: list[Row]) -> list[Answer]:
 
 
 @pytest.mark.parametrize("kind", LOOKS)
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_a_second_look_decides_as_brute_force_does_with_forgotten_and_expired_documents(
     kind: str, insert: Any, data: st.DataObject
 ) -> None:
     look, bits = LOOKS[kind], data.draw(st.sampled_from([64, 128]))
-    parameters = parameters_with(look, insert, bits)
+    parameters = parameters_with(look, "unique", bits)
+    root = root_rules(insert, parameters.distance_max, data)
+    parameters = replace(parameters, insert=insert, root=root)
     seed = data.draw(st.integers(0, 2**32))
     generator = np.random.default_rng(seed)
     rows = looked_at_rows(seed, data.draw(st.integers(1, 160)), look, bits)
     entries_max = data.draw(st.sampled_from([None, None, 20]))
-    oracle = BruteForceIndex(parameters.distance_max, insert, entries_max, second_look=brute_force_look(look))
+    second_look = brute_force_look(look)
+    oracle = BruteForceIndex(parameters.distance_max, insert, entries_max, second_look=second_look, root=root)
     with tempfile.TemporaryDirectory() as name:
         begin = 0
         while begin < len(rows):

@@ -13,6 +13,8 @@ from index.index import Index
 from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of, fingerprints_of
+from tests.support.indexes import wrong
+from tests.support.roots import root_rules
 
 
 def opened(directory: Path, parameters: Parameters | None = None, **options: Any) -> Index:
@@ -75,6 +77,37 @@ def test_a_restored_index_equals_the_one_that_was_lost(seed: int, bits: int, ins
             again = answers_of(index.admit(entries_of(following, bits), {}))
         with opened(Path(directory) / "first", parameters) as index:
             assert answers_of(index.admit(entries_of(following, bits), {})) == again
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([64, 128]), st.integers(1, 50), st.data())
+def test_an_index_restored_with_its_members_drops_all_that_was_dropped_and_keeps_what_was_kept(
+    seed: int, bits: int, batch_rows: int, data: st.DataObject
+) -> None:
+    rule = root_rules("root", 3, data)
+    parameters = Parameters(bits, 3, "root", root=rule)
+    rows = rows_of(seed, 120, bits)
+    with tempfile.TemporaryDirectory() as directory:
+        with opened(Path(directory) / "first", parameters) as index:
+            first = index.admit(entries_of(rows, bits), ends_of(rows))
+            entries = index.statistics().entries
+        verdicts = known_verdicts(first)
+        with opened(Path(directory) / "second", parameters) as index:
+            for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE):
+                chosen = np.flatnonzero(verdicts == verdict)
+                for start in range(0, len(chosen), batch_rows):
+                    places = chosen[start : start + batch_rows]
+                    origins = [first.original_positions[place] for place in places.tolist()]
+                    index.restore(entries_of(rows, bits).take(places), verdicts[places], origins)
+            replayed = answers_of(index.admit(entries_of(rows, bits), {}))
+            assert [each[:3] + each[4:] for each in replayed] == [each[:3] + each[4:] for each in answers_of(first)]
+            if rule is not None and rule.apart == 0:
+                assert index.statistics().entries <= entries
+            following = [Row(1_000 + row.offset, row.fingerprint, row.source, row.kind) for row in rows]
+            again = index.admit(entries_of(following, bits), ends_of(following))
+        decided = np.isin(again.verdicts, (Verdict.UNIQUE, Verdict.DUPLICATE))
+        assert (again.verdicts[decided] == Verdict.DUPLICATE).all()
+        assert wrong(Path(directory) / "second") == {}
 
 
 def restorable(rows: list[Row]) -> tuple[Entries, np.ndarray, list[Position | None]]:

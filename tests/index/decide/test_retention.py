@@ -20,6 +20,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 from tests.support.indexes import all_records, wrong
+from tests.support.roots import root_rules
 
 SMALL = TreeSizes(8, 64)
 DAY_MS = 86_400_000
@@ -54,7 +55,7 @@ def rows_in_time(generator: np.random.Generator, count: int, bits: int) -> list[
     return rows
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_what_has_expired_or_was_forgotten_matches_nothing_and_all_else_does(insert: Any, data: st.DataObject) -> None:
@@ -63,8 +64,9 @@ def test_what_has_expired_or_was_forgotten_matches_nothing_and_all_else_does(ins
     rows = rows_in_time(generator, data.draw(st.integers(1, 240)), bits)
     entries_max = data.draw(st.sampled_from([None, 5, 40]))
     age_max_ms = data.draw(st.sampled_from([None, 4 * DAY_MS, 20 * DAY_MS]))
-    oracle = BruteForceIndex(3, insert, entries_max, age_max_ms)
-    retention, parameters = Retention(entries_max, age_max_ms), Parameters(bits, 3, insert)
+    root = root_rules(insert, 3, data)
+    oracle = BruteForceIndex(3, insert, entries_max, age_max_ms, root=root)
+    retention, parameters = Retention(entries_max, age_max_ms), Parameters(bits, 3, insert, root=root)
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         begin = 0

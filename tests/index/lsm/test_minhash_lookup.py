@@ -18,6 +18,7 @@ from index.index import SIZES, Index
 from index.lsm import memtable, minhash_lookup
 from index.lsm.compaction import TreeSizes
 from index.matching.minhash import Banding, banding_for, distance_of, pack_bins
+from index.matching.root import RootRule
 from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer
@@ -29,8 +30,10 @@ MAP_BYTES_MAX = 2**30
 BANDINGS = [Banding(64, 8, 12, 5), Banding(128, 8, 32, 4), Banding(128, 4, 21, 6), Banding(256, 8, 1, 40)]
 
 
-def parameters_of(banding: Banding, insert: Any = "unique", similarity_min: float = 0.7) -> Parameters:
-    return Parameters(banding.bits, distance_of(similarity_min), insert, banding=banding)
+def parameters_of(
+    banding: Banding, insert: Any = "unique", similarity_min: float = 0.7, root: RootRule | None = None
+) -> Parameters:
+    return Parameters(banding.bits, distance_of(similarity_min), insert, banding=banding, root=root)
 
 
 @contextmanager
@@ -62,7 +65,7 @@ def rows_of(seed: int, count: int, banding: Banding, *, centres: int = 3) -> lis
     return rows
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("banding", BANDINGS)
 @settings(max_examples=6, deadline=None)
 @given(st.data())
@@ -72,9 +75,12 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
     similarity_min = data.draw(st.sampled_from([0.3, 0.6, 0.7, 0.9, 1.0]))
     rows = rows_of(data.draw(st.integers(0, 2**32)), data.draw(st.integers(1, 40)), banding)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
-    oracle = BruteForceSignatures(distance_of(similarity_min), insert, banding=banding)
+    apart = data.draw(st.sampled_from([0, 500, 1500]))
+    root = RootRule(distance_of(similarity_min * data.draw(st.sampled_from([0.5, 0.8, 1.0]))), apart)
+    root_rule = root if insert == "root" else None
+    oracle = BruteForceSignatures(distance_of(similarity_min), insert, banding=banding, root=root_rule)
     sizes = TreeSizes(data.draw(st.integers(1, 30)), data.draw(st.sampled_from([64, 200, 1000])))
-    with fresh(parameters_of(banding, insert, similarity_min), sizes) as index:
+    with fresh(parameters_of(banding, insert, similarity_min, root_rule), sizes) as index:
         for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
             part = rows[begin:end]
             assert admitted(index, part) == oracle.admit(entries_of(part, banding.bits), ends_of(part))

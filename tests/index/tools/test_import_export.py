@@ -17,6 +17,7 @@ from index.tools import Importer, Original, Record, portions
 from tests.support.answers import answers_of
 from tests.support.entries import ONE, TWO, Row, ends_of, entries_of
 from tests.support.indexes import SMALL, all_records, everything, filled, mixed_rows, opened, wrong
+from tests.support.roots import root_rules
 
 
 def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max: int, stop: int = 10**9) -> int:
@@ -34,14 +35,14 @@ def take_over(index: Index, found: list[Record], names: dict[str, str], rows_max
     st.integers(0, 2**32),
     st.integers(0, 150),
     st.sampled_from([64, 128]),
-    st.sampled_from(["unique", "all"]),
+    st.sampled_from(["unique", "root", "all"]),
     st.integers(1, 60),
     st.data(),
 )
 def test_an_index_taken_over_equals_the_one_it_came_from_however_often_it_was_broken_off(
     seed: int, count: int, bits: int, insert: Any, rows_max: int, data: st.DataObject
 ) -> None:
-    parameters = Parameters(bits, 3, insert)
+    parameters = Parameters(bits, 3, insert, root=root_rules(insert, 3, data))
     rows = mixed_rows(seed, count, bits)
     with tempfile.TemporaryDirectory() as name:
         first, second = Path(name) / "first", Path(name) / "second"

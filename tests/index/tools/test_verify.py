@@ -17,6 +17,7 @@ from index.entry import Kind, Verdict
 from index.index import Index, internals_of
 from index.lsm import compaction
 from index.matching.minhash import banding_for
+from index.matching.root import RootRule
 from index.session import Retention
 from index.storage import log, scan
 from index.storage.codec import Lines, pack_segment, unpack_batch, unpack_segment
@@ -58,7 +59,7 @@ BANDED = Parameters(512, 3_000, banding=banding_for(64, 8, 0.7))
     st.integers(0, 2**32),
     st.integers(0, 120),
     st.sampled_from([(64, None), (128, None), (512, BANDED.banding)]),
-    st.sampled_from(["unique", "all"]),
+    st.sampled_from(["unique", "root", "all"]),
     st.sampled_from([None, 5, 30]),
 )
 def test_a_sound_index_verifies_in_every_compaction_state(
@@ -66,7 +67,7 @@ def test_a_sound_index_verifies_in_every_compaction_state(
 ) -> None:
     """After every batch, with entries that left, were raised and are on their way; and when another goes on with it."""
     bits, banding = shape
-    parameters = Parameters(bits, 3, insert, {}, banding)
+    parameters = Parameters(bits, 3, insert, {}, banding, root=RootRule(6) if insert == "root" else None)
     rows = mixed_rows(seed, count, bits, repeated=0.3)
     generator = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name:

@@ -1,5 +1,6 @@
 """`streamer evaluate` and the commands below it: what each writes, and what each refuses."""
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -46,6 +47,15 @@ def test_truth_makes_a_set_that_evaluate_and_the_judges_read(documents: Path, tm
     assert again.code == os.EX_CANTCREAT
 
 
+def test_the_length_of_a_run_may_be_said(documents: Path, tmp_path: Path) -> None:
+    heads = []
+    for asked in ((), ("--run", "7")):
+        out = tmp_path / str(len(heads))
+        assert run("evaluate", "truth", documents, "--out", out, *asked).code == 0
+        heads.append(gzip.decompress((out / "stream_truth.tsv.gz").read_bytes()).decode().splitlines()[0])
+    assert ["runs of 7 tokens" in head for head in heads] == [False, True]
+
+
 def test_topics_of_the_documents_may_be_the_truth(documents: Path) -> None:
     scored = run("evaluate", documents, "--groups", "topic", "--json")
     assert scored.code == 0, scored.err
@@ -60,6 +70,19 @@ def test_a_decision_is_timed_with_the_index_and_without(documents: Path) -> None
     (figures,) = json.loads(timed.out)
     assert figures["documents"] == 3
     assert min(figures["with_index_us"], figures["without_us"]) > 0
+
+
+def test_the_times_are_drawn_on_a_page(documents: Path, tmp_path: Path) -> None:
+    page = tmp_path / "times.html"
+    timed = run("evaluate", "time", documents, "--picture", page)
+    assert timed.code == 0, timed.err
+    assert "documents in the index" in timed.out
+    assert page.read_text(encoding="utf-8").count("<svg") == 1
+    assert "similarity ≥ 0.7" in page.read_text(encoding="utf-8")
+    lost = run("evaluate", "time", documents, "--picture", tmp_path / "nowhere" / "times.html", "--json")
+    assert lost.code == os.EX_CANTCREAT
+    # The figures are not lost with the picture.
+    assert json.loads(lost.out)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +103,10 @@ def test_a_setting_that_changes_nothing_is_refused(documents: Path, arguments: l
 
 
 def test_a_setting_that_one_row_uses_is_right(documents: Path) -> None:
-    given = ("--set", "index.distance_max=7", "--try", "fingerprint.scheme=simhash", "--json")
+    given = ("--set", "index.distance_max=6", "--try", "fingerprint.scheme=simhash", "--json")
     scored = run("evaluate", documents, "--groups", "topic", *given)
     assert scored.code == 0, scored.err
-    assert [each["distance_max"] for each in json.loads(scored.out)] == [None, 7]
+    assert [each["distance_max"] for each in json.loads(scored.out)] == [None, 6]
 
 
 def test_the_help_names_the_options_and_the_commands() -> None:

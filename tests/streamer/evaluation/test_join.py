@@ -5,7 +5,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.evaluation.join import SimilarPairs, similar_pairs, tokens_in_a_run
+from streamer.evaluation.join import SimilarPairs, similar_pairs, tokens, tokens_in_a_run
 
 TEXTS = st.lists(st.lists(st.sampled_from(["桥", "灯", "光", "one", "two", "three ", "，"]), max_size=14), max_size=9)
 
@@ -38,6 +38,21 @@ def test_the_nearest_is_the_most_similar_and_of_equal_ones_the_earliest() -> Non
     largest, rows = similar_pairs(texts, 0.1, 2).nearest(len(texts))
     assert rows.tolist() == [-1, 0, 0, 0, -1]
     assert largest.tolist() == [0, 1, 0.5, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("read_file(42)", ["read_file", "42"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("长江 flows, 2x", ["长", "江", "flows", "2x"]),
+        ("ひらがな서울ไทย", list("ひらがな서울ไทย")),
+    ],
+)
+def test_a_token_is_a_word_with_its_marks_and_joints_or_a_character_of_a_script_without_blanks(
+    text: str, expected: list[str]
+) -> None:
+    assert tokens(text) == expected
 
 
 @pytest.mark.parametrize(("texts", "run"), [(["桥的灯光 one"] * 3, 5), (["a bridge 桥"], 3), ([], 3), (["สวัสดี"], 5)])

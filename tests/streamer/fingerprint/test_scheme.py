@@ -7,6 +7,7 @@ import orjson
 import pytest
 from rich.console import Console
 
+from index import RootRule
 from index.errors import ParametersDiffer
 from index.matching.minhash import Banding
 from streamer.fingerprint.minhash.minhash import MinHasher
@@ -45,11 +46,26 @@ def test_the_parameters_of_the_index_follow_the_settings(
     assert (parameters.insert, parameters.fingerprint) == ("all", {"a": "stamp"})
 
 
+@pytest.mark.parametrize(
+    ("overrides", "rule"),
+    [
+        ((), RootRule(5_000, 1_000)),
+        (("index.root_similarity_min=0.6", "minhash.similarity_min=0.8"), RootRule(4_000, 666)),
+        (("fingerprint.scheme=simhash", "index.distance_max=4"), RootRule(8, 1)),
+        (("fingerprint.scheme=simhash", "index.distance_max=3", "index.root_distance_max=5"), RootRule(5, 1)),
+        (("fingerprint.scheme=simhash", "fingerprint.second_look=cosine", "index.distance_max=7"), RootRule(14, 2)),
+    ],
+)
+def test_the_limits_of_a_root_follow_the_settings(overrides: tuple[str, ...], rule: RootRule) -> None:
+    assert parameters_for(chosen("index.insert=root", *overrides), {}).root == rule
+    assert parameters_for(chosen(*overrides), {}).root is None
+
+
 def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:
     simhash = "fingerprint.scheme=simhash"
     plain = parameters_for(chosen(simhash), {})
     assert parameters_for(chosen(simhash, "minhash.similarity_min=0.9", "minhash.bins=64"), {}) == plain
-    assert (plain.banding, plain.bits, plain.distance_max) == (None, 64, 4)
+    assert (plain.banding, plain.bits, plain.distance_max) == (None, 64, 7)
     shipped = parameters_for(chosen(), {})
     assert parameters_for(chosen("index.distance_max=7", "fingerprint.bits=128"), {}) == shipped
     assert shipped.scheme == "minhash"
@@ -120,7 +136,8 @@ def test_files_are_filtered_with_metadata_and_show_the_combined_similarity(tmp_p
     # The same set, however it is written; another set; and none.
     assert [line.get("similarity") for line in verdicts] == [None, 1.0, 0.9, 0.9]
     assert all(line["distance"] is None for line in verdicts)
-    other = chosen("fingerprint.scheme=simhash", f"index.directory={tmp_path / 'index'}", "index.distance_max=5")
+    changed = ("fingerprint.scheme=simhash", "fingerprint.second_look=none", "index.distance_max=5")
+    other = chosen(*changed, f"index.directory={tmp_path / 'index'}")
     with pytest.raises(ParametersDiffer, match=r"look.kind: stored metadata, asked \(not set\)"):
         open_index(other, scheme_for(other))
 

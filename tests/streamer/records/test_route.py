@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -11,7 +12,7 @@ from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Position, Source, Ver
 from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, labels
-from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
+from streamer.records.record import Decision, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import explain, parse_original_position, parse_position, route, verdict_line
 from tests.support.paths import DOCS
 
@@ -394,6 +395,10 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
     (by_minhash,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
     duplicate |= {"neardup.similarity": texts(sent(by_minhash).headers)["neardup.similarity"]}
+
+    unreadable = replace(record(None), lost=Lost(3, "damaged"))
+    offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)
+    duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
 
     assert rows == {**{name: value for name, value in dead.items() if name.startswith("__")}, **duplicate}
     for _, text in labels():

@@ -14,7 +14,7 @@ from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Lost, Record
-from streamer.service.loop import STEPS, State
+from streamer.service.loop import STEPS, Service, State
 from streamer.service.pipeline import fingerprint_documents
 from streamer.service.trial import Trials, Tried
 from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings, Workers
@@ -231,7 +231,7 @@ def test_a_group_that_lost_its_offsets_goes_on_where_the_index_is(tmp_path: Path
 
 def simhash_settings(**sections: object) -> Settings:
     # The sentences are short, and their copies end in one more punctuation mark.
-    return settings(fingerprint=Fingerprint(scheme="simhash", features_min=1), **sections)
+    return settings(fingerprint=Fingerprint(scheme="simhash", features_min=1, second_look="none"), **sections)
 
 
 def test_duplicates_show_their_similarity(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_trial_that_is_cut_short_delivers_what_it_has_and_a_fresh_worker_goes_
     with pytest.raises(Crashed):
         world.run_once()
     monkeypatch.undo()
-    monkeypatch.setattr(Trials, "run", lambda trials, records, progress: tried(world.settings, records[:2]))
+    monkeypatch.setattr(Trials, "run", lambda trials, records, *_: tried(world.settings, records[:2]))
     ends = 0
     while True:
         try:
@@ -386,6 +386,38 @@ def test_a_trial_that_is_cut_short_delivers_what_it_has_and_a_fresh_worker_goes_
             ends += 1
             assert len(world.outputs()) == 2 * ends
     assert ends
+    assert len(world.outputs()) == len(stream())
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_stop_amid_a_trial_delivers_what_was_tried_and_ends_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    world = World(tmp_path, settings(workers=Workers(deaths_max=1)))
+    world.fill(stream())
+    with monkeypatch.context() as deadly:
+        deadly.setattr(Decoder, "decode", raises(Crashed))
+        with pytest.raises(Crashed):
+            world.run_once()
+    run, running = Service.run, list[Service]()
+
+    def noted(service: Service) -> None:
+        running.append(service)
+        run(service)
+
+    def stopped(_: Trials, records: Sequence[Record], __: object, stop_asked: Callable[[], bool]) -> Tried | None:
+        assert not stop_asked()
+        running[-1].stop()
+        assert stop_asked()
+        return tried(world.settings, records[:count]) if count else None
+
+    monkeypatch.setattr(Service, "run", noted)
+    monkeypatch.setattr(Trials, "run", stopped)
+    world.run_once()
+    assert world.states[-2:] == [State.DRAINING, State.STOPPED]
+    assert len(world.outputs()) == count
+    monkeypatch.setattr(Trials, "run", lambda _, records, *__: tried(world.settings, records))
+    world.run_once()
     assert len(world.outputs()) == len(stream())
 
 

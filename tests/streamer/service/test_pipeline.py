@@ -26,7 +26,7 @@ ONE, TWO, THREE = (Source("stream", number) for number in range(3))
 
 SETTINGS = {
     "minhash": Settings(),
-    "simhash-64": Settings.model_validate({"fingerprint": {"scheme": "simhash"}}),
+    "simhash-64": Settings.model_validate({"fingerprint": {"scheme": "simhash", "second_look": "none"}}),
     "simhash-128": Settings.model_validate(
         {
             "fingerprint": {

@@ -1,7 +1,7 @@
 """Every state that a start can find has one written answer."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -148,6 +148,34 @@ def test_a_worker_waits_for_the_owner_of_the_lowest_partition_only_so_long(
         with pytest.raises(DeliveryDoubtful, match="at its end: the others wait"):
             waiting.recover(part)
     assert len(signs_of_life) > 1
+
+
+class Overtaken(MemoryTransport):
+    """Another worker, which shares the index, decides and commits whenever this one asks what is committed."""
+
+    def __init__(self, broker: MemoryBroker, settings: Settings, index: Index, busy: Source) -> None:
+        super().__init__(broker, settings, "0")
+        self._index = index
+        self._busy = busy
+
+    def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
+        self._index.set_applied(self._busy, self._index.applied()[self._busy].offset + 10)
+        self._group.committed[self._busy] = self._index.applied()[self._busy].offset
+        return super().committed(sources)
+
+
+def test_what_another_worker_decides_meanwhile_is_not_taken_for_lost(tmp_path: Path) -> None:
+    broker = MemoryBroker()
+    broker.create_for(Settings(), 2)
+    with make_index(tmp_path) as index:
+        busy = Source(broker.topics[Settings().topics.input].id, 1)
+        index.begin(busy, Settings().topics.input, 0)
+        transport = Overtaken(broker, Settings(), index, busy)
+        transport.open()
+        whole = transport.read()
+        assert isinstance(whole, Assigned)
+        part = Assigned(whole.sources[:1], whole.names, whole.sources[1:])
+        assert recoverer(transport, index, STOPPING).recover(part) == {whole.sources[0]: Plan(0, commit=True)}
 
 
 def test_lost_group_offsets_need_a_person() -> None:

@@ -3,11 +3,10 @@
 import itertools
 import shutil
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
-from index.entry import Source
+from index.entry import Insert, Source
 from index.index import Index
 from index.storage.store import CommitHooks
 from index.turn import Turn
@@ -25,7 +24,7 @@ from tests.support.memory_broker import Crashed, MemoryTransport, Partition, Sto
 from tests.support.memory_service import SENTENCES, World, document
 
 
-def lost_index_whose_owner_of_partition_0_is_gone(directory: Path, insert: Literal["unique", "all"]) -> World:
+def lost_index_whose_owner_of_partition_0_is_gone(directory: Path, insert: Insert) -> World:
     """Originals stand in partition 1 and their duplicates in partition 0, all delivered. Their owner of then is dead, and
     still holds partition 0. The index is lost. The originals wait again, in partition 1, which a living worker gets."""
     world = World(directory / "lost", Settings(index=IndexSettings(insert=insert)))
@@ -48,13 +47,11 @@ def lost_index_whose_owner_of_partition_0_is_gone(directory: Path, insert: Liter
     return world
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
-def test_what_another_worker_owned_is_restored_before_the_first_decision(
-    tmp_path: Path, insert: Literal["unique", "all"]
-) -> None:
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_what_another_worker_owned_is_restored_before_the_first_decision(tmp_path: Path, insert: Insert) -> None:
     world = lost_index_whose_owner_of_partition_0_is_gone(tmp_path, insert)
     world.run()
-    assert sum(world.restored) == len(SENTENCES) * (2 if insert == "all" else 1)
+    assert sum(world.restored) == len(SENTENCES) * (1 if insert == "unique" else 2)
     outputs = world.outputs()
     topic = world.settings.topics.input
     late = [outputs[f"{topic}/1/{len(SENTENCES) + number}"] for number in range(len(SENTENCES))]
@@ -82,10 +79,10 @@ def source_of(world: World, partition: int) -> Source:
     return Source(world.broker.topics[world.settings.topics.input].id, partition)
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
 @pytest.mark.parametrize("passage", range(1, 8))
 def test_a_restoration_that_breaks_off_anywhere_is_done_again_and_ends_the_same(
-    tmp_path: Path, passage: int, insert: Literal["unique", "all"]
+    tmp_path: Path, passage: int, insert: Insert
 ) -> None:
     peace = lost_index_whose_owner_of_partition_0_is_gone(tmp_path / "peace", insert)
     peace.run()

@@ -1,5 +1,7 @@
 """A trial proves which records end a process, and gives of all others what the worker itself would have got."""
 
+import multiprocessing
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.service import trial
 from streamer.service.pipeline import fingerprint_documents
-from streamer.service.trial import Trials
+from streamer.service.trial import Trials, Tried
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES
 from tests.support.paths import ROOT
@@ -42,6 +44,15 @@ def _deadly_children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DEADLY_ONCE", str(tmp_path / "once"))
 
 
+def never() -> bool:
+    return False
+
+
+def tried_of(found: Tried | None) -> Tried:
+    assert found is not None
+    return found
+
+
 def trials(seconds_max: float = 600.0) -> Trials:
     return Trials(SETTINGS, scheme_for(SETTINGS), seconds_max=seconds_max)
 
@@ -51,7 +62,7 @@ def test_sound_records_come_out_as_from_the_worker_itself() -> None:
     decoded = Decoder(SETTINGS.decode).decode(records)
     expected = fingerprint_documents(scheme_for(SETTINGS), decoded)
     beats: list[int] = []
-    tried = trials().run(records, lambda: beats.append(1))
+    tried = tried_of(trials().run(records, lambda: beats.append(1), never))
     assert tried.documents == decoded
     for column in ("kinds", "reasons", "fingerprints", "feature_counts"):
         assert np.array_equal(getattr(tried.fingerprints, column), getattr(expected, column)), column
@@ -62,7 +73,7 @@ def test_sound_records_come_out_as_from_the_worker_itself() -> None:
 def test_every_record_that_ends_the_process_is_poison_and_no_other() -> None:
     words = {"segfault": "SIGSEGV", "endless": "document_timeout_ms = 1000", "error": "exit code 1"}
     values = [value for word in words for value in (sound(0), deadly(word))]
-    tried = trials().run(records_of(*values, sound(1)), lambda: None)
+    tried = tried_of(trials().run(records_of(*values, sound(1)), lambda: None, never))
     assert [type(document) for document in tried.documents] == [Document, DeadLetter] * len(words) + [Document]
     letters = [document for document in tried.documents if isinstance(document, DeadLetter)]
     for number, (letter, how) in enumerate(zip(letters, words.values(), strict=True)):
@@ -74,18 +85,52 @@ def test_every_record_that_ends_the_process_is_poison_and_no_other() -> None:
 
 
 def test_a_process_that_somebody_killed_once_proves_nothing() -> None:
-    tried = trials().run(records_of(sound(0), deadly("once"), sound(1)), lambda: None)
+    tried = tried_of(trials().run(records_of(sound(0), deadly("once"), sound(1)), lambda: None, never))
     assert all(isinstance(document, Document) for document in tried.documents)
 
 
 def test_a_trial_that_takes_too_long_gives_what_it_has_and_at_least_one_record() -> None:
-    tried = trials(seconds_max=-1.0).run(records_of(deadly("abort"), sound(0)), lambda: None)
+    tried = tried_of(trials(seconds_max=-1.0).run(records_of(deadly("abort"), sound(0)), lambda: None, never))
     assert [type(document) for document in tried.documents] == [DeadLetter]
     assert len(tried.fingerprints) == 1
+
+
+@pytest.mark.parametrize("sound_records", [0, 2])
+def test_a_stop_ends_the_child_at_once_and_nothing_is_told_of_the_record_that_it_was_at(
+    sound_records: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = SETTINGS.workers.model_copy(update={"document_timeout_ms": 600_000})
+    patient = SETTINGS.model_copy(update={"workers": limits})
+    records = records_of(*map(sound, range(sound_records)), deadly("endless"), sound(3))
+    asked: list[Record] = []
+    ask = trial._Child.ask
+
+    def noted(child: trial._Child, record: Record) -> trial.Answer | str:
+        asked.append(record)
+        return ask(child, record)
+
+    monkeypatch.setattr(trial._Child, "ask", noted)
+    began = time.monotonic()
+    found = Trials(patient, scheme_for(SETTINGS), seconds_max=600.0).run(
+        records, lambda: None, lambda: len(asked) > sound_records
+    )
+    assert time.monotonic() - began < 300, "the child was waited for"
+    assert not multiprocessing.active_children()
+    assert len(asked) == sound_records + 1
+    if sound_records:
+        assert [type(document) for document in tried_of(found).documents] == [Document] * sound_records
+    else:
+        assert found is None
+
+
+def test_a_stop_while_the_child_gets_ready_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_BEAT_SECONDS", 0.01)
+    assert trials().run(records_of(sound(0)), lambda: None, lambda: True) is None
+    assert not multiprocessing.active_children()
 
 
 def test_a_child_that_does_not_get_ready_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "START_SECONDS_MAX", 0.0)
     monkeypatch.setattr(trial, "_BEAT_SECONDS", 0.01)
     with pytest.raises(trial.TrialFailed, match="did not get ready"):
-        trials().run(records_of(sound(0)), lambda: None)
+        trials().run(records_of(sound(0)), lambda: None, never)

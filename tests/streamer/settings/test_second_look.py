@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from index.errors import ParametersDiffer
 from index.matching.second_look import CosineLook, MetadataLook
 from streamer.errors import SettingsError
 from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.service.wiring import open_index
+from streamer.settings.reference import as_toml
 from streamer.settings.second_look import SecondLook
 from streamer.settings.settings import Decode, Fingerprint, Index, Settings, load
 
@@ -17,8 +20,50 @@ def chosen(*overrides: str) -> Settings:
     return load(None, ["fingerprint.scheme=simhash", *overrides], {})
 
 
-def test_there_is_no_second_look_unless_it_is_asked_for() -> None:
+def test_simhash_alone_is_the_preset_simhash_best_and_is_shown_as_it(tmp_path: Path) -> None:
     settings = chosen()
+    assert settings == load(None, (), {}, preset="simhash-best")
+    assert settings == Settings(fingerprint=Fingerprint(scheme="simhash"))
+    assert (settings.fingerprint.second_look, settings.index.distance_max) == ("cosine", 7)
+    shown = tmp_path / "shown.toml"
+    shown.write_text(as_toml(settings), encoding="utf-8")
+    assert 'second_look = "cosine"' in shown.read_text(encoding="utf-8")
+    assert load(shown, (), {}) == settings
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kind", "distance_max"),
+    [
+        (("index.distance_max=3",), "cosine", 3),
+        (("fingerprint.second_look=none",), "none", 4),
+        (("fingerprint.second_look=none", "index.distance_max=6"), "none", 6),
+        (("fingerprint.second_look=cosine",), "cosine", 7),
+        (("index.insert=all", "fingerprint.bits=128"), "cosine", 7),
+        (("fingerprint.scheme=minhash",), "none", 4),
+    ],
+)
+def test_what_a_person_sets_stays_and_the_rest_follows(
+    overrides: tuple[str, ...], kind: str, distance_max: int
+) -> None:
+    settings = chosen(*overrides)
+    assert (settings.fingerprint.second_look, settings.index.distance_max) == (kind, distance_max)
+
+
+def test_an_index_of_the_former_default_is_refused_with_what_differs_until_the_second_look_is_off(
+    tmp_path: Path,
+) -> None:
+    own = f"index.directory={tmp_path / 'index'}"
+    former = chosen(own, "fingerprint.second_look=none")
+    open_index(former, scheme_for(former)).close()
+    with pytest.raises(
+        ParametersDiffer, match=r"distance_max: stored 4, asked 7(.|\n)*look\.kind: stored \(not set\), asked cosine"
+    ):
+        open_index(chosen(own), scheme_for(chosen(own)))
+    open_index(former, scheme_for(former)).close()
+
+
+def test_there_is_no_second_look_where_it_is_off() -> None:
+    settings = chosen("fingerprint.second_look=none")
     assert parameters_for(settings, {}).look is None
     assert "second_look" not in scheme_for(settings).stamp()
     assert scheme_for(settings).fingerprint(["a text"]).looks is None
@@ -27,7 +72,7 @@ def test_there_is_no_second_look_unless_it_is_asked_for() -> None:
 def test_the_index_is_told_the_second_look_with_its_thresholds() -> None:
     cosine = chosen("fingerprint.second_look=cosine", "second_look.cosine_cells=64", "second_look.cosine_min=0.9")
     assert parameters_for(cosine, {}).look == CosineLook(64, 0.9)
-    assert parameters_for(cosine, {}).distance_max == 4
+    assert parameters_for(cosine, {}).distance_max == 7
     assert scheme_for(cosine).stamp()["second_look"] == "cosine, format 1"
     metadata = chosen(*METADATA, "second_look.metadata_functions=50", "second_look.similarity_min=0.3")
     assert parameters_for(metadata, {}).look == MetadataLook(50, 0.9, 0.3)

@@ -17,10 +17,11 @@ from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder, Document
 from streamer.records.reason import Reason, label
-from streamer.records.record import Decision, Headers, Record
+from streamer.records.record import Decision, Headers, Lost, Record
 from streamer.records.route import route
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching, Settings
+from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.findings import Findings
 from streamer.verification.report import report
 from streamer.verification.verify import verify
@@ -383,11 +384,19 @@ def appended(world: World, value: bytes, *, entered: bytes | None = None, known:
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "minhash": {},
-    "simhash": {"fingerprint": {"scheme": "simhash"}},
-    "simhash, 128 bits": {"fingerprint": {"scheme": "simhash", "bits": 128}, "index": {"distance_max": 7}},
-    "cosine": {"fingerprint": {"scheme": "simhash", "second_look": "cosine"}, "index": {"distance_max": 7}},
+    "simhash": {"fingerprint": {"scheme": "simhash", "second_look": "none"}},
+    "simhash, 128 bits": {
+        "fingerprint": {"scheme": "simhash", "bits": 128, "second_look": "none"},
+        "index": {"distance_max": 7},
+    },
+    "cosine": {"fingerprint": {"scheme": "simhash"}},
     "metadata": {"fingerprint": {"scheme": "simhash", "second_look": "metadata"}, "decode": {"metadata": ["/id"]}},
     "insert = all": {"index": {"insert": "all"}},
+    "insert = root": {"index": {"insert": "root"}},
+    "insert = root, cosine": {
+        "fingerprint": {"scheme": "simhash", "second_look": "cosine"},
+        "index": {"distance_max": 7, "insert": "root"},
+    },
 }
 
 
@@ -409,7 +418,7 @@ def test_services_of_all_kinds_are_sound_and_their_wrong_similarities_and_missed
     assert [problem.partition(":")[0] for problem in found["similarity"]] == [changed]
     (problem,) = found["near-uniques"]
     assert problem.startswith(f"{missed}: is a near-duplicate of ")
-    assert problem.endswith(position_of(original)) or sections == SCHEMES["insert = all"]
+    assert problem.endswith(position_of(original)) or sections.get("index", {}).get("insert") in ("root", "all")
 
 
 def test_a_short_text_that_is_unique_twice_is_found(tmp_path: Path) -> None:
@@ -468,8 +477,8 @@ def chain() -> list[bytes]:
     ]
 
 
-def chained(directory: Path) -> World:
-    sections = {"minhash": {"similarity_min": 0.6}, "index": {"insert": "all"}}
+def chained(directory: Path, **index: object) -> World:
+    sections = {"minhash": {"similarity_min": 0.6}, "index": {"insert": "all", **index}}
     world = World(directory, Settings.model_validate(sections))
     world.fill(chain())
     world.run()
@@ -487,6 +496,21 @@ def test_a_duplicate_may_be_as_similar_as_it_tells_to_another_duplicate_of_its_o
     log, offset, record = outputs(world, "documents-duplicate")[-1]
     log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.similarity", "0.8642"))
     assert wrong(verified(world))["similarity"][0].startswith(f"{position_of(record)}: tells similarity 0.8642 of ")
+
+
+def test_a_chain_that_breaks_where_it_leaves_its_root_is_sound(tmp_path: Path) -> None:
+    world = chained(tmp_path / "root", insert="root", root_similarity_min=0.4)
+    assert wrong(verified(world)) == {}
+    told = [
+        float(dict(each.headers)["neardup.similarity"] or 0) for _, _, each in outputs(world, "documents-duplicate")
+    ]
+    assert 0.4 <= min(told) < 0.6
+    stricter = world.settings.model_copy(update={"index": IndexSettings(insert="root", root_similarity_min=0.6)})
+    alone = World(tmp_path / "stricter", stricter)
+    alone.fill(chain())
+    alone.run()
+    assert wrong(verified(alone)) == {}
+    assert len(outputs(alone, "documents-unique")) > len(outputs(world, "documents-unique"))
 
 
 def test_a_sample_reads_some_texts_and_holds_them_against_all(tmp_path: Path) -> None:
@@ -634,6 +658,90 @@ def test_a_dead_letter_that_stands_for_records_that_cannot_be_read_is_not_foreig
     findings = verified(world)
     assert wrong(findings) == {}
     assert findings.unchecked["outputs that stand for records that cannot be read"] == 1
+
+
+def with_damage(directory: Path) -> World:
+    """A service that has skipped three records at the end of a partition which cannot be read, and gone on behind them."""
+    world = worked(directory)
+    world.broker.write("documents", 0, [Stored(None, None, -1, lost=Lost(3, "they are damaged"))])
+    world.broker.skip("documents", 0, 2)
+    world.broker.write("documents", 0, documents()[:1])
+    world.run()
+    return world
+
+
+def lost_of(world: World) -> tuple[Partition, int]:
+    log = world.broker.topics["documents"].partitions[0]
+    (offset,) = [offset for offset, record in log.records.items() if record.lost]
+    return log, offset
+
+
+def mended(world: World, count: int) -> None:
+    """Let `count` of the records be read, from the first that could not be."""
+    log, first = lost_of(world)
+    for offset in range(first, first + count):
+        log.records[offset] = documents()[1]
+    log.records = dict(sorted(log.records.items()))
+
+
+STOOD_FOR = "records that could not be read, with a dead letter that stands for them"
+
+
+def test_records_that_cannot_be_read_are_accounted_for_by_the_dead_letter_that_stands_for_them(tmp_path: Path) -> None:
+    findings = verified(with_damage(tmp_path))
+    assert wrong(findings) == {}
+    assert findings.unchecked["outputs of records that cannot be read"] == 1
+
+
+def test_records_that_can_be_read_again_are_accounted_for_by_the_dead_letter_that_stands_for_them(
+    tmp_path: Path,
+) -> None:
+    world = with_damage(tmp_path)
+    mended(world, 3)
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["dead letters of records that could not be read, and can be now"] == 1
+    assert findings.unchecked[STOOD_FOR] == 2
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["not readable", "readable again"])
+def test_an_offset_that_the_dead_letter_does_not_state_is_missing(tmp_path: Path, again: bool) -> None:
+    world = with_damage(tmp_path)
+    _, first = lost_of(world)
+    if again:
+        mended(world, 3)
+    log, offset, record = outputs(world, "documents-dead-letter")[-1]
+    assert ("neardup.offsets", b"3") in record.headers
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.offsets", "2"))
+    (missing,) = wrong(verified(world)).pop("missing")
+    assert missing.startswith(f"documents/0/{first + 2}")
+
+
+def test_records_that_cannot_be_read_and_of_which_nothing_tells_are_missing(tmp_path: Path) -> None:
+    world = with_damage(tmp_path)
+    _, first = lost_of(world)
+    log, offset, _ = outputs(world, "documents-dead-letter")[-1]
+    del log.records[offset]
+    missing = [f"documents/0/{first + place}: cannot be read, and no dead letter stands for it" for place in range(3)]
+    assert wrong(verified(world)) == {"missing": missing}
+
+
+def test_records_that_were_damaged_after_they_came_out_are_not_held_against_their_outputs(tmp_path: Path) -> None:
+    world = worked(tmp_path)
+    log = world.broker.topics["documents"].partitions[0]
+    log.records[0] = Stored(None, None, -1, lost=Lost(3, "they are damaged"))
+    del log.records[1], log.records[2]
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["outputs of records that cannot be read"] == 3
+    assert findings.unchecked["originals that cannot be read"] > 0
+
+
+def test_a_number_of_offsets_that_is_none_is_found(tmp_path: Path) -> None:
+    world = with_damage(tmp_path)
+    log, offset, record = outputs(world, "documents-dead-letter")[-1]
+    log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.offsets", "many"))
+    assert "it stands for 'many' offsets" in wrong(verified(world))["contradiction"][0]
 
 
 def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:

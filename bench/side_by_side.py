@@ -1,0 +1,100 @@
+"""Methods and other programs in one table, in one run: F1 on every set, and in brackets the false duplicates.
+
+    python -m bench.side_by_side SET [SET ...] [--setting NAME ...] [--peer NAME ...] [--json]
+
+Sets are streams or labelled pairs, as `bench.accuracy` reads them, and are called by the names of their folders. Settings
+are named as there; those of the filter are all presets unless some are named. Peers are those of `bench.peers`. They
+have the task of both schemes as they are without a second look: a similarity of .7, a distance of 4, by their own accuracy.
+All of them keep unique documents alone. The last column adds up the false duplicates of the streams.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+import orjson
+from rich.progress import track
+
+from bench.accuracy import PROGRESS, AllPairs, Labelled, Stream, machine, open_sets
+from bench.named_settings import Setting, parse
+from bench.peers import PEERS, SCHEMES, task_of
+from bench.scoring import Score
+from streamer.settings.method_presets import METHOD_PRESETS
+from streamer.settings.settings import load
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one row reaches on one set."""
+
+    row: str
+    set_name: str
+    is_stream: bool
+    score: Score
+
+    def as_dict(self) -> dict[str, object]:
+        """The figures, by name."""
+        found = self.score
+        figures = {"precision": found.precision, "recall": found.recall, "f1": found.f1}
+        return {"row": self.row, "set": self.set_name, **figures, "false_duplicates": found.false_duplicates}
+
+
+def cells(each: Stream | Labelled, settings: dict[str, Setting], peers: Sequence[str]) -> Iterator[Cell]:
+    """The column of one set: settings by their names, then peers."""
+    is_stream = isinstance(each, Stream)
+    for name, setting in track(settings.items(), description=each.name, console=PROGRESS):
+        yield Cell(name, each.name, is_stream, each.run(setting, "disk", setting.distance_max).score)
+    for peer in track(peers, description=f"{each.name}, peers", console=PROGRESS):
+        yield Cell(f"peer: {peer}", each.name, is_stream, peer_score(each, peer))
+
+
+def peer_score(each: Stream | Labelled, peer: str) -> Score:
+    """How a peer decides on a stream, or on every pair by itself."""
+    texts = (each.texts if isinstance(each, Stream) else each.lefts).texts
+    asked = task_of(texts, load(None, SCHEMES["simhash"], {}))
+    if isinstance(each, Stream):
+        originals, _ = PEERS[peer](texts, asked)
+        return each.judge(originals, np.zeros(len(texts), np.bool_), "unique")
+    pairs = zip(each.lefts.texts, each.rights.texts, strict=True)
+    return each.judge(np.array([PEERS[peer](pair, asked)[0][1] == 0 for pair in pairs], np.bool_))
+
+
+def table(found: Sequence[Cell]) -> str:
+    """The cells as a table in Markdown, rows and sets in their order."""
+    sets = list(dict.fromkeys(cell.set_name for cell in found))
+    lines = ["| | " + " | ".join(sets) + " | false of all streams |", "|---" * (len(sets) + 2) + "|"]
+    for row in dict.fromkeys(cell.row for cell in found):
+        own = {cell.set_name: cell for cell in found if cell.row == row}
+        shown = [f"{own[name].score.f1:.3f} ({own[name].score.false_duplicates})" for name in sets]
+        false = sum(cell.score.false_duplicates for cell in own.values() if cell.is_stream)
+        lines.append(f"| {row} | {' | '.join(shown)} | {false:,} |")
+    return "\n".join(lines)
+
+
+@click.command(help=__doc__)
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--setting", "names", multiple=True, default=tuple(METHOD_PRESETS), help="A setting, or a preset's name.")
+@click.option("--peer", "peers", multiple=True, default=tuple(PEERS), type=click.Choice(list(PEERS)))
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable results instead of a table.")
+def main(folders: tuple[Path, ...], names: tuple[str, ...], peers: tuple[str, ...], as_json: bool) -> None:
+    try:
+        settings = {name: parse(name) for name in names}
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from problem
+    found: list[Cell] = []
+    for folder in folders:
+        for each in open_sets(folder):
+            if isinstance(each, AllPairs):
+                raise click.BadParameter(f"{folder}: no stream and no labelled pairs.")
+            found += cells(each, settings, peers)
+    if as_json:
+        answer = {"conditions": machine(), "results": [cell.as_dict() for cell in found]}
+        click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
+    else:
+        click.echo(table(found))
+
+
+if __name__ == "__main__":
+    main()
