@@ -11,6 +11,7 @@ from index.decide import find
 from index.entry import NO_NUMBER, Kind
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
+from index.matching.root import RootRule
 from index.session import ReadSession, Retention
 from index.storage import log
 from index.storage.layout import LOG_KEY
@@ -83,8 +84,8 @@ def require_found(index: Index) -> None:
     assert index.find(IDS) == sorted(documents) == documents
 
 
-@pytest.mark.parametrize("insert", ["unique", "all"])
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_ids_are_found_whatever_moves_expires_is_forgotten_is_broken_off_or_opened_twice(
     insert: Any, data: st.DataObject
@@ -93,6 +94,7 @@ def test_ids_are_found_whatever_moves_expires_is_forgotten_is_broken_off_or_open
     sizes = data.draw(st.sampled_from(SIZES))
     retention = Retention(data.draw(st.sampled_from([None, None, 10, 60])), data.draw(st.sampled_from([None, 700])))
     rows = rows_with_few_ids(generator, data.draw(st.integers(1, 400)))
+    parameters = Parameters(insert=insert, root=RootRule(6) if insert == "root" else None)
     crashing = False
 
     def crash() -> None:
@@ -102,7 +104,7 @@ def test_ids_are_found_whatever_moves_expires_is_forgotten_is_broken_off_or_open
     with tempfile.TemporaryDirectory() as name:
         begin, options = 0, {"sizes": sizes, "retention": retention, "hooks": CommitHooks(before_commit=crash)}
         while begin < len(rows):
-            with opened(Path(name), Parameters(insert=insert), **options) as index:
+            with opened(Path(name), parameters, **options) as index:
                 for _ in range(int(generator.integers(1, 9))):
                     part = rows[begin : begin + int(generator.integers(1, 40))]
                     if not part:
