@@ -12,6 +12,9 @@ from streamer.transports.kafka.rights import DOCUMENTED_AT, Right, rights_of
 CERTIFICATE_DAYS_MIN = 30.0
 """With fewer days left, a certificate is worth a word."""
 
+AHEAD_SECONDS_MAX = 300.0
+"""So much may clocks differ that nobody keeps by NTP, and no retention would notice."""
+
 _DAY_SECONDS = 86_400
 _HOUR_MS = 3_600_000
 
@@ -88,6 +91,26 @@ def topics(settings: Settings, found: Mapping[str, TopicFacts | None], withheld:
             else:
                 yield from _policy(settings, key, check, facts, facts.settings)
     yield from _sizes(settings, found)
+
+
+def clock(newest_ms: int | None, now_seconds: float) -> Finding:
+    """The latest record time of the input against this machine's clock: Kafka's answers tell no other time.
+
+    A clock that is ahead of the others shows nowhere.
+    """
+    if newest_ms is None:
+        told = "Kafka's answers tell no time but that of records, and none of the input is known"
+        return Finding("clock", State.UNCHECKED, told, "keep this machine's clock by NTP")
+    ahead_seconds = newest_ms / 1000 - now_seconds
+    if ahead_seconds <= AHEAD_SECONDS_MAX:
+        return Finding("clock", State.OK, "no record of the input is from its future")
+    return Finding(
+        "clock",
+        State.ADVICE,
+        f"a record of the input is {ahead_seconds / 3600:,.1f} hours ahead of it",
+        "keep the clocks of this machine, of brokers and producers by NTP: records from the future outlive retention.ms, and "
+        "many of them let documents expire early (index.age_max_hours)",
+    )
 
 
 def _partitions(settings: Settings, key: str, check: str, facts: TopicFacts) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from streamer.transports.kafka.handshake import own_certificate_expires
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Findings in the order of a start: this machine, connections, rights, topics, timeouts. Changes nothing."""
+    """Findings in the order of a start: this machine, connections, rights, topics, timeouts, clock. Changes nothing."""
     place = machine.look_at(settings.index.directory)
     yield from machine.libraries(diagnosis.codecs(), settings.kafka.compression)
     yield from machine.extras(settings)
@@ -21,8 +21,6 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield machine.port(settings, problem, running=bool(problem) and machine.serves_health(settings))
     yield from machine.guard(settings)
     yield from _of_brokers(settings)
-    # Every answer carries a time only where a topic stamps records itself, and the service's topics do not.
-    yield Finding("clock", State.UNCHECKED, "Kafka's answers tell no time", "keep this machine's clock by NTP")
 
 
 def _of_brokers(settings: Settings) -> Iterator[Finding]:
@@ -52,3 +50,4 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
         yield from brokers.rights(settings, facts.withheld)
         yield from brokers.topics(settings, facts.topics, facts.withheld)
         yield from brokers.timeouts(settings, facts)
+        yield brokers.clock(facts.newest_ms, now)

@@ -223,7 +223,7 @@ def test_git_would_see_a_folder_that_is_not_ignored(newcomer: Newcomer) -> None:
 def test_every_figure_of_the_readme_stands_in_the_benchmarks() -> None:
     rows = re.findall(r"^\| (?!figure)[^|]*\|([^|]*)\|([^|]*)\|$", README, re.MULTILINE)
     figures = {figure for row in rows for cell in row for figure in re.findall(r"\d[\d,]*\.?\d*x?|\.\d+", cell)}
-    assert len(figures) > 12
+    assert len(figures) >= 12
     assert {
         figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d,])", BENCHMARKS)
     } == set()

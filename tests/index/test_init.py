@@ -9,8 +9,8 @@ import index.tools
 from tests.support.paths import ROOT
 
 PUBLIC = {
-    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decisions", "Document", "Entries", "Index", "Insert", "Kind",
-    "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Verdict", "errors", "minhash", "second_look",
+    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "Index", "Insert",
+    "Kind", "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Verdict", "errors", "minhash", "second_look",
 }  # fmt: skip
 
 HATCHES = {
@@ -49,7 +49,7 @@ def test_a_name_that_is_none_is_told() -> None:
 def test_an_open_index_has_no_hatches() -> None:
     assert not HATCHES & set(vars(index.Index))
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
-        "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "forget", "statistics",
+        "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
         "begin", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
     }  # fmt: skip
 

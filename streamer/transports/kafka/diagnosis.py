@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import KafkaAdminClient
-from kafka.admin import ConfigResource
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import ConfigResource, OffsetSpec
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.errors import (
     AuthorizationError,
     InvalidSessionTimeoutError,
     InvalidTransactionTimeoutError,
     RetriableError,
+    UnsupportedVersionError,
     for_code,
 )
 from kafka.protocol.consumer.group import JoinGroupRequest
@@ -52,16 +53,18 @@ class TopicFacts:
 class Facts:
     """What the brokers told.
 
-    withheld  rights that they do not allow
-    topics    by name; None where there is no such topic, or this user may not see it
-    refused   keys of timeouts that they do not allow
-    untried   keys of timeouts that could not be tried for want of a right
+    withheld   rights that they do not allow
+    topics     by name; None where there is no such topic, or this user may not see it
+    refused    keys of timeouts that they do not allow
+    untried    keys of timeouts that could not be tried for want of a right
+    newest_ms  the latest time of a record of the input; None where it has none, or the brokers do not tell
     """
 
     withheld: Sequence[Right]
     topics: Mapping[str, TopicFacts | None]
     refused: Sequence[str]
     untried: Sequence[str]
+    newest_ms: int | None = None
 
 
 def greetings(settings: Settings) -> dict[str, Greeting | SettingsError | BrokerUnavailable]:
@@ -88,6 +91,8 @@ def diagnose(settings: Settings) -> Facts:
     with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
         withheld = withheld_on_topics(admin, rights)
         facts = _topics(admin, [topics.input, topics.unique, topics.duplicate, topics.dead_letter])
+        of_input = facts[topics.input]
+        newest_ms = None if of_input is None else _newest_ms(admin, topics.input, of_input.partitions)
         trials = {
             ("kafka.session_timeout_ms", Resource.GROUP): (_try_group(settings, admin), InvalidSessionTimeoutError),
             ("kafka.transaction_timeout_ms", Resource.TRANSACTIONAL_ID): (
@@ -101,6 +106,7 @@ def diagnose(settings: Settings) -> Facts:
         topics=facts,
         refused=tuple(key for (key, _), (error, refusal) in trials.items() if error is refusal),
         untried=tuple(key for (key, resource), _ in trials.items() if resource in denied),
+        newest_ms=newest_ms,
     )
 
 
@@ -123,6 +129,16 @@ def _topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, TopicFacts |
             replicas = min(len(partition["replica_nodes"]) for partition in partitions)
             found[topic["name"]] = TopicFacts(len(partitions), replicas, _settings_of(admin, topic["name"]))
     return found
+
+
+def _newest_ms(admin: KafkaAdminClient, name: str, partitions: int) -> int | None:
+    wanted = {TopicPartition(name, number): OffsetSpec.MAX_TIMESTAMP for number in range(partitions)}
+    try:
+        found = admin.list_partition_offsets(wanted)
+    except (AuthorizationError, UnsupportedVersionError):
+        # Without a right on the topic, or brokers before Kafka 3.0.
+        return None
+    return max((each.timestamp for each in found.values() if each.timestamp >= 0), default=None)
 
 
 def _settings_of(admin: KafkaAdminClient, name: str) -> dict[str, str] | None:

@@ -143,3 +143,21 @@ def test_every_broker_is_told_of(answer: Greeting, state: State, words: str) -> 
 )
 def test_the_exit_code_says_whether_a_person_or_time_mends_it(states: tuple[State, ...], code: int) -> None:
     assert exit_code(Finding("", state, "") for state in states) == code
+
+
+@pytest.mark.parametrize(
+    ("newest_ms", "state", "words"),
+    [
+        (None, State.UNCHECKED, "none of the input is known"),
+        (0, State.OK, "no record"),
+        (NOW * 1000, State.OK, "no record"),
+        ((NOW + 300) * 1000, State.OK, "no record"),
+        ((NOW + 301) * 1000, State.ADVICE, "0.1 hours ahead"),
+        ((NOW + DAY) * 1000, State.ADVICE, "24.0 hours ahead"),
+        (2**63 - 1, State.ADVICE, "hours ahead"),
+    ],
+)
+def test_a_record_from_the_future_is_told_of(newest_ms: int | None, state: State, words: str) -> None:
+    found = brokers.clock(newest_ms, NOW)
+    assert found.state is state
+    assert words in found.found

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Iterator
 
 import pytest
+from kafka import KafkaProducer
 
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.settings import Kafka, Settings
@@ -105,6 +106,17 @@ def test_a_topic_that_is_missing_is_told(secure_kafka: SecureKafka) -> None:
     assert list(facts.withheld) == []
 
 
+def test_the_latest_time_of_a_record_of_any_partition_is_told(
+    guarded: Callable[..., Settings], secure_kafka: SecureKafka
+) -> None:
+    settings = guarded()
+    assert diagnose(settings).newest_ms is None
+    with KafkaProducer(bootstrap_servers=secure_kafka.open_address) as producer:
+        for partition, time_ms in ((0, 1_000), (1, 1_700_000_000_000), (1, 2_000)):
+            producer.send(settings.topics.input, b"x", partition=partition, timestamp_ms=time_ms).get(timeout=20)
+    assert diagnose(settings).newest_ms == 1_700_000_000_000
+
+
 def test_asking_disturbs_neither_a_transaction_nor_the_group(
     guarded: Callable[..., Settings], secure_kafka: SecureKafka
 ) -> None:
@@ -117,7 +129,8 @@ def test_asking_disturbs_neither_a_transaction_nor_the_group(
     producer = transport._producer
     producer.begin_transaction()
     producer.send(settings.topics.unique, value=b"delivered").get(timeout=10)
-    assert diagnose(settings) == Facts((), diagnose(settings).topics, (), ())
+    told = diagnose(settings)
+    assert told == Facts((), told.topics, (), (), told.newest_ms)
     producer.commit_transaction()
     transport.deliver(batch, [routed(record) for record in batch.records])
     assert transport.read() is not None
