@@ -2,6 +2,7 @@
 
 Loads random fingerprints into an index, all unique, which is the worst case; opens it anew; and measures batches that
 `admit` decides: first while no compaction is under way ("idle"), then, with a frozen memtable, during one ("compacting").
+Then it looks up ids, known and unknown ones.
 Every batch is synced. After each batch, as many bytes as its entries take are put and synced into a bare LMDB file.
 Where others use the machine too, the figures by processor time say more than those by the clock. Peers hold their
 indexes in memory, and are measured at `--peer-entries` entries.
@@ -13,6 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from rich.table import Table
 
 from bench.accuracy import machine
 from bench.index_peers import peers_for
+from index.decide import find
 from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes, state
@@ -46,6 +49,8 @@ LOADED_BYTES = 2**21
 FILL_ROWS = 10_000
 WARM_UP_BATCHES = 5
 CENTRES = 1_000
+ID_LOOK_UPS = 1_000
+ID_REPEATS = 7
 BINS, BIN_BITS = 128, 8
 CHOSEN = {
     "simhash64": ["fingerprint.scheme=simhash", "fingerprint.bits=64", "fingerprint.second_look=none"],
@@ -238,6 +243,25 @@ def measured(index: Index, stream: Stream, rows: int, batches: int, bare: Bare, 
     return found | {"anonymous_mib": anonymous_mib(), "entries_in_the_end": index.statistics().entries}
 
 
+def found_by_id(index: Index, entries: int) -> dict[str, float]:
+    """Milliseconds of processor time for ID_LOOK_UPS ids at once, the best of several times."""
+    opened, random = internals_of(index), np.random.default_rng(1)
+    asked = {
+        "unknown": [f"nobody {place}" for place in range(ID_LOOK_UPS)],
+        "known": [f"{offset:016x}" for offset in random.integers(0, entries, ID_LOOK_UPS).tolist()],
+    }
+    found = {}
+    for name, ids in asked.items():
+        taken = []
+        for _ in range(ID_REPEATS):
+            began = time.process_time()
+            newest = opened.read(partial(find.newest, ids=ids))
+            taken.append(time.process_time() - began)
+            assert newest.known.all() == (name == "known")
+        found[f"ids_{name}_processor_ms_per_1000"] = 1000 * min(taken) * 1000 / ID_LOOK_UPS
+    return found
+
+
 def figures(
     directory: Path,
     parameters: Parameters,
@@ -269,6 +293,7 @@ def figures(
             bare = Bare(directory / "bare", int(used * rows))
             progress.update(progress.add_task("deciding", total=None))
             yield measured(index, stream, rows, batches, bare, directory)
+            yield found_by_id(index, entries)
             if verify:
                 began = time.perf_counter()
                 found = internals_of(index).read(verify_tables)

@@ -55,6 +55,7 @@ WRITES = {
     "note positions": (Table.JOURNAL, "put"),
     "freeze or move on": (Table.META, "put"),
     "compaction slice": (Table.SEGMENTS, "put"),
+    "slice of ids": (Table.IDS, "put"),
     "tombstone": (Table.TOMBSTONES, "put"),
     "clean": (Table.LOG, "delete"),
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from index import errors
+    from index.decide.find import Decided
     from index.entry import (
         NO_DISTANCE,
         NO_NUMBER,
@@ -40,6 +41,7 @@ __all__ = [
     "NO_DISTANCE",
     "NO_NUMBER",
     "Applied",
+    "Decided",
     "Decisions",
     "Document",
     "Entries",
@@ -77,6 +79,7 @@ _NAMES = {
         "Verdict",
         "naming_originals",
     ),
+    "index.decide.find": ("Decided",),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
     "index.session": ("Guard", "Retention"),

@@ -14,13 +14,15 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import admit, forget, restore
+from index.decide import admit, find, forget, restore
+from index.decide.find import Decided
 from index.decide.forget import ignored
 from index.decide.lookup import all_visible
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Position, Source
 from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
+from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree, lookup_of
 from index.session import Guard, OpenIndex, ReadSession, Retention
 from index.storage import documents, sources
@@ -116,13 +118,14 @@ class Index:
             # Every batch reads the numbers of the forgotten by their keys alone.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             identity = identified(store, os.fspath(directory))
-            tree = Tree(stored, sizes)
+            tree, ids = Tree(stored, sizes), IdTable(stored.words, sizes)
+            opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.
-                store.read(tree.follow)
+                opened.read(lambda session: (session.tree, session.ids))
                 tree.file()
             on_failure.pop_all()
-        return cls(OpenIndex(directory, identity, store, tree, stored, retention, journal, guard))
+        return cls(opened)
 
     def close(self) -> None:
         """Close the files; further calls do nothing."""
@@ -280,17 +283,21 @@ class Index:
         """Remove the documents with these ids, so that their near-duplicates are unique again; returns those removed.
 
         Verdicts do not change: the journal still answers for every position, and still names a forgotten original. Unless
-        insert = "unique" an original takes along the duplicates that entered after it. `progress` receives the number of
-        documents examined. Raises IndexFull, IndexDamaged.
+        insert = "unique" an original takes along the duplicates that entered after it, which are looked for among all
+        later documents. `progress` receives the number of documents examined so far. Raises IndexFull, IndexDamaged.
         """
         return forget.forget(self._opened, frozenset(ids), progress)
 
-    def find(self, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-        """Documents with one of these ids, oldest first, including forgotten ones. Scans all documents.
+    def find(self, ids: Collection[str]) -> list[Document]:
+        """Documents with one of these ids, oldest first, including forgotten ones and expired ones still in the log."""
+        return find.find(self._opened, frozenset(ids))
 
-        `progress` receives the number of documents examined.
+    def decided(self, ids: Collection[str]) -> list[Decided]:
+        """All decisions in the log on records with one of these ids, oldest first, also on what entered nothing.
+
+        An empty id is none. Restored documents have decisions; duplicates that were not restored have none.
         """
-        return forget.find(self._opened, frozenset(ids), progress)
+        return find.decided(self._opened, frozenset(ids))
 
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:
         """Up to `limit` hosts with the largest share of near but unequal duplicates among their recent documents."""

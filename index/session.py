@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
-from index.storage.counters import counters_of, put_counters
+from index.storage.counters import counters_of, next_log_key, put_counters
 from index.storage.layout import Counters
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
@@ -66,7 +67,7 @@ class Guard:
 
 
 class ReadSession:
-    """Snapshot of an index. The tree follows on first use, so operations that only read tables need not wait for it."""
+    """Snapshot of an index. Tree and ids follow on first use, so operations that only read tables need not wait for them."""
 
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.read`."""
@@ -74,12 +75,19 @@ class ReadSession:
         self.parameters = opened.parameters
         self.words = opened.parameters.words
         self._tree = opened.tree
+        self._ids = opened.ids
 
     @cached_property
     def tree(self) -> Tree:
         """All NEAR entries filed by blocks, at this moment."""
         self._tree.follow(self.transaction)
         return self._tree
+
+    @cached_property
+    def ids(self) -> IdTable:
+        """All ids, at this moment."""
+        self._ids.follow(self.transaction, next_log_key(counters_of(self.transaction)))
+        return self._ids
 
     @cached_property
     def visibility(self) -> Visibility:
@@ -103,6 +111,8 @@ class WriteSession(ReadSession):
         self.tree = opened.tree
         self.tree.follow(transaction)
         self.counters: Counters = counters_of(transaction)
+        self.ids = opened.ids
+        self.ids.follow(transaction, next_log_key(self.counters))
         self._counters_stored = self.counters
 
     def horizon_moved(self) -> None:
@@ -114,6 +124,7 @@ class WriteSession(ReadSession):
         if self.counters != self._counters_stored:
             put_counters(self.transaction, self.counters)
         self.tree.end_batch(self.transaction, self.counters.next_number, self.counters.next_tombstone)
+        self.ids.end_batch(self.transaction, next_log_key(self.counters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,7 @@ class OpenIndex:
     identity    id of the index, which its copies share
     store       file of the index
     tree        this process's view of all entries
+    ids         this process's view of all ids
     retention   how long entries count
     journaling  False: positions are neither looked up nor noted
     guard       when a host is told
@@ -133,6 +145,7 @@ class OpenIndex:
     identity: str
     store: Store
     tree: Tree
+    ids: IdTable
     parameters: Parameters
     retention: Retention
     journaling: bool
@@ -154,4 +167,9 @@ class OpenIndex:
             session.end()
             return result
 
-        return self.store.write(within, self.tree.committed)
+        return self.store.write(within, self.committed)
+
+    def committed(self) -> None:
+        """Keep what a committed transaction added to the views."""
+        self.tree.committed()
+        self.ids.committed()

@@ -128,6 +128,7 @@ class Batch:
             "filing": filings,
         }
         log.write(transaction, key, rows, self.sources, columns, origins)
+        session.ids.add(transaction, key)
         for kind, table in ((Kind.NEAR, Table.REPEATS), (Kind.EXACT, Table.EXACT)):
             aside = (filings == Filing.ASIDE) & (rows.kinds == kind)
             documents.file_aside(transaction, table, rows.fingerprints[aside], outcome.numbers[aside])

@@ -9,9 +9,11 @@ from collections.abc import Callable, Collection
 import numpy as np
 import numpy.typing as npt
 
+from index.decide import find
 from index.decide.retire import Leaving, retire
 from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, log, scan
+from index.storage.counters import counters_of
 from index.storage.documents import Document
 from index.storage.layout import Change
 
@@ -21,15 +23,12 @@ def ignored(_: int) -> None:
 
 
 class IdScan:
-    """Scan of all documents for ids, portion by portion, as no table is keyed by id.
-
-    with_duplicates  an original takes along the duplicates that entered after it; their numbers are higher, so one pass
-                     finds them
+    """Scan of the documents from the first with one of the ids on, portion by portion: an original takes along the duplicates
+    that entered after it, which no table names. Their numbers are higher, so one pass finds them.
     """
 
-    def __init__(self, ids: Collection[str], *, with_duplicates: bool) -> None:
+    def __init__(self, ids: Collection[str]) -> None:
         self._ids = ids
-        self._with_duplicates = with_duplicates
         self._originals: set[int] = set()
         self.numbers: list[int] = []
         """Numbers of the documents found so far, ascending."""
@@ -40,16 +39,20 @@ class IdScan:
         self.next_number = 0
         """End of the documents examined so far."""
 
+    def begin(self, session: ReadSession) -> None:
+        """Pass over the documents before the first with one of the ids."""
+        numbers = find.numbers(session, self._ids)
+        self.next_number = int(numbers[0]) if len(numbers) else counters_of(session.transaction).next_number
+
     def step(self, session: ReadSession) -> bool:
         """Examine the next portion; returns False at the end."""
         stored = scan.portion(session.transaction, session.words, self.next_number)
         if stored is None:
             return False
         asked = np.fromiter((id_ in self._ids for id_ in stored.ids), np.bool_, len(stored.ids))
-        roots, chosen = stored.columns["root"], asked
-        if self._with_duplicates:
-            self._originals.update(stored.numbers[asked & (roots == stored.numbers)].tolist())
-            chosen = asked | np.isin(roots, np.fromiter(self._originals, np.uint64, len(self._originals)))
+        roots = stored.columns["root"]
+        self._originals.update(stored.numbers[asked & (roots == stored.numbers)].tolist())
+        chosen = asked | np.isin(roots, np.fromiter(self._originals, np.uint64, len(self._originals)))
         self.numbers += stored.numbers[chosen].tolist()
         self.roots += roots[chosen].tolist()
         self.asked += asked[chosen].tolist()
@@ -57,22 +60,21 @@ class IdScan:
         return True
 
 
-def find(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-    """Implementation of `Index.find`.
-
-    Every portion has a read session of its own, because a long one keeps writers from reusing free pages.
-    """
-    of_ids = IdScan(ids, with_duplicates=False)
-    while opened.read(of_ids.step):
-        progress(of_ids.next_number)
-    numbers = np.array(of_ids.numbers, np.uint64)
-    found = opened.read(lambda session: documents.read(session.transaction, numbers, session.words))
-    return sorted(found.values())
-
-
 def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None] = ignored) -> list[Document]:
-    """Implementation of `Index.forget`: scans without the writer lock; takes it for the last steps and the removal."""
-    of_ids = IdScan(ids, with_duplicates=True)
+    """Implementation of `Index.forget`."""
+    if opened.parameters.insert == "unique":
+        return opened.write(lambda session: _removed(session, find.numbers(session, ids)))
+    return _with_duplicates(opened, ids, progress)
+
+
+def _with_duplicates(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], None]) -> list[Document]:
+    """Forget documents, and originals together with their duplicates.
+
+    Scans without the writer lock; takes it for the last steps and the removal. Every portion has a read session of its own,
+    because a long one keeps writers from reusing free pages.
+    """
+    of_ids = IdScan(ids)
+    opened.read(of_ids.begin)
     while opened.read(of_ids.step):
         progress(of_ids.next_number)
 
@@ -82,12 +84,17 @@ def forget(opened: OpenIndex, ids: Collection[str], progress: Callable[[int], No
             pass
         numbers, roots = np.array(of_ids.numbers, np.uint64), np.array(of_ids.roots, np.uint64)
         visible, asked = session.visibility.are(session.transaction, numbers), np.array(of_ids.asked, np.bool_)
-        numbers = numbers[visible & (asked | np.isin(roots, numbers[visible & asked & (roots == numbers)]))]
-        found = documents.read(session.transaction, numbers, session.words)
-        remove(session, numbers)
-        return sorted(found.values())
+        return _removed(session, numbers[asked | np.isin(roots, numbers[visible & asked & (roots == numbers)])])
 
     return opened.write(operation)
+
+
+def _removed(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> list[Document]:
+    """Remove the visible ones of documents uint64 [n], ascending; returns them."""
+    numbers = numbers[session.visibility.are(session.transaction, numbers)]
+    found = documents.read(session.transaction, numbers, session.words)
+    remove(session, numbers)
+    return sorted(found.values())
 
 
 def remove(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> None:

@@ -60,8 +60,8 @@ class Memtable:
     def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
         """Add entries: fingerprints uint64 [n, words], numbers uint64 [n]."""
         begin, end = self._count, self._count + len(numbers)
-        self._fingerprints = _with_room(self._fingerprints, end)
-        self._numbers = _with_room(self._numbers, end)
+        self._fingerprints = with_room(self._fingerprints, end)
+        self._numbers = with_room(self._numbers, end)
         self._fingerprints[begin:end], self._numbers[begin:end] = fingerprints, numbers
         self._count = end
 
@@ -82,7 +82,7 @@ class Memtable:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
             room = self._page_count + (end - begin) * self._shape.tables
             heads, links, following, places = self._pages
-            self._pages = Pages(heads, _with_room(links, room), _with_room(following, room), _with_room(places, room))
+            self._pages = Pages(heads, with_room(links, room), with_room(following, room), with_room(places, room))
             keys = self._shape.page_keys(self._fingerprints[begin:end])
             self._page_count = memtable.file_entries(keys, begin, self._pages, self._page_count)
             self._filed = end
@@ -153,7 +153,7 @@ class Memtable:
             yield rows, places
 
 
-def _with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
+def with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
     """A column of at least `count` places that begins with `column`; `column` itself where it is long enough."""
     if count <= len(column):
         return column

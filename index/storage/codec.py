@@ -89,7 +89,7 @@ class Lines(NamedTuple):
     fingerprints    <u8 [entered, words], of the rows that entered, in order
     looks           u1 [entered, bytes of a look], of the same rows
     originals       LOG_ORIGINAL [duplicates], of the rows that are duplicates, in order
-    ids             ids of the rows that entered, one behind the other
+    ids             ids of the rows, one behind the other
     original_ids    ids of the originals, one behind the other
     """
 
@@ -113,7 +113,7 @@ def pack_batch(
 ) -> bytes:
     """A value of `log` from the parts that `Lines` names; without looks, a look has no bytes.
 
-    ids  one for each row, empty for a row that did not enter
+    ids  one for each row
 
     Sets every `id_end` of rows and originals, in place.
     """
@@ -149,6 +149,15 @@ def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]
     row_count, source_count, entered, _, _ = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
     return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
+
+
+def unpack_ids(value: memoryview, words: int) -> tuple[npt.NDArray[np.uint32], memoryview]:
+    """The ends of the rows' ids, uint32 [n], and the `ids` of `Lines`, with what follows; much faster than `unpack_batch`."""
+    row_count, source_count, entered, duplicates, look_bytes = _BATCH.unpack_from(value)
+    at = _BATCH.size + source_count * LOG_SOURCE.itemsize
+    rows = np.frombuffer(value, LOG_ROW, row_count, at)
+    at += rows.nbytes + entered * (8 * words + look_bytes) + duplicates * LOG_ORIGINAL.itemsize
+    return rows["id_end"], value[at:]
 
 
 class Tombstones(NamedTuple):
@@ -188,10 +197,7 @@ def pack_segment(columns: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64
     """
     assert not (numbers >> np.uint64(40)).any(), "a document number has more than 40 bits"
     parts = [_SEGMENT.pack(columns.shape[1], 0), columns.astype("<u2", copy=False).tobytes()]
-    parts += [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
-    size = sum(map(len, parts))
-    parts.append(bytes(_size_class(size) - size))
-    return b"".join(parts)
+    return _filled([*parts, *_packed_numbers(numbers)])
 
 
 def unpack_segment(
@@ -208,9 +214,7 @@ def unpack_segment(
 def segment_numbers(value: bytes | memoryview, places: npt.NDArray[np.int64], columns: int) -> npt.NDArray[np.uint64]:
     """The document numbers, uint64 [m], at places int64 [m] of a numbered segment."""
     count = _SEGMENT.unpack_from(value)[0]
-    begin = _SEGMENT.size + 2 * columns * count
-    low = np.frombuffer(value, "<u4", count, begin)[places].astype(np.uint64)
-    return low | np.frombuffer(value, np.uint8, count, begin + 4 * count)[places].astype(np.uint64) << np.uint64(32)
+    return _unpacked_numbers(value, count, _SEGMENT.size + 2 * columns * count, places)
 
 
 def segment_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uint16]:
@@ -222,6 +226,45 @@ def segment_column(value: bytes | memoryview, column: int) -> npt.NDArray[np.uin
 def segment_entry_bytes(columns: int, *, numbered: bool) -> int:
     """Bytes of an entry in a segment."""
     return columns * 2 + (5 if numbered else 0)
+
+
+def pack_id_segment(bound: int, hashes: npt.NDArray[np.uint64], rows: npt.NDArray[np.uint64]) -> bytes:
+    """A value of `ids`: hashes uint64 [n] and rows uint64 [n]; bound: the hash in its key."""
+    offsets = hashes - np.uint64(bound)
+    assert not (offsets >> np.uint64(32)).any(), "a segment of ids has all hashes in one stripe"
+    assert not (rows >> np.uint64(40)).any(), "a row number has more than 40 bits"
+    parts = [_SEGMENT.pack(len(rows), 0), offsets.astype("<u4").tobytes()]
+    return _filled([*parts, *_packed_numbers(rows)])
+
+
+def unpack_id_segment(bound: int, value: bytes | memoryview) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The reverse of `pack_id_segment`, as copies."""
+    count = _SEGMENT.unpack_from(value)[0]
+    offsets = np.frombuffer(value, "<u4", count, _SEGMENT.size)
+    rows = _unpacked_numbers(value, count, _SEGMENT.size + 4 * count, np.arange(count))
+    return offsets + np.uint64(bound), rows
+
+
+def id_segment_rows(segment_bytes: int) -> int:
+    """Number of rows in a segment of ids of this size, at least 1."""
+    return max(1, segment_bytes // 9)
+
+
+def _packed_numbers(numbers: npt.NDArray[np.uint64]) -> list[bytes]:
+    return [numbers.astype("<u4").tobytes(), (numbers >> np.uint64(32)).astype(np.uint8).tobytes()]
+
+
+def _unpacked_numbers(
+    value: bytes | memoryview, count: int, begin: int, places: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    low = np.frombuffer(value, "<u4", count, begin)[places].astype(np.uint64)
+    return low | np.frombuffer(value, np.uint8, count, begin + 4 * count)[places].astype(np.uint64) << np.uint64(32)
+
+
+def _filled(parts: list[bytes]) -> bytes:
+    """Parts, with zeros up to the next size class."""
+    size = sum(map(len, parts))
+    return b"".join([*parts, bytes(_size_class(size) - size)])
 
 
 def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:

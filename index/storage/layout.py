@@ -1,6 +1,6 @@
-"""The bytes on disk, format version 3. No other module knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 4. No other module knows them; a change of any byte is a new version.
 
-One LMDB file with thirteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
+One LMDB file with fourteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the state of the compaction; only the file calls them so.
 
     >     big-endian: keys, and values that LMDB sorts
@@ -12,7 +12,7 @@ One LMDB file with thirteen tables. Table `chunks` holds the segments, table `am
 Every value of every table ends with its seal, which is not drawn below: XXH3 of table, key and value, <u64 (see
 `codec.seal_of`). `store` sets the seal, checks it and takes it off.
 
-    meta       "stamp"                             -> JSON {"format": 3, "bits": .., "distance_max": .., ..}
+    meta       "stamp"                             -> JSON {"format": 4, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
@@ -25,6 +25,8 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                                                       line breaks between them text; missing before the first
                                                       a host: XXH3 of its name <u64, count <u32, documents <u32,
                                                       unequal duplicates <u32, beyond the limits <u32
+               "ids"                               -> merged to: a key of log, frozen to: a key of log, rows in the
+                                                      segments of ids <u64, cursor: a hash >u40, or nothing
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
     stream_numbers  stream text                    -> stream number >u32
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
@@ -32,8 +34,8 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                                                    -> rows <u32, sources <u32, entered <u32, duplicates <u32,
                                                       bytes of a look <u32,
                                                       sources, rows, fps and looks of the rows that entered, originals
-                                                      of the duplicates, ids text of the rows that entered, ids text of
-                                                      the duplicates' originals
+                                                      of the duplicates, ids text of the rows, ids text of the
+                                                      duplicates' originals
                                                       a source: stream <u32, partition <u32
                                                       a row: offset <u64, number <u64, time_ms <i64, source <u32,
                                                       end of its id in the ids <u32, distance <i16, verdict u8,
@@ -47,6 +49,8 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     chunks     table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
                                                       in table 0 of SimHash numbers: <u32 [entries], u8 [entries];
                                                       zeros to the end
+    ids        bound: hash >u40, row >u40          -> rows <u32, 0 <u32, hashes less that of the bound: <u32 [rows],
+                                                      row numbers: <u32 [rows], u8 [rows]; zeros to the end
     amendments number of the tombstones >u64       -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
     retired    document number >u64                -> nothing
     times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
@@ -69,6 +73,13 @@ Compaction: entries below the number `merged to` stand in segments. Entries from
 tables below `table` have all of them, `table` has those below `bound`, the other tables none. Later entries stand in the
 log alone.
 
+Ids: rows are numbered in the order of the log, which its keys tell (`journal rows`). The row numbers of all rows with an
+id that is not empty stand in the segments of `ids`, ascending by the hash of the id and by row. A hash is the 40 high bits
+of XXH64. A segment holds the rows from its bound to the next bound. All of its hashes have the same 8 high bits; the first
+segment with these bits has them, and zeros, for its bound. Batches below the key `merged to` stand in segments. Those from
+there to `frozen to` are moving: their rows with hashes below the cursor stand in segments; without a cursor none moves.
+Later batches stand in the log alone. Rows that have left the log leave `ids` when a segment is written anew.
+
 Tombstones: changes to entries that were filed before, in order. An EXPIRED or FORGOTTEN entry leaves the segments; a
 RAISED one comes from `repeats` in place of an equal one that left. Tombstones below `frozen tombstones` move with the
 frozen entries, and are dropped when all of these have moved.
@@ -87,7 +98,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, NOBODY, HostSketch
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 class Table(Enum):
@@ -102,6 +113,7 @@ class Table(Enum):
     EXACT = b"exact"
     REPEATS = b"repeats"
     SEGMENTS = b"chunks"
+    IDS = b"ids"
     TOMBSTONES = b"amendments"
     RETIRED = b"retired"
     TIMES = b"times"
@@ -115,7 +127,7 @@ class Table(Enum):
     @property
     def read_in_parts(self) -> bool:
         """Whether values are large, and look-ups read a few pages of them again and again."""
-        return self in (Table.LOG, Table.SEGMENTS)
+        return self in (Table.LOG, Table.SEGMENTS, Table.IDS)
 
 
 STAMP_KEY = b"stamp"
@@ -124,6 +136,7 @@ COUNTERS_KEY = b"counters"
 COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"
 HOSTS_KEY = b"hosts"
+IDS_KEY = b"ids"
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
@@ -132,10 +145,14 @@ LOG_KEY = struct.Struct(">QQ")
 TOMBSTONE_KEY = struct.Struct(">Q")
 AGE_KEY = struct.Struct(">IIQ")
 LOG_KEY_BEGIN = bytes(16)
+ID_HASHES = 2**40
+STRIPE_HASHES = 2**32
+"""Hashes with the same 8 high bits, which a segment of `ids` never leaves."""
 SOURCE_HORIZON = np.dtype([("stream", "<u4"), ("partition", "<u4"), ("number", "<u8"), ("rows", "<u8")])
 _COUNTERS = struct.Struct("<QQQQ")
 _COMPACTION = struct.Struct("<QQQQB")
 _HORIZON = struct.Struct("<Q16s")
+_IDS_STATE = struct.Struct("<16s16sQ")
 _TIMES = struct.Struct("<q")
 _HOSTS = struct.Struct("<QII")
 _APPLIED = struct.Struct("<Q")
@@ -221,6 +238,44 @@ def unpack_compaction(value: bytes | None) -> CompactionState:
 def segment_key(table: int, bound: bytes) -> bytes:
     """A key of `chunks`."""
     return bytes([table]) + bound
+
+
+class IdsState(NamedTuple):
+    """How far ids have moved from the log into segments; the top of this module defines the fields.
+
+    rows    rows that stand in segments
+    cursor  None where nothing is frozen
+    """
+
+    merged_to: bytes
+    frozen_to: bytes
+    rows: int
+    cursor: int | None
+
+
+def pack_ids_state(state: IdsState) -> bytes:
+    """The value of `ids` in `meta`."""
+    cursor = b"" if state.cursor is None else state.cursor.to_bytes(5, "big")
+    return _IDS_STATE.pack(*state[:3]) + cursor
+
+
+def unpack_ids_state(value: bytes | None) -> IdsState:
+    """The reverse of `pack_ids_state`; the beginning of the log where there is no value."""
+    if value is None:
+        return IdsState(LOG_KEY_BEGIN, LOG_KEY_BEGIN, 0, None)
+    merged_to, frozen_to, rows = _IDS_STATE.unpack_from(value)
+    cursor = value[_IDS_STATE.size :]
+    return IdsState(merged_to, frozen_to, rows, int.from_bytes(cursor, "big") if cursor else None)
+
+
+def id_key(hashed: int, row: int) -> bytes:
+    """A key of `ids`."""
+    return (hashed << 40 | row).to_bytes(10, "big")
+
+
+def unpack_id_key(key: bytes) -> tuple[int, int]:
+    """The reverse of `id_key`."""
+    return int.from_bytes(key[:5], "big"), int.from_bytes(key[5:], "big")
 
 
 class Horizon(NamedTuple):

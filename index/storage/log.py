@@ -79,7 +79,7 @@ class Batch:
         return np.arange(self.first_number, self.end_number, dtype=np.uint64)
 
     def ids(self, rows: npt.NDArray[np.int64]) -> list[str]:
-        """Ids of rows, int64 [m], all of which entered."""
+        """Ids of rows, int64 [m]."""
         return _texts(self.lines.ids, self.rows["id_end"], rows)
 
     def origins(self, rows: npt.NDArray[np.int64]) -> list[Origin]:
@@ -111,15 +111,12 @@ def write(
     for name, column in columns.items():
         rows[name] = column
     entered = rows["filing"] != Filing.NOTHING
-    ids = entries.ids
-    if not entered.all():
-        ids = [id_ if is_entered else "" for id_, is_entered in zip(ids, entered.tolist(), strict=True)]
     originals = np.zeros(len(origins), LOG_ORIGINAL)
     for name in ("offset", "stream", "partition"):
         originals[name] = [getattr(origin, name) for origin in origins]
     original_ids = [origin.id for origin in origins]
     looks = None if entries.looks is None else entries.looks[entered]
-    value = pack_batch(sources, rows, entries.fingerprints[entered], ids, originals, original_ids, looks)
+    value = pack_batch(sources, rows, entries.fingerprints[entered], entries.ids, originals, original_ids, looks)
     transaction.put(Table.LOG, key, value)
 
 

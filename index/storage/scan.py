@@ -1,4 +1,4 @@
-"""Full scans of the tables, shared by the check, the export and the lookup by id."""
+"""Full scans of the tables, shared by the check, the export and forgetting."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

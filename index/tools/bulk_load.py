@@ -21,11 +21,13 @@ from index.entry import Entries, Position, Source
 from index.index import Index, internals_of
 from index.kernels import sort
 from index.lsm.compaction import MemtablePair, words_of
+from index.lsm.id_table import IdTable
 from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.lsm.tree import Tree
 from index.matching.simhash import BLOCK_BITS
 from index.session import Result, WriteSession
+from index.storage.counters import next_log_key
 
 MOVING_SECONDS = 0.1
 """Time of compaction in one transaction; other writers may wait for it."""
@@ -56,7 +58,8 @@ class BulkLoader:
         self.parameters = index.parameters
         opened = internals_of(index)
         self._tree = Tree(index.parameters, opened.tree.sizes, SortedPair)
-        self._opened = replace(opened, tree=self._tree)
+        self._ids = IdTable(index.parameters.words, opened.ids.sizes)
+        self._opened = replace(opened, tree=self._tree, ids=self._ids)
         self._begin_portion()
 
     def _begin_portion(self) -> None:
@@ -64,7 +67,7 @@ class BulkLoader:
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
         self._memtable_entries = self._portion_entries or max(least, min(there // GROWTH, most))
-        self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
+        self._tree.sizes = self._ids.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
         """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFull, IndexDamaged."""
@@ -89,9 +92,11 @@ class BulkLoader:
         self._move()
 
         def freeze(session: WriteSession) -> None:
+            counters = session.counters
             if not session.tree.is_moving:
-                counters = session.counters
                 session.tree.freeze(session.transaction, counters.next_number, counters.next_tombstone)
+            if not session.ids.is_moving:
+                session.ids.freeze(session.transaction, next_log_key(counters))
 
         self._opened.write(freeze)
         self._move()
@@ -102,9 +107,10 @@ class BulkLoader:
 
         def operation(session: WriteSession) -> bool:
             end = time.monotonic() + MOVING_SECONDS
-            while session.tree.move(session.transaction):
-                if time.monotonic() >= end:
-                    return True
+            for moving in (session.tree, session.ids):
+                while moving.move(session.transaction):
+                    if time.monotonic() >= end:
+                        return True
             return False
 
         while self._opened.write(operation):

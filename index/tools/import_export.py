@@ -57,6 +57,7 @@ class Record(NamedTuple):
     document   the document that entered; None for a position that entered nothing
     forgotten  whether the document is retired, because it was forgotten or has expired: it matches nothing any more
     settled    whether every lower position of the source came earlier in the sequence
+    id         id of the position's record, also where no document entered; empty: unknown
     """
 
     source: Source
@@ -69,6 +70,7 @@ class Record(NamedTuple):
     document: Document | None
     forgotten: bool
     settled: bool
+    id: str
 
 
 class _Held:
@@ -169,6 +171,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
         settled = _settled(found, order, later.behind(found))
         places = [Source(streams[stream], partition) for stream, partition in found.sources.tolist()]
         in_sequence_list, columns = in_sequence.tolist(), found.rows.tolist()
+        ids = found.ids(np.arange(len(found.rows)))
         for row, is_settled in zip(order.tolist(), settled.tolist(), strict=True):
             offset, number, _, source, _, distance, verdict, reason, _, _ = columns[row]
             document, origin = entered.get(row), origins.get(row)
@@ -186,6 +189,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
                 document,
                 gone.get(row, False),
                 is_settled,
+                ids[row],
             )
 
 
@@ -436,6 +440,6 @@ def _entries_of(records: Sequence[Record], words: int, look_bytes: int) -> Entri
         reasons=np.array([record.reason for record in records], np.uint8),
         fingerprints=fingerprints.reshape(-1, words),
         times_ms=np.array([0 if each is None else each.time_ms for each in found], np.int64),
-        ids=["" if each is None else each.id for each in found],
+        ids=[record.id for record in records],
         looks=looks,
     )

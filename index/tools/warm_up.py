@@ -10,11 +10,24 @@ from pathlib import Path
 
 import numpy as np
 
+from index.lsm import id_segments
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
+from index.lsm.id_memtable import IdMemtable
+from index.lsm.id_segments import IdSegments
+from index.lsm.id_table import hashes_of
 from index.lsm.tree import Tree, lookup_of
 from index.matching.minhash import Banding
-from index.storage.layout import COUNTERS_KEY, Table, pack_counters, unpack_counters
+from index.storage.layout import (
+    COUNTERS_KEY,
+    IDS_KEY,
+    LOG_KEY_BEGIN,
+    IdsState,
+    Table,
+    pack_counters,
+    pack_ids_state,
+    unpack_counters,
+)
 from index.storage.parameters import Parameters
 from index.storage.store import CommitHooks, Store, Transaction
 from index.tools.bulk_load import SortedPair
@@ -37,7 +50,20 @@ def compile_kernels() -> None:
             # The next `follow` takes back entries that were not committed.
             store.write(partial(_enter, tree=tree, parameters=parameters, number=4))
             store.write(tree.follow)
+            store.write(_enter_ids)
             store.close()
+
+
+def _enter_ids(transaction: Transaction) -> None:
+    """Look ids up in a memtable and in a segment."""
+    memtable, hashes = IdMemtable(0), np.sort(hashes_of(b"ab", np.array([1, 2])))
+    memtable.add(0, hashes)
+    memtable.hits(hashes, 1)
+    memtable.cut(1)
+    memtable.hits(hashes, 1)
+    transaction.put(Table.META, IDS_KEY, pack_ids_state(IdsState(LOG_KEY_BEGIN, LOG_KEY_BEGIN, 0, 0)))
+    id_segments.move(transaction, memtable, 64, 0, 1.0, 1)
+    IdSegments().hits(transaction, hashes, 1)
 
 
 def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number: int) -> None:

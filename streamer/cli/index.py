@@ -66,7 +66,7 @@ def stats(settings: Settings, with_kafka: bool, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Compare with the text of a file (UTF-8).",
 )
-@click.option("--id", "id_", help="Compare with a document of the index; scans all documents.")
+@click.option("--id", "id_", help="Compare with a document of the index, and show what was decided on this id.")
 @click.option("--fingerprint", help="Compare with a fingerprint in hexadecimal.")
 @click.option(
     "--distance", type=click.IntRange(0, 7), help="SimHash: search this far.  [default: distance_max of the index]"
@@ -96,8 +96,7 @@ def query(
         raise click.UsageError("give one of --text, --file, --id, --fingerprint")
     with tools.open_for_reading(settings) as index:
         if id_ is not None:
-            with tables.progress_bar("looking for the id", _entries(index)) as progress:
-                sought = tools.seek_id(index, id_, progress)
+            sought = tools.seek_id(index, id_)
         elif fingerprint is not None:
             try:
                 sought = [tools.seek_fingerprint(index, fingerprint)]
@@ -105,14 +104,14 @@ def query(
                 raise click.BadParameter(str(problem), param_hint="--fingerprint") from problem
         else:
             sought = [tools.seek_text(index, settings, _text(text, file))]
-        names, scheme = index.stream_names(), index.parameters.scheme
-        if distance is not None and scheme == "minhash":
+        names, parameters = index.stream_names(), index.parameters
+        if distance is not None and parameters.scheme == "minhash":
             raise click.BadParameter("documents of this index are compared by similarity", param_hint="--distance")
         nearest = [tools.nearest(index, each, distance, limit) for each in sought]
-        found = [tools.answer(each, matches, names, scheme) for each, matches in zip(sought, nearest, strict=True)]
+        found = [tools.answer(each, matches, names, parameters) for each, matches in zip(sought, nearest, strict=True)]
     _shown({"answers": found}, as_json, Group(*map(tables.answer_table, found)))
     if not found:
-        click.echo(f"no document has the id {id_}", err=True)
+        click.echo(f"no record has the id {id_}", err=True)
         sys.exit(EXIT_FOUND_WRONG)
 
 

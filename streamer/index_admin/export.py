@@ -5,7 +5,8 @@
                 "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
                 are any.
                 A duplicate has "origin", which names its original: [id, place in `streams`, partition, offset].
-                A document that entered has "number", "id", "time_ms", "kind" and "fingerprint" (hexadecimal).
+                "id" is missing where it is not known.
+                A document that entered has "number", "time_ms", "kind" and "fingerprint" (hexadecimal).
                 It has "look" (hexadecimal) with a second look, and "forgotten" where it is no longer searched.
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
@@ -13,7 +14,8 @@ A file whose name ends in .zst is compressed. The last line, and as many lines b
 that the file is whole. Numbers ascend, with gaps where documents have expired. A duplicate of an expired document has an
 origin without an original.
 
-Version 1 had no "origin", so that a duplicate could be told only together with its original.
+Exports of an index before format 4 have the ids of documents that entered alone. Version 1 had no "origin", so that a
+duplicate could be told only together with its original.
 """
 
 import io
@@ -156,7 +158,7 @@ class _Reading:
             document = Document(
                 fields["number"],
                 fields.get("original", fields["number"]),
-                fields["id"],
+                fields.get("id", ""),
                 Position(source, fields["offset"]),
                 fields["time_ms"],
                 Kind[fields["kind"].upper()],
@@ -174,6 +176,7 @@ class _Reading:
             document,
             fields.get("forgotten", False),
             fields.get("settled", True),
+            fields.get("id", ""),
         )
 
 
@@ -197,13 +200,14 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
     }
     optional = {"distance": record.distance, "original": record.original}
     fields |= {name: value for name, value in optional.items() if value is not None}
+    if record.id:
+        fields["id"] = record.id
     if record.origin is not None:
         source, offset = record.origin.position
         fields["origin"] = [record.origin.id, places[source.stream], source.partition, offset]
     if document is not None:
         fields |= {
             "number": document.number,
-            "id": document.id,
             "time_ms": document.time_ms,
             "kind": document.kind.name.lower(),
             "fingerprint": "".join(f"{word:016x}" for word in reversed(document.fingerprint)),

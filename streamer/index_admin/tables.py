@@ -110,7 +110,10 @@ def answer_table(found: Mapping[str, Any]) -> RenderableType:
     """Table of `tools.answer`."""
     title = Text(f"{found['fingerprint'] or 'no fingerprint'} ({found['kind']})")
     if "document" in found:
-        title.append(f" of {found['document']['id']} at {found['document']['position']}")
+        document = found["document"]
+        title.append(f" of {document['id']} at {document['position']}: {document['verdict']}")
+        if "original" in document:
+            title.append(f" of {document['original']['id']} at {document['original']['position']}")
     measure = next((key for match in found["matches"] for key in match), "distance")
     rows = _plain(measure, "id", "position", "time", right=(measure,))
     for match in found["matches"]:

@@ -4,7 +4,7 @@ The index is opened for reading only, beside a running service. `index_admin.tab
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index import Document, Index, Kind, Match, Parameters, Position, Source, minhash, second_look
+from index import Decided, Index, Kind, Match, Parameters, Position, Source, minhash, second_look
 from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -23,11 +23,14 @@ from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Target of a query: kind and fingerprint, uint64 [1, words]; for an id, its document."""
+    """Target of a query: kind and fingerprint, uint64 [1, words]; for an id, a decision on it.
+
+    No fingerprint is known of a record that entered nothing.
+    """
 
     kind: Kind
-    fingerprint: npt.NDArray[np.uint64]
-    document: Document | None = None
+    fingerprint: npt.NDArray[np.uint64] | None
+    decided: Decided | None = None
 
 
 def open_for_reading(settings: Settings) -> Index:
@@ -147,16 +150,22 @@ def seek_fingerprint(index: Index, text: str) -> Sought:
     return Sought(Kind.NEAR, from_hexadecimal(text, index.parameters.bits))
 
 
-def seek_id(index: Index, id_: str, progress: Callable[[int], None]) -> list[Sought]:
-    """Documents with an id. Reads all documents, because no table is ordered by id."""
+def seek_id(index: Index, id_: str) -> list[Sought]:
+    """What was decided on an id, oldest first."""
     return [
-        Sought(document.kind, np.array([document.fingerprint], np.uint64), document)
-        for document in index.find([id_], progress)
+        Sought(
+            each.kind,
+            None if each.document is None else np.array([each.document.fingerprint], np.uint64),
+            each,
+        )
+        for each in index.decided([id_])
     ]
 
 
 def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) -> list[Match]:
     """Entries nearest to the target; the earliest equal one for an EXACT target, none for an undecidable one."""
+    if sought.fingerprint is None:
+        return []
     if sought.kind is Kind.NEAR:
         return index.query(sought.fingerprint, distance_max, limit)[0]
     if sought.kind is not Kind.EXACT:
@@ -164,29 +173,52 @@ def nearest(index: Index, sought: Sought, distance_max: int | None, limit: int) 
     return [match for match in index.query_exact(sought.fingerprint) if match is not None]
 
 
-def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], scheme: str) -> dict[str, Any]:
+def answer(sought: Sought, matches: list[Match], names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
     """Target and matches for machines: with distances, or with similarities where that is the measure."""
+    by_similarity = parameters.scheme == "minhash"
+    found: dict[str, Any] = {"kind": sought.kind.name.lower(), "fingerprint": None}
+    if sought.fingerprint is not None:
+        found["fingerprint"] = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0]
+    if sought.decided is not None:
+        found["document"] = _decided(sought.decided, names, parameters)
+    found["matches"] = [
+        {
+            **_measured(match.distance, by_similarity=by_similarity),
+            **_described(match.document.id, match.document.position, match.document.time_ms, names),
+            "number": match.document.number,
+        }
+        for match in matches
+    ]
+    return found
 
-    def measured(distance: int) -> dict[str, float]:
-        return (
-            {"similarity": round(minhash.similarity_of(distance), 4)} if scheme == "minhash" else {"distance": distance}
-        )
 
+def _measured(distance: int, *, by_similarity: bool) -> dict[str, float]:
+    return {"similarity": round(minhash.similarity_of(distance), 4)} if by_similarity else {"distance": distance}
+
+
+def _decided(decided: Decided, names: Mapping[str, str], parameters: Parameters) -> dict[str, Any]:
+    found = _described(decided.id, decided.position, decided.time_ms, names)
+    if decided.document is not None:
+        found["number"] = decided.document.number
+    found["verdict"] = decided.verdict.label
+    if decided.original_position is not None:
+        at = decided.original_position
+        found["original"] = {
+            "id": decided.original_id,
+            "position": position_text(at, names),
+            "stream": at.source.stream,
+        }
+    if decided.distance is not None:
+        found |= _measured(decided.distance, by_similarity=parameters.by_similarity)
+    return found
+
+
+def _described(id_: str, position: Position, time_ms: int, names: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "kind": sought.kind.name.lower(),
-        "fingerprint": hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)[0],
-        **({"document": _described(sought.document, names)} if sought.document else {}),
-        "matches": [{**measured(match.distance), **_described(match.document, names)} for match in matches],
-    }
-
-
-def _described(document: Document, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "id": document.id,
-        "position": position_text(document.position, names),
-        "stream": document.position.source.stream,
-        "time": time_text(document.time_ms),
-        "number": document.number,
+        "id": id_,
+        "position": position_text(position, names),
+        "stream": position.source.stream,
+        "time": time_text(time_ms),
     }
 
 

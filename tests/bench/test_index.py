@@ -19,7 +19,8 @@ FIGURES = {
     "bytes_per_document_blocks", "table_bytes", "open_seconds", "decisions_per_second_idle",
     "decisions_per_processor_second_idle", "decisions_per_second_compacting", "decisions_per_processor_second_compacting",
     "batch_ms_p50", "batch_ms_p99", "batch_ms_max", "batch_processor_ms_p50", "bare_put_ms_p50", "written_mib_per_1000",
-    "anonymous_mib", "entries_in_the_end", "verify_seconds",
+    "anonymous_mib", "entries_in_the_end", "verify_seconds", "ids_unknown_processor_ms_per_1000",
+    "ids_known_processor_ms_per_1000",
 }  # fmt: skip
 
 

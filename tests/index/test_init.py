@@ -9,7 +9,7 @@ import index.tools
 from tests.support.paths import ROOT
 
 PUBLIC = {
-    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decisions", "Document", "Entries", "Guard", "HostShare",
+    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "Guard", "HostShare",
     "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Verdict",
     "WatchedHosts", "errors", "minhash", "naming_originals", "second_look",
 }  # fmt: skip
@@ -50,7 +50,7 @@ def test_a_name_that_is_none_is_told() -> None:
 def test_an_open_index_has_no_hatches() -> None:
     assert not HATCHES & set(vars(index.Index))
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
-        "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "forget", "statistics",
+        "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
         "begin", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
         "watched_hosts",
     }  # fmt: skip

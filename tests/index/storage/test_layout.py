@@ -31,8 +31,9 @@ EXPECTED_64 = {
     "meta": [
         ("636f756e74657273", "0700000000000000" "0800000000000000" "0000000000000000" "0600000000000000"),
         (b"identity".hex(), IDENTITY.hex),
+        (b"ids".hex(), "00000000000000050000000000000006" * 2 + "0600000000000000"),
         ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" "00"),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 3, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 4, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -44,13 +45,13 @@ EXPECTED_64 = {
             "0201000000000000" "0000000000000000" "0700000000000000" "00000000" "01000000" "ffff" "00000002"
             "0301000000000000" "0000000000000000" "0000000000000000" "00000000" "0a000000" "0100" "01000002"
             "0401000000000000" "0200000000000000" "feffffffffffffff" "00000000" "0c000000" "ffff" "00020101"
-            "0501000000000000" "ffffffffffffffff" "0000000000000000" "00000000" "0c000000" "ffff" "02010200"
-            "0801000000000000" "0300000000000000" "0000000000000000" "00000000" "0d000000" "ffff" "00000002"
-            "0901000000000000" "0000000000000000" "0000000000000000" "00000000" "12000000" "0000" "01000001"
+            "0501000000000000" "ffffffffffffffff" "0000000000000000" "00000000" "17000000" "ffff" "02010200"
+            "0801000000000000" "0300000000000000" "0000000000000000" "00000000" "18000000" "ffff" "00000002"
+            "0901000000000000" "0000000000000000" "0000000000000000" "00000000" "1d000000" "0000" "01000001"
             "8877665544332211" "8977665544332211" "0500000000000000" "0000000000002211" "8877665544332211"
             "0201000000000000" "00000000" "02010000" "01000000"
             "0201000000000000" "00000000" "02010000" "02000000"
-            + "aduplicateébagainaa".encode().hex(),
+            + "aduplicateéundecidablebagainaa".encode().hex(),
         ),
         (
             "0000000000000005" "0000000000000006",
@@ -73,6 +74,15 @@ EXPECTED_64 = {
         ("01" "0000000000000000", "03000000" "00000000" "000044334433" "000066556655" "000088778977" "221122112211"),
         ("02" "0000000000000000", "03000000" "00000000" "000066556655" "000088778977" "221122112211" "000044334433"),
         ("03" "0000000000000000", "03000000" "00000000" "000088778977" "221122112211" "000044334433" "000066556655"),
+    ],
+    "ids": [
+        # Of each stripe the first segment: the other bits of the hash, and the row.
+        ("17" "00000000" "0000000000", "01000000" "00000000" "b8df57d7" "02000000" "00"),
+        ("21" "00000000" "0000000000", "01000000" "00000000" "767d1e37" "05000000" "00"),
+        ("34" "00000000" "0000000000", "01000000" "00000000" "73de229b" "03000000" "00"),
+        ("78" "00000000" "0000000000", "01000000" "00000000" "1aa12a45" "04000000" "00"),
+        ("9a" "00000000" "0000000000", "01000000" "00000000" "d1f03c15" "01000000" "00"),
+        ("d2" "00000000" "0000000000", "01000000" "00000000" "a9f1c44e" "00000000" "00"),
     ],
     "amendments": [],
     "retired": [],
@@ -115,11 +125,12 @@ def test_a_small_index_stands_on_disk_in_exactly_these_bytes(tmp_path: Path, mon
         index.admit(entries_of(later), {})
     held = raw(tmp_path)
     # A segment fills its pages, but for their header and its seal, with zeros.
-    assert {len(value) for _, value in held["chunks"]} == {2 * 4_072}
-    held["chunks"] = [
-        (key, value[: len(expected)] + value[len(expected) :].rstrip("0"))
-        for (key, value), (_, expected) in zip(held["chunks"], EXPECTED_64["chunks"], strict=True)
-    ]
+    for table in ("chunks", "ids"):
+        assert {len(value) for _, value in held[table]} == {2 * 4_072}
+        held[table] = [
+            (key, value[: len(expected)] + value[len(expected) :].rstrip("0"))
+            for (key, value), (_, expected) in zip(held[table], EXPECTED_64[table], strict=True)
+        ]
     assert held == EXPECTED_64
 
 
@@ -191,7 +202,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path)
             transaction.put(b"stamp", b'{"format": 1, "bits": 64}', db=handle)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 3"):
+        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 4"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from index.entry import Entries, Kind, Verdict
 from index.index import Index
 from index.kernels import sort
+from index.lsm import id_segments
 from index.lsm.compaction import TreeSizes, state
 from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.tree import Standing, Tree
 from index.matching.minhash import Banding, distance_of, pack_bins
+from index.storage.counters import counters_of, next_log_key
 from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools import bulk_load
@@ -173,6 +175,7 @@ def everything(index: Index, asked: np.ndarray) -> tuple[object, ...]:
         index.documents(range(statistics.journal_rows)),
         index.applied(),
         index.query(asked, distance_max, limit=20),
+        index.decided([f"id {number}" for number in range(statistics.journal_rows)]),
     )
 
 
@@ -213,6 +216,8 @@ def test_a_loaded_index_answers_as_a_restored_one_does(parameters: Parameters, i
         load.finish()
         assert not inspected(one, state).is_moving
         assert inspected(one, lambda transaction: standing(transaction, parameters))[:4] == (0, 0, 0, 1.0)
+        ids, counters = inspected(one, id_segments.state), inspected(one, counters_of)
+        assert (ids.merged_to, ids.rows, ids.cursor) == (next_log_key(counters), counters.journal_rows, None)
         assert everything(one, fingerprints[::7]) == everything(other, fingerprints[::7])
         one.close()
         assert wrong(Path(directory) / "one") == {}

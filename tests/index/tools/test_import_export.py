@@ -293,7 +293,7 @@ def test_records_without_a_part_that_their_verdict_asks_for_are_refused(part: st
 
 def test_portions_keep_the_order_and_the_bound() -> None:
     def record(source: Source, offset: int) -> Record:
-        return Record(source, offset, Verdict.UNDECIDABLE, 0, None, None, None, None, False, True)
+        return Record(source, offset, Verdict.UNDECIDABLE, 0, None, None, None, None, False, True, "")
 
     def found() -> Iterator[Record]:
         yield from (record(ONE, 3), record(TWO, 1), record(ONE, 2), record(ONE, 5), record(ONE, 6), record(ONE, 7))

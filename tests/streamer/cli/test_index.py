@@ -159,10 +159,29 @@ def test_a_query_by_text_file_id_or_fingerprint_finds_the_same(index: Path, tmp_
     (of_id,) = told("index", "--directory", index, "query", "--id", "b")["answers"]
     assert of_id["document"]["id"] == "b"
     assert [each["id"] for each in of_id["matches"]] == ["b"]
+    assert (of_id["document"]["verdict"], of_id["document"]["number"]) == ("unique", 1)
     (exact,) = told("index", "--directory", index, "query", "--text", SHORT)["answers"]
     assert (exact["kind"], [each["id"] for each in exact["matches"]]) == ("exact", ["short"])
     (nothing,) = told("index", "--directory", index, "query", "--text", "")["answers"]
     assert (nothing["kind"], nothing["fingerprint"], nothing["matches"]) == ("undecidable", None, [])
+
+
+def test_a_query_by_id_tells_what_was_decided_on_a_record_that_entered_nothing(index: Path) -> None:
+    query = ("index", "--directory", index, "query", "--id")
+    (copy,) = told(*query, "copy")["answers"]
+    assert (copy["kind"], copy["fingerprint"], copy["matches"]) == ("near", None, [])
+    document = copy["document"]
+    assert document["verdict"] == "duplicate"
+    assert document["position"].endswith("corpus.jsonl/0/2")
+    assert 0.9 < document["similarity"] < 1
+    assert document["original"]["id"] == "a"
+    assert document["original"]["position"].endswith("corpus.jsonl/0/0")
+    assert "number" not in document
+    shown = run(*query, "copy").out
+    assert "duplicate of a" in shown
+    (empty,) = told(*query, "empty")["answers"]
+    assert empty["document"]["verdict"] == "undecidable"
+    assert "original" not in empty["document"]
 
 
 def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> None:
@@ -186,7 +205,7 @@ def test_a_query_of_simhash_looks_as_far_as_it_is_told(simhash_index: Path) -> N
         (["query", "--fingerprint", "12"], 2, "256 hexadecimal digits"),
         (["query", "--fingerprint", "x" * 256], 2, "non-hexadecimal"),
         (["query", "--text", "a", "--distance", "3"], 2, "compared by similarity"),
-        (["query", "--id", "nobody"], 1, "no document has the id nobody"),
+        (["query", "--id", "nobody"], 1, "no record has the id nobody"),
         (["--set", "minhash.features_min=3", "query", "--text", "a"], 78, "fingerprint.features_min: stored 8, asked 3"),
         (["--set", "minhash.bins=64", "query", "--text", "a"], 78, "fingerprint.bins: stored 128, asked 64"),
         (["--set", "fingerprint.scheme=simhash", "query", "--text", "a"], 78, "scheme: stored minhash, asked simhash"),
@@ -220,7 +239,7 @@ def test_verify_tells_a_sound_index_from_a_damaged_one_by_its_exit_code(index: P
     found = told("index", "--directory", index, "verify")
     assert found["sound"] is True
     assert {check["check"]: check["examined"] for check in found["checks"]} == {
-        "structure": 1, "checksums": 9, "counters": 5, "log": 7, "blocks": 1, "journal": 1, "applied": 1,
+        "structure": 1, "checksums": 9, "counters": 5, "log": 7, "blocks": 1, "journal": 1, "ids": 0, "applied": 1,
     }  # fmt: skip
     with opened(index, parameters_of(index)) as damaged:
         changed(damaged, lambda transaction: transaction.delete(Table.EXACT, transaction.keys(Table.EXACT)[0]))

@@ -227,6 +227,14 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     position = {"stream": 0, "partition": 0, "original": 0}
     assert others == [
         {**position, "offset": 7, "verdict": "unique", "reason": 1, **document},
-        {**position, "offset": 8, "verdict": "duplicate", "reason": 0, "distance": 1, "origin": ["a", 0, 0, 7]},
+        {
+            **position,
+            "offset": 8,
+            "verdict": "duplicate",
+            "reason": 0,
+            "distance": 1,
+            "id": "b",
+            "origin": ["a", 0, 0, 7],
+        },
         {"applied": [[0, 0, 9, "0102"]]},
     ]

@@ -1,0 +1,126 @@
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.decide import find
+from index.entry import NO_NUMBER, Kind
+from index.index import Index, internals_of
+from index.lsm.compaction import TreeSizes
+from index.matching.root import RootRule
+from index.session import ReadSession, Retention
+from index.storage import log
+from index.storage.layout import LOG_KEY
+from index.storage.parameters import Parameters
+from index.storage.store import CommitHooks
+from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.indexes import looked_at, opened, wrong
+
+SIZES = (TreeSizes(8, 64), TreeSizes(30, 300), TreeSizes(1_000, 2**16))
+IDS = ["", "a", "名", "é\ud800", "x" * 31, "x" * 32, "x" * 33, "x" * 100, *(f"page {number}" for number in range(60))]
+
+
+class Crash(Exception):
+    pass
+
+
+def rows_with_few_ids(generator: np.random.Generator, count: int) -> list[Row]:
+    fingerprints = clustered_fingerprints(generator, count, 64, centres=max(2, count // 6))
+    return [
+        Row(
+            offset,
+            fingerprint,
+            (ONE, TWO)[int(generator.integers(2))],
+            Kind(int(generator.choice(4, p=[0.8, 0.1, 0.05, 0.05]))),
+            time_ms=1_000 + 10 * offset,
+            id=IDS[int(generator.integers(len(IDS)) ** 2 // len(IDS))],
+        )
+        for offset, fingerprint in enumerate(fingerprints)
+    ]
+
+
+def without_defaults(rows: list[Row]) -> Any:
+    """As `entries_of`, but an empty id stays one."""
+    entries = entries_of(rows)
+    return type(entries)(
+        **{**{name: getattr(entries, name) for name in entries.__slots__}, "ids": [row.id for row in rows]}
+    )
+
+
+def positions_by_id(session: ReadSession) -> dict[str, list[tuple[int, int]]]:
+    """Row and offset of every row in the log, by its id: what a scan finds."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for batch in log.walk(session.transaction, session.words):
+        first = LOG_KEY.unpack(batch.key)[1]
+        ids = batch.ids(np.arange(len(batch.rows)))
+        for row, (id_, offset) in enumerate(zip(ids, batch.rows["offset"].tolist(), strict=True)):
+            found.setdefault(id_, []).append((first + row, offset))
+    return found
+
+
+def require_found(index: Index) -> None:
+    """What is found by ids is what a scan finds, and nothing else."""
+    expected = internals_of(index).read(positions_by_id)
+    expected.pop("", None)
+    for ids in (IDS, IDS[1:2], ["nobody"], []):
+        offsets = sorted(place for id_ in ids for place in expected.get(id_, []))
+        assert [each.position.offset for each in index.decided(ids)] == [offset for _, offset in offsets]
+
+    asked = [*IDS, "nobody", *IDS[:3]]
+    last = [expected[id_][-1][1] if id_ in expected else None for id_ in asked]
+    newest = internals_of(index).read(lambda session: find.newest(session, asked))
+    assert [row if known else None for known, row in zip(newest.known, newest.rows["offset"], strict=True)] == last
+    by_offset = {document.position.offset: document for document in index.find(IDS)}
+    for at, offset in enumerate(last):
+        document = by_offset.get(offset) if offset is not None else None
+        assert newest.entered[at] == (document is not None)
+        number, fingerprint = (document.number, document.fingerprint) if document else (int(NO_NUMBER), (0,))
+        assert (newest.numbers[at], newest.fingerprints[at].tolist()) == (number, list(fingerprint))
+    documents = [each.document for each in index.decided(IDS) if each.document]
+    assert index.find(IDS) == sorted(documents) == documents
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_ids_are_found_whatever_moves_expires_is_forgotten_is_broken_off_or_opened_twice(
+    insert: Any, data: st.DataObject
+) -> None:
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    sizes = data.draw(st.sampled_from(SIZES))
+    retention = Retention(data.draw(st.sampled_from([None, None, 10, 60])), data.draw(st.sampled_from([None, 700])))
+    rows = rows_with_few_ids(generator, data.draw(st.integers(1, 400)))
+    parameters = Parameters(insert=insert, root=RootRule(6) if insert == "root" else None)
+    crashing = False
+
+    def crash() -> None:
+        if crashing:
+            raise Crash
+
+    with tempfile.TemporaryDirectory() as name:
+        begin, options = 0, {"sizes": sizes, "retention": retention, "hooks": CommitHooks(before_commit=crash)}
+        while begin < len(rows):
+            with opened(Path(name), parameters, **options) as index:
+                for _ in range(int(generator.integers(1, 9))):
+                    part = rows[begin : begin + int(generator.integers(1, 40))]
+                    if not part:
+                        break
+                    crashing = generator.random() < 0.2
+                    if crashing:
+                        with pytest.raises(Crash):
+                            index.admit(without_defaults(part), ends_of(part))
+                    crashing = False
+                    index.admit(without_defaults(part), ends_of(part))
+                    begin += len(part)
+                    if generator.random() < 0.3:
+                        require_found(index)
+                    if generator.random() < 0.1:
+                        index.forget({IDS[int(generator.integers(1, len(IDS)))] for _ in range(2)})
+                require_found(index)
+            with looked_at(Path(name)) as index:
+                require_found(index)
+        assert wrong(Path(name)) == {}

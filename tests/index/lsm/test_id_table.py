@@ -1,0 +1,131 @@
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.decide import admit
+from index.index import internals_of
+from index.lsm import id_segments, id_table
+from index.lsm.compaction import MEMTABLE_BYTES, MEMTABLE_BYTES_MAX, TreeSizes
+from index.lsm.id_table import MEMTABLE_ROW_BYTES, NEWEST_AT_FIRST, IdTable
+from index.lsm.tree import Tree
+from index.session import OpenIndex, ReadSession
+from index.storage import log
+from index.storage.layout import LOG_KEY, Table
+from index.storage.parameters import Parameters
+from index.storage.store import CommitHooks, Transaction
+from tests.support.entries import Row, ends_of, entries_of
+from tests.support.indexes import inspected, opened, wrong
+
+PARAMETERS = Parameters()
+
+
+def another(process: OpenIndex, sizes: TreeSizes) -> OpenIndex:
+    """As another process has it open."""
+    return replace(process, tree=Tree(PARAMETERS, sizes), ids=IdTable(PARAMETERS.words, sizes))
+
+
+def found(process: OpenIndex, ids: list[str]) -> list[int]:
+    """Rows with these ids, as this process finds them."""
+
+    def operation(session: ReadSession) -> list[int]:
+        return [LOG_KEY.unpack(place.batch)[1] + place.row for place in session.ids.find(session.transaction, ids)]
+
+    return process.read(operation)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([1, 7, 30]))
+def test_every_process_finds_what_all_have_committed_and_nothing_else(seed: int, memtable_entries: int) -> None:
+    generator, sizes = np.random.default_rng(seed), TreeSizes(memtable_entries, 100)
+    crashing = False
+
+    def crash() -> None:
+        if crashing:
+            raise KeyError
+
+    hooks = CommitHooks(before_commit=crash)
+    with tempfile.TemporaryDirectory() as name, opened(Path(name), PARAMETERS, sizes=sizes, hooks=hooks) as index:
+        processes = [internals_of(index), *(another(internals_of(index), sizes) for _ in range(2))]
+        ids: list[str] = []
+        for _ in range(40):
+            process = processes[int(generator.integers(3))]
+            # Mostly unlike documents: a fingerprint has few neighbours among 2^64.
+            part = [
+                Row(len(ids) + row, int(generator.integers(2**63)), id=f"id {generator.integers(50)}")
+                for row in range(int(generator.integers(1, 12)))
+            ]
+            crashing = generator.random() < 0.3
+            try:
+                admit.admit(process, entries_of(part), ends_of(part), {})
+                ids += [row.id for row in part]
+            except KeyError:
+                pass
+            crashing = False
+            looking = processes[int(generator.integers(3))]
+            for id_ in ("id 0", "id 1", "nobody"):
+                assert found(looking, [id_]) == [row for row, each in enumerate(ids) if each == id_]
+        for process in processes:
+            assert found(process, ["id 3", "id 4"]) == [row for row, each in enumerate(ids) if each in ("id 3", "id 4")]
+        index.close()
+        assert wrong(Path(name)) == {}
+
+
+def test_an_id_with_another_id_s_hash_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(id_table.kernels, "hashes", lambda _, ends: np.full(len(ends), 7, np.uint64))
+    rows = [Row(at, at << 40, id="early" if at == 0 else f"id {at}") for at in range(30)]
+    for sizes in (TreeSizes(1_000, 1_000), TreeSizes(4, 64)):
+        with opened(tmp_path / str(sizes.segment_bytes), PARAMETERS, sizes=sizes) as index:
+            for begin in range(0, len(rows), 5):
+                index.admit(entries_of(rows[begin : begin + 5]), {})
+            assert len(rows) > 2 * NEWEST_AT_FIRST
+            process = internals_of(index)
+            assert found(process, ["early"]) == [0]
+            assert found(process, ["nobody"]) == []
+
+            def newest(session: ReadSession) -> list[int | None]:
+                places = session.ids.newest(session.transaction, ["early", "nobody", "id 29", "early"])
+                return [None if place is None else LOG_KEY.unpack(place.batch)[1] + place.row for place in places]
+
+            assert process.read(newest) == [0, None, 29, 0]
+
+
+def test_rows_that_left_the_log_are_dropped_when_their_segment_is_written_anew(tmp_path: Path) -> None:
+    with opened(tmp_path, PARAMETERS, sizes=TreeSizes(20, 2**16)) as index:
+
+        def admitted(begin: int) -> None:
+            rows = [
+                Row(begin + at, (begin + at) * 0x9E3779B97F4A7C15 % 2**64, id=f"id {begin + at}") for at in range(20)
+            ]
+            index.admit(entries_of(rows), {})
+
+        for begin in range(0, 200, 20):
+            admitted(begin)
+
+        before = inspected(index, id_segments.state).rows
+        assert before >= 140
+
+        def drop(transaction: Transaction) -> None:
+            for batch in list(log.walk(transaction, 1))[:5]:
+                transaction.delete(Table.LOG, batch.key)
+
+        internals_of(index).store.write(drop)
+        assert found(internals_of(index), ["id 3"]) == []
+        assert found(internals_of(index), ["id 103"]) == [103]
+        for begin in range(200, 300, 20):
+            admitted(begin)
+        # Segments that no new row went into still hold old ones.
+        assert inspected(index, id_segments.state).rows < before + 100 - 30
+
+
+def test_a_memtable_of_ids_grows_with_its_segments_within_bounds() -> None:
+    sizes = TreeSizes()
+    rows = [id_table._memtable_rows(sizes, in_segments) for in_segments in (0, 10**7, 10**8, 10**9, 10**10)]
+    assert rows == sorted(rows)
+    assert rows[0] == MEMTABLE_BYTES // MEMTABLE_ROW_BYTES
+    assert rows[-1] == MEMTABLE_BYTES_MAX // MEMTABLE_ROW_BYTES
+    assert id_table._memtable_rows(TreeSizes(5), 1_600) == 100
