@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import click
 import orjson
@@ -117,7 +117,7 @@ def main(
     insert: Literal["unique", "all", "both"],
     as_json: bool,
 ) -> None:
-    policies: tuple[Insert, ...] = get_args(Insert) if insert == "both" else (insert,)
+    policies: tuple[Insert, ...] = ("unique", "all") if insert == "both" else (insert,)
     shapes = settings_for(shingles, similarity_min, bands, policies)
     points = [
         Point(banding, each.run(setting, "disk", setting.distance_max))

@@ -50,7 +50,7 @@ def test_every_kind_of_damage_is_noticed_or_changes_no_answer(scheme: str, place
 def test_the_same_damages_do_harm_where_nothing_is_checked(scheme: str, place: Path) -> None:
     sound = world(scheme, place)
     pages = (sound.directory / DATA_FILE).stat().st_size // PAGE_BYTES
-    chosen = random.Random(SEED).sample(range(2, pages), 24)
+    chosen = random.Random(SEED).sample(range(2, pages), 60)
     outcomes = Counter(outcome_of(sound, Damage("noise", page), SEED, unchecked=True) for page in chosen)
     assert set(outcomes) - set(NOTICED), outcomes
 
