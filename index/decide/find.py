@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Position, Source, Verdict
+from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Position, Source, Verdict, naming_originals
 from index.session import OpenIndex, ReadSession
 from index.storage import documents, log
 from index.storage.codec import LOG_ROW
@@ -21,7 +21,7 @@ class Decided(NamedTuple):
     """One decision on an id.
 
     distance           distance to the match, as `Decisions` gives it; None where there is none
-    original_id        id of the original of a DUPLICATE, else None
+    original_id        id of the original of a DUPLICATE or a SUSPECT, else None
     original_position  its position
     document           the document that entered, if one did
     """
@@ -133,8 +133,8 @@ def _rows(session: ReadSession, ids: Collection[str]) -> Iterator[tuple[log.Batc
 def _decided(session: ReadSession, batch: log.Batch, rows: npt.NDArray[np.int64]) -> Iterator[Decided]:
     transaction, columns = session.transaction, batch.rows[rows]
     of_rows = batch.sources[columns["source"]]
-    duplicates = rows[columns["verdict"] == Verdict.DUPLICATE]
-    origins = dict(zip(duplicates.tolist(), batch.origins(duplicates), strict=True))
+    naming = rows[naming_originals(columns["verdict"])]
+    origins = dict(zip(naming.tolist(), batch.origins(naming), strict=True))
     streams = streams_of(transaction, {*of_rows["stream"].tolist(), *(origin.stream for origin in origins.values())})
     entered = np.isin(batch.entered(), rows)
     entries = documents.of_batch(transaction, batch, np.flatnonzero(entered))

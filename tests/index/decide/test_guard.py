@@ -265,3 +265,12 @@ def test_suspects_are_exported_and_imported(tmp_path: Path, parameters: Paramete
 def test_suspects_are_refused_where_duplicates_do_not_enter(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unique"):
         opened(tmp_path, PARAMETERS, guard=PASSING)
+
+
+def test_a_suspect_is_found_by_its_id_with_its_original(tmp_path: Path) -> None:
+    rows = [row._replace(id=f"page {row.offset}") for row in site(0, 60)]
+    with opened(tmp_path, HOLDING_ALL, guard=PASSING) as index:
+        admitted(index, rows, ["site.example"] * 60)
+        (last,) = index.decided(["page 59"])
+    assert (last.verdict, last.original_id, last.original_position) == (Verdict.SUSPECT, "page 0", Position(ONE, 0))
+    assert last.document is not None
