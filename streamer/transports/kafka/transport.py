@@ -110,6 +110,7 @@ class KafkaTransport:
         self._instance = instance
         self._index = index
         self._notes = _RebalanceNotes()
+        self._member_id = ""
         self._stream = ""
         self._ownership = OwnershipWatch(settings)
         self._kept: deque[ConsumerRecord] = deque()
@@ -150,7 +151,7 @@ class KafkaTransport:
             self._note_answer()
         snapshot: ConsumerGroupMetadata = self._consumer.group_metadata()
         # 2. Follow the assignment; no record of a new partition may be handed out yet.
-        self._follow_assignment()
+        self._follow_assignment(snapshot)
         for partition, records in polled.items():
             if partition not in self._unsought:
                 self._kept.extend(records)
@@ -396,8 +397,15 @@ class KafkaTransport:
         with broker_errors(self._settings, f"asking for the id of topic {self._settings.topics.input!r}"):
             require_same_topic(self._settings, self._admin, self._stream)
 
-    def _follow_assignment(self) -> None:
+    def _follow_assignment(self, snapshot: ConsumerGroupMetadata) -> None:
         """Carry the noted changes out. New partitions that this worker owns now stay unsought."""
+        if _is_member(snapshot) and snapshot.state == MemberState.STABLE:
+            if self._member_id not in ("", snapshot.member_id):
+                # The group expelled this member, and another may have read its partitions meanwhile. Where that happens amid
+                # a rebalance, the client tells nobody, and reads on from where it was.
+                ours = frozenset(self._consumer.assignment())
+                self._notes.changes.extend([(False, ours), (True, ours)])
+            self._member_id = snapshot.member_id
         assigned: set[TopicPartition] = set()
         while self._notes.changes:
             gained, partitions = self._notes.changes.popleft()
