@@ -45,10 +45,12 @@ class Verdict(IntEnum):
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
 
 
+_NAMING = np.array([verdict for verdict in Verdict if verdict.names_original], np.uint8)
+
+
 def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Whether each row names another document: uint8 [n], values of `Verdict` -> bool [n]."""
-    naming: npt.NDArray[np.bool_] = (verdicts == Verdict.DUPLICATE) | (verdicts == Verdict.SUSPECT)
-    return naming
+    return np.isin(verdicts, _NAMING)
 
 
 class Kind(IntEnum):

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from index.decide import retention
 from index.decide.batch import Batch
 from index.decide.guard import guarded
-from index.decide.lookup import nearest_judged, nearest_visible
+from index.decide.lookup import nearest_judged, nearest_visible, stored
 from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
 from index.session import OpenIndex, WriteSession
-from index.storage import documents, log, sources
+from index.storage import documents, sources
 from index.storage.layout import Table
 
 
@@ -107,10 +107,7 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
 def _roots(session: WriteSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
     """Roots of these rows: the rows themselves, and their originals in the index, uint64 [n]."""
     distinct = np.unique(originals[originals != NO_NUMBER])
-    fingerprints, _ = log.fingerprints(session.transaction, distinct, session.words)
-    looks = np.zeros((len(distinct), 0), np.uint8)
-    if session.parameters.look is not None:
-        looks, _ = log.looks(session.transaction, distinct, session.words, session.parameters.look_bytes)
+    fingerprints, looks = stored(session, distinct)
     places = len(rows) + np.searchsorted(distinct, originals)
     return Roots(
         session.parameters.root_distances,

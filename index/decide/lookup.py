@@ -105,31 +105,18 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
     return Answer(best, compared, nearest(stale, None), equal)
 
 
-class RootLook:
-    """Look at the roots of matches of some fingerprints, within one session."""
+def stored(
+    session: ReadSession, numbers: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+    """Fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of documents in the log.
 
-    def __init__(
-        self, session: ReadSession, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
-    ) -> None:
-        self._session = session
-        self._fingerprints = fingerprints
-        self._looks = looks
-
-    def told(self, matches: Matches) -> npt.NDArray[np.int16]:
-        """Distance of each row to the root of its match, int16 [m], as `Parameters.root_distances` tells it.
-
-        All matches must be visible.
-        """
-        session, parameters = self._session, self._session.parameters
-        of_matches = documents.roots(session.transaction, session.visibility, matches.numbers, session.words)
-        distinct, inverse = np.unique(of_matches, return_inverse=True)
-        fingerprints, _ = log.fingerprints(session.transaction, distinct, session.words)
-        looks = np.zeros((len(distinct), 0), np.uint8)
-        if parameters.look is not None:
-            looks, _ = log.looks(session.transaction, distinct, session.words, parameters.look_bytes)
-        return parameters.root_distances(
-            self._fingerprints[matches.rows], fingerprints[inverse], self._looks[matches.rows], looks[inverse]
-        )
+    numbers  uint64 [n], ascending and distinct
+    """
+    parameters = session.parameters
+    fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
+    if parameters.look is None:
+        return fingerprints, np.zeros((len(numbers), 0), np.uint8)
+    return fingerprints, log.looks(session.transaction, numbers, session.words, parameters.look_bytes)[0]
 
 
 class _Judge:
@@ -138,12 +125,13 @@ class _Judge:
     def __init__(
         self, session: ReadSession, fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]
     ) -> None:
+        self._session = session
         self._transaction = session.transaction
         self._visibility = session.visibility
         self._words = session.words
         self._look = session.parameters.look
+        self._fingerprints = fingerprints
         self._looks = looks
-        self._roots = None if session.parameters.root is None else RootLook(session, fingerprints, looks)
 
     def least(self, distances: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
         """The least distance at which matches at these Hamming distances can count: int16 [m] -> int16 [m]."""
@@ -155,13 +143,25 @@ class _Judge:
         NO_DISTANCE where the match does not count, or has left the log.
         """
         told = matches.distances if self._look is None else self._by_second_look(matches, self._look)
-        if self._roots is not None:
-            counting = np.flatnonzero(told != NO_DISTANCE)
-            counting = counting[self._visibility.are(self._transaction, matches.numbers[counting])]
-            near = self._roots.told(matches.take(counting)) != NO_DISTANCE
-            of_all, told = told, np.full(len(matches), NO_DISTANCE, np.int16)
-            told[counting[near]] = of_all[counting[near]]
-        return told
+        if self._session.parameters.root is None:
+            return told
+        counting = np.flatnonzero(told != NO_DISTANCE)
+        counting = counting[self._visibility.are(self._transaction, matches.numbers[counting])]
+        counting = counting[self._are_near_to_roots(matches.take(counting))]
+        near = np.full(len(matches), NO_DISTANCE, np.int16)
+        near[counting] = told[counting]
+        return near
+
+    def _are_near_to_roots(self, matches: Matches) -> npt.NDArray[np.bool_]:
+        """Whether each row is near enough to the root of its match, which is visible: bool [m]."""
+        of_matches = documents.roots(self._transaction, self._visibility, matches.numbers, self._words)
+        distinct, inverse = np.unique(of_matches, return_inverse=True)
+        fingerprints, looks = stored(self._session, distinct)
+        distances = self._session.parameters.root_distances(
+            self._fingerprints[matches.rows], fingerprints[inverse], self._looks[matches.rows], looks[inverse]
+        )
+        near: npt.NDArray[np.bool_] = distances != NO_DISTANCE
+        return near
 
     def _by_second_look(self, matches: Matches, look: Look) -> npt.NDArray[np.int16]:
         told = np.full(len(matches), NO_DISTANCE, np.int16)

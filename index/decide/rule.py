@@ -88,14 +88,13 @@ def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | No
     distances[repeats] = 0
     original_rows[repeats] = matched.firsts[repeats]
 
-    entering = verdicts == Verdict.UNIQUE
     if roots is not None:
-        _decide_pairs_by_root(matched, roots, verdicts, distances, originals, original_rows, entering)
+        entering = _decide_pairs_by_root(matched, roots, verdicts, distances, originals, original_rows)
     else:
         _decide_pairs(matched, insert, verdicts, distances, originals, original_rows)
         entering = verdicts == Verdict.UNIQUE
-    if insert == "all":
-        entering |= verdicts == Verdict.DUPLICATE
+        if insert == "all":
+            entering |= verdicts == Verdict.DUPLICATE
     numbers = np.full(len(kinds), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
@@ -110,14 +109,14 @@ def _decide_pairs_by_root(
     distances: npt.NDArray[np.int16],
     originals: npt.NDArray[np.uint64],
     original_rows: npt.NDArray[np.int64],
-    entering: npt.NDArray[np.bool_],
-) -> None:
-    """As `_decide_pairs`, with insert = "root"; changes `entering`, bool [n], too, and leaves the distances to the roots.
+) -> npt.NDArray[np.bool_]:
+    """As `_decide_pairs`, with insert = "root"; leaves the distances to the roots. Returns which rows enter, bool [n].
 
     Only earlier rows that entered are matches: UNIQUE rows, and duplicates far enough from their own match.
     """
-    near, places = matched.kinds == Kind.NEAR, roots.places.copy()
-    duplicates = np.flatnonzero(near & (verdicts == Verdict.DUPLICATE))
+    places = roots.places.copy()
+    entering: npt.NDArray[np.bool_] = verdicts == Verdict.UNIQUE
+    duplicates = np.flatnonzero((matched.kinds == Kind.NEAR) & (verdicts == Verdict.DUPLICATE))
     entering[duplicates] = distances[duplicates] > roots.apart
     to_roots = distances.copy()
     to_roots[duplicates] = roots.distances(duplicates, places[duplicates])
@@ -127,8 +126,8 @@ def _decide_pairs_by_root(
     pairs = pairs.take((of_entries == NO_DISTANCE) | (pairs.distances < of_entries))
     earlier = pairs.numbers.astype(np.int64)
     rows, begins = np.unique(pairs.rows, return_index=True)
-    ends = np.append(begins[1:], len(earlier))
-    for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=False):
+    ends = np.append(begins, len(earlier))[1:]
+    for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=True):
         told = roots.distances(np.full(end - begin, row), places[earlier[begin:end]])
         counts = entering[earlier[begin:end]] & (told != NO_DISTANCE)
         if not counts.any():
@@ -140,6 +139,7 @@ def _decide_pairs_by_root(
         original_rows[row] = original_rows[match] if verdicts[match] == Verdict.DUPLICATE else match
         originals[row] = originals[match] if verdicts[match] == Verdict.DUPLICATE else NO_NUMBER
     distances[:] = to_roots
+    return entering
 
 
 def _decide_pairs(

@@ -95,6 +95,15 @@ def _slot_of_hash(hashed: Any, slots: int) -> Any:
 
 
 @compiled
+def _slot_with(hashed: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], wanted: Any) -> Any:
+    """The slot of a hash: where a place with it stands, or the empty slot where it would."""
+    slot = _slot_of_hash(wanted, len(slots))
+    while slots[slot] >= 0 and hashed[slots[slot]] != wanted:
+        slot = (slot + 1) & (len(slots) - 1)
+    return slot
+
+
+@compiled
 def enter(
     hashed: npt.NDArray[np.uint64],
     begin: int,
@@ -110,9 +119,7 @@ def enter(
     for place in range(begin, end):
         if hashed[place] == NO_HASH:
             continue
-        slot = _slot_of_hash(hashed[place], len(slots))
-        while slots[slot] >= 0 and hashed[slots[slot]] != hashed[place]:
-            slot = (slot + 1) & (len(slots) - 1)
+        slot = _slot_with(hashed, slots, hashed[place])
         previous[place] = slots[slot]
         slots[slot] = place
 
@@ -129,9 +136,7 @@ def take_out(
     for place in range(end - 1, begin - 1, -1):
         if hashed[place] == NO_HASH:
             continue
-        slot = _slot_of_hash(hashed[place], len(slots))
-        while slots[slot] != place:
-            slot = (slot + 1) & (len(slots) - 1)
+        slot = _slot_with(hashed, slots, hashed[place])
         slots[slot] = previous[place]
 
 
@@ -159,10 +164,7 @@ def memtable_hits(
     for one in range(len(asked)):
         if asked[one] == NO_HASH:
             continue
-        slot = _slot_of_hash(asked[one], len(slots))
-        while slots[slot] >= 0 and hashed[slots[slot]] != asked[one]:
-            slot = (slot + 1) & (len(slots) - 1)
-        place, met = np.int64(slots[slot]), 0
+        place, met = np.int64(slots[_slot_with(hashed, slots, asked[one])]), 0
         while place >= 0 and met < limit:
             if count == len(which):
                 which, places = _grown(which), _grown(places)

@@ -48,8 +48,5 @@ def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
 
 
 def _root_rule(index: Index, distance_max: int, root_distance_max: int) -> RootRule | None:
-    """With insert = "root", its limits: members lie more than a third of the radius from their matches.
-
-    Half as many members enter so, and no set of docs/minhash.md loses recall.
-    """
+    """With insert = "root", its limits: members lie more than a third of the radius from their matches."""
     return RootRule(root_distance_max, distance_max // 3) if index.insert == "root" else None

@@ -91,7 +91,7 @@ class UniquesCheck:
         self._note(earlier, later, np.flatnonzero(unique & ordered & counting & (state["resembles"][later] == 0)))
 
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
-        """Whether a match counts by its root: bool [n]. No where its root has been retired, which may have stood for it."""
+        """Whether a match counts by its root: bool [n]. Where the root is retired by now, nobody can tell: then it does not."""
         state = self._ledger.state
         roots = np.where(naming_originals(state["verdict"][matches]), state["original"][matches], matches)
         counts = roots >= 0
