@@ -28,21 +28,28 @@ class Verdict(IntEnum):
     DUPLICATE = 1
     UNDECIDABLE = 2
     DEAD_LETTER = 3
+    TEMPLATE = 4
+    """Unique in spite of a match: all that both share is their site's template. Names the match that did not count."""
     SUSPECT = 6
     """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
 
     @property
     def label(self) -> str:
-        """The verdict's word for people, headers and metrics: its name in lower case, with hyphens."""
+        """The verdict's word for people, headers and metrics. What a template made unique is unique, by its reason."""
         return _LABELS[self]
 
     @property
     def names_original(self) -> bool:
         """Whether a row with this verdict names another document, which it resembles."""
-        return self in (Verdict.DUPLICATE, Verdict.SUSPECT)
+        return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.SUSPECT)
+
+    @property
+    def stands_for_itself(self) -> bool:
+        """Whether a row with this verdict is an entry that is its own root, whatever it names."""
+        return self in (Verdict.UNIQUE, Verdict.TEMPLATE)
 
 
-_LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
+_LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict} | {Verdict.TEMPLATE: "unique"}
 
 
 _NAMING = np.array([verdict for verdict in Verdict if verdict.names_original], np.uint8)
@@ -51,6 +58,14 @@ _NAMING = np.array([verdict for verdict in Verdict if verdict.names_original], n
 def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Whether each row names another document: uint8 [n], values of `Verdict` -> bool [n]."""
     return np.isin(verdicts, _NAMING)
+
+
+_STANDING = np.array([verdict for verdict in Verdict if verdict.stands_for_itself], np.uint8)
+
+
+def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Whether each row is an entry that is its own root: uint8 [n], values of `Verdict` -> bool [n]."""
+    return np.isin(verdicts, _STANDING)
 
 
 class Kind(IntEnum):

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from index.decide import retention
 from index.decide.batch import Batch
 from index.decide.guard import guarded
-from index.decide.lookup import nearest_judged, nearest_visible, stored
+from index.decide.lookup import nearest_judged, nearest_visible, resembling, stored
 from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
+from index.families.rule import FamilyRule
+from index.lsm.tree import lookup_of
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
 from index.session import OpenIndex, WriteSession
@@ -45,10 +47,13 @@ def _admitted(
     crossings: list[HostShare] = []
     for portion in portions:
         found = _look_up(session, portion)
-        outcome = decide(found.matched, session.parameters.insert, session.counters.next_number, found.roots)
+        insert, next_number = session.parameters.insert, session.counters.next_number
+        outcome = decide(found.matched, insert, next_number, found.roots, found.families)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
         origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
+        if found.families is not None:
+            found.families.store(session, outcome.numbers, found.families.by_own & ~found.equal)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
@@ -63,6 +68,7 @@ class _Found:
 
     matched   input of the rule
     roots     roots of the matches, for the rule, where insert = "root"
+    families  what resembles the rows, for the rule, where templates are learnt
     compared  int64 [n], comparisons made for each row
     stale     retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
     equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
@@ -70,12 +76,15 @@ class _Found:
 
     matched: Matched
     roots: Roots | None
+    families: FamilyRule | None
     compared: npt.NDArray[np.int64]
     stale: Matches
     equal: npt.NDArray[np.bool_]
 
 
 def _look_up(session: WriteSession, portion: Prepared) -> _Found:
+    if session.parameters.template is not None:
+        return _look_up_families(session, portion)
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -91,17 +100,52 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
         distances[portion.near[answer.best.rows]] = answer.best.distances
         originals[portion.near[answer.best.rows]] = answer.best.numbers
         stale = Matches(portion.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    if len(portion.exact):
-        fingerprints = portion.entries.fingerprints[portion.exact]
-        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
-        originals[portion.exact] = numbers
-        distances[portion.exact[numbers != NO_NUMBER]] = 0
+    _look_up_exact(session, portion, distances, originals)
     matched = originals != NO_NUMBER
     if parameters.insert != "unique" and matched.any():
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
     found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
     roots = None if parameters.root is None else _roots(session, parameters.root, portion.entries, originals)
-    return _Found(found, roots, compared, stale, equal)
+    return _Found(found, roots, None, compared, stale, equal)
+
+
+def _look_up_exact(
+    session: WriteSession,
+    portion: Prepared,
+    distances: npt.NDArray[np.int16],
+    originals: npt.NDArray[np.uint64],
+) -> None:
+    """Look up the EXACT rows; changes the columns in place."""
+    if len(portion.exact):
+        fingerprints = portion.entries.fingerprints[portion.exact]
+        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
+        originals[portion.exact] = numbers
+        distances[portion.exact[numbers != NO_NUMBER]] = 0
+
+
+def _look_up_families(session: WriteSession, portion: Prepared) -> _Found:
+    """As `_look_up`, where templates are learnt: rows that equal a root are decided by that, whatever else they resemble."""
+    count, near = len(portion.rows), portion.near
+    compared = portion.compared.copy()
+    distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
+    _look_up_exact(session, portion, distances, originals)
+    equal = np.zeros(count, np.bool_)
+    answer = nearest_visible(session, portion.lookup)
+    equal[near] = answer.equal
+    compared[near] += answer.compared
+    stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
+    best = answer.best
+    roots = documents.roots(session.transaction, session.visibility, best.numbers, session.words)
+    settled = (best.distances == 0) & (roots == best.numbers)
+    distances[near[best.rows[settled]]], originals[near[best.rows[settled]]] = 0, best.numbers[settled]
+    left = best.rows[~settled]
+    again = lookup_of(portion.entries.fingerprints[near[left]], session.parameters, session.parameters.reach)
+    found, comparisons = resembling(session, again)
+    compared[near[left]] += comparisons
+    matches = Matches(near[left[found.rows]], found.distances, found.numbers)
+    families = FamilyRule(session, portion.entries.fingerprints, matches, portion.pairs)
+    matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
+    return _Found(matched, None, families, compared, stale, equal)
 
 
 def _roots(session: WriteSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:

@@ -82,7 +82,7 @@ class Batch:
         if origins is None:
             origins = self._origins(session, rows, outcome, duplicates)
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving
-        filings = _filings(rows, staying, equal)
+        filings = _filings(rows, staying, equal, outcome.by_own)
         if leaving is not None:
             filings[outcome.entering & leaving] = Filing.ASIDE
         if len(stale):
@@ -147,10 +147,19 @@ class Batch:
         )
 
 
-def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+def _filings(
+    rows: Entries,
+    entering: npt.NDArray[np.bool_],
+    equal: npt.NDArray[np.bool_],
+    by_own: npt.NDArray[np.bool_] | None,
+) -> npt.NDArray[np.uint8]:
     """Filing of each row, uint8 [n]: a row equal to an entry does not enter the blocks again."""
     filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
-    near = np.flatnonzero(entering & (rows.kinds == Kind.NEAR) & ~equal)
+    entering_blocks = entering & (rows.kinds == Kind.NEAR) & ~equal
+    if by_own is not None:
+        filings[by_own & entering_blocks] = Filing.OWN
+        entering_blocks &= ~by_own
+    near = np.flatnonzero(entering_blocks)
     filings[near[first_of_equals(rows.fingerprints[near]) == np.arange(len(near))]] = Filing.BLOCKS
     return filings
 

@@ -61,4 +61,4 @@ def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: i
     own = (originals != NO_NUMBER) & (originals >= np.uint64(next_number))
     entered_before = np.flatnonzero(outcome.entering)
     originals[own] = numbers[entered_before[(originals[own] - np.uint64(next_number)).astype(np.int64)]]
-    return Outcome(verdicts, outcome.distances, entering, numbers, originals)
+    return Outcome(verdicts, outcome.distances, entering, numbers, originals, outcome.by_own)

@@ -105,6 +105,16 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
     return Answer(best, compared, nearest(stale, None), equal)
 
 
+def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArray[np.int64]]:
+    """All visible entries that each row finds, nearest and earliest first, one of each fingerprint; and the comparisons made."""
+    found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
+    for matches, comparisons in session.tree.matches(session.transaction, lookup):
+        compared += comparisons
+        visible = session.visibility.are(session.transaction, matches.numbers)
+        found += [matches.take(visible), _replacements(session, matches.take(~visible))]
+    return nearest(joined(found), None), compared
+
+
 def stored(
     session: ReadSession, numbers: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:

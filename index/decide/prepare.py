@@ -28,7 +28,8 @@ class Prepared:
     entries   these rows alone
     near      int64 [m], NEAR rows
     lookup    look-up of the NEAR rows; its row i is near[i]
-    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count
+    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count; where
+              templates are learnt, all within `Parameters.reach`
     compared  int64 [n], comparisons made for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
@@ -88,7 +89,7 @@ def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
     look, looks = parameters.look, None if entries.looks is None else entries.looks[near]
     if look is None or looks is None:
-        lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max)
+        lookup = lookup_of(entries.fingerprints[near], parameters, parameters.reach)
         pairs, near_compared = lookup.pairs(nearest_only=parameters.insert == "all")
     else:
         lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, looks)

@@ -9,6 +9,7 @@ that the match, if it is a duplicate, resembles. The verdict then tells the dist
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,7 @@ class Outcome:
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
     originals  uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
+    by_own     bool [n], rows to be filed by what they have of their own beside a template; None: no such row
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -73,10 +75,34 @@ class Outcome:
     entering: npt.NDArray[np.bool_]
     numbers: npt.NDArray[np.uint64]
     originals: npt.NDArray[np.uint64]
+    by_own: npt.NDArray[np.bool_] | None = None
 
 
-def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None) -> Outcome:
-    """Decide n rows in order; entering rows get ascending numbers from `next_number`. `roots`: with insert = "root"."""
+class Families(Protocol):
+    """Decides rows that resemble anything, where templates are learnt: see `families.rule.FamilyRule`."""
+
+    @property
+    def by_own(self) -> npt.NDArray[np.bool_]:
+        """See `Outcome`."""
+
+    def decide(
+        self,
+        verdicts: npt.NDArray[np.uint8],
+        distances: npt.NDArray[np.int16],
+        originals: npt.NDArray[np.uint64],
+        original_rows: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.bool_]:
+        """See `FamilyRule.decide`."""
+
+
+def decide(
+    matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None, families: Families | None = None
+) -> Outcome:
+    """Decide n rows in order; entering rows get ascending numbers from `next_number`.
+
+    roots     with insert = "root"
+    families  where templates are learnt; it knows of all matches but those that are equal to a root, and of the pairs
+    """
     kinds, distances, originals = matched.kinds, matched.distances.copy(), matched.originals.copy()
     verdicts = np.where(originals != NO_NUMBER, Verdict.DUPLICATE, Verdict.UNIQUE).astype(np.uint8)
     verdicts[kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
@@ -88,7 +114,9 @@ def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | No
     distances[repeats] = 0
     original_rows[repeats] = matched.firsts[repeats]
 
-    if roots is not None:
+    if families is not None:
+        entering = families.decide(verdicts, distances, originals, original_rows)
+    elif roots is not None:
         entering = _decide_pairs_by_root(matched, roots, verdicts, distances, originals, original_rows)
     else:
         _decide_pairs(matched, insert, verdicts, distances, originals, original_rows)
@@ -99,7 +127,7 @@ def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | No
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
     originals = np.where(verdicts == Verdict.UNIQUE, numbers, originals)
-    return Outcome(verdicts, distances, entering, numbers, originals)
+    return Outcome(verdicts, distances, entering, numbers, originals, None if families is None else families.by_own)
 
 
 def _decide_pairs_by_root(

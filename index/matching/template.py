@@ -11,6 +11,7 @@ a page pass this: their edits pile up, so they share most of what sets them apar
 All columns of bins are uint8, 0 where a bin is empty; see `minhash`.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +28,35 @@ OWN_BINS_MIN = 4
 OWN_SHINGLES_MIN = 32
 """A page with fewer shingles of its own has no text of its own to speak of: a name that changes throughout a short page."""
 
+OWN_KEYS = 8
+"""Own bins by which a page is filed; a copy of the page finds it by any of them that it has kept."""
+
+NO_BIN = 255
+"""Stands for the bin of the key of pages that have hardly anything of their own."""
+
 _FULL_SHINGLES_A_BIN = 6.25
 """Shingles of a page for each bin where none is empty: at least some five; more make no difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRule:
+    """Limits of families, in the unit of the index's `distance_max`.
+
+    voters          unequal pages of a family after which its template is settled, once and for all: at most 254
+    relatives_apart  a page without a match that is at most so far from a family's template (from its head, as long as there is
+                    none) is a relative: it stands for itself, votes, and is judged as the family's pages are
+    filed_apart     pages at most so far from the template are filed by what they have of their own, others by their bands
+    """
+
+    voters: int = 16
+    relatives_apart: int = 5_000
+    filed_apart: int = 3_500
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.voters <= 254 or not 0 <= self.filed_apart <= self.relatives_apart:
+            raise ValueError(
+                "a template needs 1 to 254 voters, and its relatives are at least as far as what is filed by it"
+            )
 
 
 class Votes(NamedTuple):
@@ -61,6 +89,21 @@ def own_bins(pages: Bins, templates: Bins) -> npt.NDArray[np.bool_]:
     """Bins that pages have of their own beside their templates: uint8 [n, bins] twice -> bool [n, bins]."""
     own: npt.NDArray[np.bool_] = (pages != 0) & (pages != templates)
     return own
+
+
+def own_keys(page: Bins, template: Bins) -> npt.NDArray[np.uint16]:
+    """Keys of what a page has of its own, each bin * 256 + value: uint8 [bins] twice -> uint16 [own bins].
+
+    In the order of a hash (SplitMix64), which is the same for all pages: what two pages share comes first in both, or in neither.
+    """
+    own = np.flatnonzero(own_bins(page, template))
+    keys = (own.astype(np.uint64) << np.uint64(8)) | page[own]
+    hashes = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    ordered: npt.NDArray[np.uint16] = keys[np.argsort(hashes ^ (hashes >> np.uint64(31)), kind="stable")].astype(
+        np.uint16
+    )
+    return ordered
 
 
 def own_bins_needed(pages: Bins) -> npt.NDArray[np.int64]:
