@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Source,
         Verdict,
         naming_originals,
+        standing_for_themselves,
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
@@ -62,6 +63,7 @@ __all__ = [
     "minhash",
     "naming_originals",
     "second_look",
+    "standing_for_themselves",
 ]
 
 _NAMES = {
@@ -78,6 +80,7 @@ _NAMES = {
         "Source",
         "Verdict",
         "naming_originals",
+        "standing_for_themselves",
     ),
     "index.decide.find": ("Decided",),
     "index.index": ("Index", "Match", "WatchedHosts"),

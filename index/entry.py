@@ -30,6 +30,9 @@ class Verdict(IntEnum):
     DEAD_LETTER = 3
     TEMPLATE = 4
     """Unique in spite of a match: all that both share is their site's template. Names the match that did not count."""
+    UPDATE = 5
+    """A document whose id was known with another text: delivered like a UNIQUE, and an entry in place of the older version,
+    which it names as its original."""
     SUSPECT = 6
     """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
 
@@ -40,19 +43,20 @@ class Verdict(IntEnum):
 
     @property
     def names_original(self) -> bool:
-        """Whether a row with this verdict names another document, which it resembles."""
-        return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.SUSPECT)
+        """Whether a row with this verdict names another document: one that it resembles, or that it replaces."""
+        return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT)
 
     @property
     def stands_for_itself(self) -> bool:
-        """Whether a row with this verdict is an entry that is its own root, whatever it names."""
-        return self in (Verdict.UNIQUE, Verdict.TEMPLATE)
+        """Whether a row with this verdict is an entry of its own number, which others may name as their original."""
+        return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE)
 
 
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict} | {Verdict.TEMPLATE: "unique"}
 
 
 _NAMING = np.array([verdict for verdict in Verdict if verdict.names_original], np.uint8)
+_STANDING = np.array([verdict for verdict in Verdict if verdict.stands_for_itself], np.uint8)
 
 
 def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
@@ -60,11 +64,8 @@ def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return np.isin(verdicts, _NAMING)
 
 
-_STANDING = np.array([verdict for verdict in Verdict if verdict.stands_for_itself], np.uint8)
-
-
 def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Whether each row is an entry that is its own root: uint8 [n], values of `Verdict` -> bool [n]."""
+    """Whether each row is an entry of its own number: uint8 [n], values of `Verdict` -> bool [n]."""
     return np.isin(verdicts, _STANDING)
 
 
@@ -171,7 +172,7 @@ class Decisions:
     reasons             uint8 [n], as journaled at the first decision
     distances           int16 [n], Hamming distance to the match, or ten-thousandths of 1 - similarity where the
                         parameters are `by_similarity`; NO_DISTANCE without a match
-    originals           uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
+    originals           uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
     original_ids        id of the original for rows that name one, else None
     original_positions  position of the original for rows that name one, else None
     replayed            bool [n], whether the verdict came from the journal: the position was decided before

@@ -28,6 +28,8 @@ _LABELS = {
     (Verdict.UNIQUE, Reason.SHORT_TEXT): "short-text-new",
     (Verdict.DUPLICATE, Reason.SHORT_TEXT): "short-text-same",
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",
+    (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
+    (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
     (Verdict.DEAD_LETTER, Reason.TOMBSTONE): "tombstone",
     (Verdict.DEAD_LETTER, Reason.TOO_LARGE): "too-large",

@@ -38,6 +38,7 @@ CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
 DESTINATIONS = {
     Verdict.UNIQUE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
+    Verdict.UPDATE: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
     Verdict.SUSPECT: Destination.UNIQUE,
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
@@ -56,7 +57,7 @@ def explain(
 ) -> list[Decision]:
     """Decisions on n records in words, row for row.
 
-    fingerprints_hex  lower-case hexadecimal; shown for unique and duplicate rows only
+    fingerprints_hex  lower-case hexadecimal; shown where there is an entry to compare
     stream_names      stream -> name for people, in the originals' positions; an unknown stream stands for itself
     by_similarity     duplicates show a similarity, not a distance in bits: see `Parameters.by_similarity`
 

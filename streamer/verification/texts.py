@@ -21,7 +21,7 @@ from streamer.verification.ledger import Ledger, column
 
 NO_KIND = 255
 
-_EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE)}
+_EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)}
 _HASHES = 2**64
 _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason) for reason in (Reason.POISON, Reason.UNREADABLE)}
 """Reasons of dead letters that decoding gives no reason for: what ends the process, and what stands for no bytes at all."""
@@ -117,7 +117,7 @@ class TextCheck:
         telling, octets = [], []
         for place, each in enumerate(outputs):
             told = each.told
-            if told.verdict not in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.SUSPECT):
+            if told.verdict is None or not (told.verdict.stands_for_itself or told.verdict.names_original):
                 continue
             found = _octets(told.fingerprint, digits)
             if found is None:

@@ -20,6 +20,7 @@ NO_TIMESTAMP_MS = -1
 _DESTINATIONS = {
     "unique": Destination.UNIQUE,
     "undecidable": Destination.UNIQUE,
+    "update": Destination.UNIQUE,
     "suspect": Destination.UNIQUE,
     "duplicate": Destination.DUPLICATE,
     "dead-letter": Destination.DEAD_LETTER,
@@ -69,7 +70,7 @@ def read_changelog(
 
 
 class _Verdict(NamedTuple):
-    """A line of the verdicts; `original` is the name and offset of a duplicate's or suspect's original."""
+    """A line of the verdicts; `original` is the name and offset of the document that it names."""
 
     label: str
     destination: Destination
@@ -96,7 +97,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
 
     Raises RecoveryRefused where the original has no name.
     """
-    if verdict.label not in ("duplicate", "suspect"):
+    if verdict.label not in ("duplicate", "update", "suspect"):
         return ()
     if verdict.original is None:
         raise RecoveryRefused(
