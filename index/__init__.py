@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
     from index.matching.root import RootRule
+    from index.matching.template import TemplateRule
     from index.session import Guard, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
@@ -57,6 +58,7 @@ __all__ = [
     "Retention",
     "RootRule",
     "Source",
+    "TemplateRule",
     "Verdict",
     "WatchedHosts",
     "errors",
@@ -85,6 +87,7 @@ _NAMES = {
     "index.decide.find": ("Decided",),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
+    "index.matching.template": ("TemplateRule",),
     "index.session": ("Guard", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),

@@ -178,6 +178,7 @@ class Decisions:
     replayed            bool [n], whether the verdict came from the journal: the position was decided before
     candidates          int64 [n], entries whose distance to the row was computed; 0 where replayed
     crossings           hosts that this batch took beyond the limits of the guard, and those that came back
+    templates           ids of the documents whose families' templates are known from this batch on
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -189,6 +190,7 @@ class Decisions:
     replayed: npt.NDArray[np.bool_]
     candidates: npt.NDArray[np.int64]
     crossings: Sequence[HostShare] = ()
+    templates: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.verdicts)

@@ -45,6 +45,7 @@ def _admitted(
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
+    learnt: list[int] = []
     for portion in portions:
         found = _look_up(session, portion)
         insert, next_number = session.parameters.insert, session.counters.next_number
@@ -54,12 +55,16 @@ def _admitted(
         origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
         if found.families is not None:
             found.families.store(session, outcome.numbers, found.families.by_own & ~found.equal)
+            learnt += found.families.learnt(outcome.numbers)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
-    return _decisions(session, batch, known, candidates, crossings)
+    heads = documents.origins(session.transaction, np.array(learnt, np.uint64), session.words)
+    return _decisions(
+        session, batch, known, candidates, crossings, [heads[number].id for number in learnt if number in heads]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +183,7 @@ def _decisions(
     replayed: npt.NDArray[np.bool_],
     candidates: npt.NDArray[np.int64],
     crossings: Sequence[HostShare],
+    templates: Sequence[str],
 ) -> Decisions:
     rows, origins = batch.journaled.rows, batch.journaled.origins
     ids: list[str | None] = [None] * len(rows)
@@ -196,4 +202,5 @@ def _decisions(
         replayed=replayed,
         candidates=candidates,
         crossings=crossings,
+        templates=templates,
     )

@@ -89,6 +89,7 @@ class FamilyRule:
         self._in_bands = np.zeros(count, np.bool_)
         self._own_keys: dict[int, list[tuple[int, int]]] = {}
         self._verdicts = np.zeros(count, np.uint8)
+        self._learnt: list[int] = []
 
     def decide(
         self,
@@ -245,6 +246,8 @@ class FamilyRule:
         chosen = gallery.of_families[family]
         known = chosen.vote(gallery.bins[row], gallery.head_bins(chosen), self._rule.voters, gallery.bin_bits)
         gallery.known[family] = known
+        if known:
+            self._learnt.append(family)
         chosen.count(dropped=is_duplicate)
 
     def _file(self, row: int, family: int) -> None:
@@ -293,6 +296,11 @@ class FamilyRule:
         joined = [row for row in np.flatnonzero(numbers != NO_NUMBER).tolist() if self._joins(row)]
         of_rows = [heads[family] for family in gallery.families[joined].tolist()]
         add_relatives(transaction, numbers[joined], np.array(of_rows, np.uint64))
+
+    def learnt(self, numbers: npt.NDArray[np.uint64]) -> list[int]:
+        """Heads of the families whose template these rows have made known; numbers: as for `store`."""
+        heads = [self.gallery.of_families[family].head for family in self._learnt]
+        return [int(numbers[-1 - head]) if head < 0 else head for head in heads]
 
     def _joins(self, row: int) -> bool:
         """Whether an entering row is to be noted as one of another head's family."""

@@ -117,7 +117,8 @@ def own_bins_needed(pages: Bins) -> npt.NDArray[np.int64]:
     empty_share = np.maximum(1.0 - filled / bins, np.exp(-_FULL_SHINGLES_A_BIN))
     shingles = -bins * np.log(empty_share)
     needed = np.rint(OWN_SHINGLES_MIN * filled / np.maximum(shingles, 1.0)).astype(np.int64)
-    return np.maximum(needed, OWN_BINS_MIN)
+    enough: npt.NDArray[np.int64] = np.maximum(needed, OWN_BINS_MIN)
+    return enough
 
 
 def are_one_page(pages: Bins, others: Bins, templates: Bins) -> npt.NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, Kind, Position, Source, standing_for_themselves
+from index.entry import NO_NUMBER, Kind, Position, Source
 from index.storage import log
 from index.storage.layout import Table, pack_fingerprints, pack_numbers, unpack_numbers
 from index.storage.log import Origin
@@ -40,11 +40,9 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
     at = batch.entered()[places]
     rows, of_rows = batch.rows[at], batch.sources[batch.rows["source"][at]]
     streams = streams_of(transaction, of_rows["stream"].tolist())
-    numbers = batch.numbers()[places]
-    roots = np.where(standing_for_themselves(rows["verdict"]), numbers, rows["number"])
     columns = zip(
-        numbers.tolist(),
-        roots.tolist(),
+        batch.numbers()[places].tolist(),
+        rows["number"].tolist(),
         batch.ids(at),
         of_rows["stream"].tolist(),
         of_rows["partition"].tolist(),
@@ -101,9 +99,7 @@ def roots(
     distinct, inverse = np.unique(numbers, return_inverse=True)
     of_distinct = distinct.copy()
     for batch, documents, places in log.holding(transaction, distinct, words):
-        rows = batch.rows[batch.entered()[documents]]
-        own = standing_for_themselves(rows["verdict"])
-        of_distinct[places] = np.where(own, distinct[places], rows["number"])
+        of_distinct[places] = batch.rows["number"][batch.entered()[documents]]
     of_distinct = np.where(visibility.are(transaction, of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 

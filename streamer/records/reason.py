@@ -25,6 +25,7 @@ class Reason(IntEnum):
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
     (Verdict.DUPLICATE, Reason.ORDINARY): "similar",
+    (Verdict.TEMPLATE, Reason.ORDINARY): "template",
     (Verdict.UNIQUE, Reason.SHORT_TEXT): "short-text-new",
     (Verdict.DUPLICATE, Reason.SHORT_TEXT): "short-text-same",
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",

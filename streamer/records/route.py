@@ -37,6 +37,7 @@ CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
 
 DESTINATIONS = {
     Verdict.UNIQUE: Destination.UNIQUE,
+    Verdict.TEMPLATE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
     Verdict.UPDATE: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,

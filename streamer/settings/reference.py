@@ -114,6 +114,7 @@ def _pointers(pointers: str | tuple[str, ...] | None) -> str:
 
 
 _FOLLOWS = {
+    "index.insert": '`"root"`, with SimHash `"unique"`',
     "fingerprint.second_look": f'with SimHash `"{LOOK_OF_SIMHASH}"`',
     "index.distance_max": f'`{DISTANCES["cosine"]}` with `"cosine"`, `{DISTANCES["none"]}` with `"none"`',
 }

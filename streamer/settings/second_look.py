@@ -60,16 +60,17 @@ def with_implied(given: Any) -> Any:
     """The given settings, with what the scheme and its second look imply where nothing is given: the place of such defaults.
 
     SimHash looks twice, by cosine, as the preset simhash-best does. index.distance_max is DISTANCES[second look], or follows
-    from the thresholds of metadata.
+    from the thresholds of metadata. index.insert is "unique": without templates, which are learnt from MinHash alone, roots
+    would lose more of a site's pages.
     """
     if not isinstance(given, Mapping) or _given(given, "fingerprint").get("scheme") != "simhash":
         return given
     fingerprint = {"second_look": LOOK_OF_SIMHASH, **_given(given, "fingerprint")}
-    index = {**_implied_distance(fingerprint["second_look"], given), **_given(given, "index")}
-    return {**given, "fingerprint": fingerprint, "index": index}
+    implied = {"insert": "unique", **_implied_distance(fingerprint["second_look"], given)}
+    return {**given, "fingerprint": fingerprint, "index": {**implied, **_given(given, "index")}}
 
 
-def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, int]:
+def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """The index.distance_max that a second look implies; nothing where the thresholds are wrong, which is told elsewhere."""
     if kind != "metadata":
         return {"distance_max": DISTANCES[kind]} if kind in list(DISTANCES) else {}

@@ -23,7 +23,15 @@ from streamer.settings.values import Preset, Relation, RelationsBroken, gather, 
 
 _OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
     f"index.{key}"
-    for key in ("directory", "insert", "root_similarity_min", "map_bytes_max", "entries_max", "age_max_hours")
+    for key in (
+        "directory",
+        "insert",
+        "root_similarity_min",
+        "templates",
+        "map_bytes_max",
+        "entries_max",
+        "age_max_hours",
+    )
 }
 """Settings that MinHash reads in the sections of SimHash."""
 
@@ -91,7 +99,7 @@ class Index(Section):
         'follows from the section second_look where fingerprint.second_look = "metadata".',
     )
     insert: Literal["unique", "root", "all"] = Field(
-        "unique",
+        "root",
         description="Documents that enter the index, to be compared with later ones: unique ones; duplicates too, as long as "
         "what resembles them resembles their root, the unique one; or all duplicates.",
     )
@@ -104,6 +112,11 @@ class Index(Section):
         le=128,
         description='SimHash with insert = "root": a duplicate is at most so many bits from its root; unset, twice '
         "distance_max. A second look judges the root as it judges a match.",
+    )
+    templates: bool = Field(
+        True,
+        description='MinHash with insert = "root": learn what the pages of a site share, and keep those that have a text of '
+        "their own beside it.",
     )
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
     entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")

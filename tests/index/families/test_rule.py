@@ -1,0 +1,143 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import NO_NUMBER, Entries, Kind, Verdict
+from index.index import Index
+from index.matching.minhash import Banding, pack_bins
+from index.matching.root import RootRule
+from index.matching.template import TemplateRule
+from index.storage.parameters import Parameters
+from tests.support.brute_force_families import BruteForceFamilies
+from tests.support.entries import ONE
+from tests.support.indexes import SMALL, opened
+
+BINS = 64
+PARAMETERS = Parameters(
+    BINS * 8, 3_000, "root", {}, Banding(BINS, 8, 16, 4), root=RootRule(5_000, 500), template=TemplateRule(voters=3)
+)
+WORDS = {
+    Verdict.UNIQUE: "unique",
+    Verdict.DUPLICATE: "duplicate",
+    Verdict.TEMPLATE: "template",
+}
+
+
+def site(generator: np.random.Generator, count: int, sites: int, filled: float) -> np.ndarray:
+    """Signatures of pages of some templates, each with a share of its own, and copies of earlier ones: uint8 [count, BINS]."""
+    templates = generator.integers(1, 256, (sites, BINS)).astype(np.uint8)
+    templates[generator.random((sites, BINS)) > filled] = 0
+    pages: list[np.ndarray] = []
+    for _ in range(count):
+        if pages and generator.random() < 0.3:
+            page, changed = pages[int(generator.integers(len(pages)))].copy(), int(generator.integers(0, 5))
+        else:
+            page, changed = templates[int(generator.integers(sites))].copy(), int(generator.integers(1, 22))
+        at = generator.choice(np.flatnonzero(page) if page.any() else BINS, changed)
+        # Few values, so that pages share some of their own text, too.
+        page[at] = generator.integers(1, 6, changed)
+        pages.append(page)
+    return np.array(pages)
+
+
+def batch_of(signatures: np.ndarray, begin: int, end: int) -> Entries:
+    count = end - begin
+    return Entries(
+        (ONE,),
+        np.zeros(count, np.uint32),
+        np.arange(begin, end, dtype=np.uint64),
+        np.full(count, Kind.NEAR, np.uint8),
+        np.zeros(count, np.uint8),
+        signatures[begin:end],
+        np.zeros(count, np.int64),
+        [str(row) for row in range(begin, end)],
+    )
+
+
+def told(index: Index, signatures: np.ndarray, cuts: list[int]) -> Iterator[tuple[str, str | None, int]]:
+    """Verdict, id of the document named, and distance to it; batches end at these rows."""
+    for begin, end in zip([0, *cuts], [*cuts, len(signatures)], strict=True):
+        decisions = index.admit(batch_of(signatures, begin, end), {ONE: end})
+        columns = (decisions.verdicts.tolist(), decisions.original_ids, decisions.distances.tolist())
+        for verdict, original, distance in zip(*columns, strict=True):
+            yield WORDS[Verdict(verdict)], original, distance
+
+
+def expected(oracle: BruteForceFamilies, signatures: np.ndarray) -> Iterator[tuple[str, str | None, int]]:
+    ids: list[str] = []
+    for row in range(len(signatures)):
+        before = len(oracle.pages)
+        verdict, named, distance = oracle.decide(signatures[row : row + 1])
+        if len(oracle.pages) > before:
+            ids.append(str(row))
+        yield verdict, None if named is None else ids[named], distance
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 90), st.integers(1, 3), st.floats(0.4, 1), st.data())
+def test_verdicts_are_those_of_one_document_after_the_other(
+    seed: int, count: int, sites: int, filled: float, data: st.DataObject
+) -> None:
+    """However the documents are cut into batches, and wherever entries stand."""
+    signatures = pack_bins(site(np.random.default_rng(seed), count, sites, filled), 8)
+    cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=6)))
+    rule = TemplateRule(data.draw(st.integers(1, 6)), 5_000, data.draw(st.sampled_from([0, 3_500])))
+    parameters = replace(PARAMETERS, template=rule)
+    with TemporaryDirectory() as folder, opened(Path(folder), parameters, sizes=SMALL) as index:
+        found = list(told(index, signatures, cuts))
+    assert found == list(expected(BruteForceFamilies(parameters), signatures))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(4, 60), st.data())
+def test_what_was_forgotten_counts_no_more_and_a_template_stays_as_long_as_pages_do(
+    seed: int, count: int, data: st.DataObject
+) -> None:
+    signatures = pack_bins(site(np.random.default_rng(seed), count, 2, 1.0), 8)
+    half = count // 2
+    oracle = BruteForceFamilies(PARAMETERS)
+    before = list(expected(oracle, signatures[:half]))
+    entered = [page.number for page in oracle.pages]
+    gone = sorted(data.draw(st.sets(st.sampled_from(entered), max_size=len(entered))))
+    with TemporaryDirectory() as folder, opened(Path(folder), PARAMETERS, sizes=SMALL) as index:
+        assert list(told(index, signatures[:half], [])) == before
+        ids = [document.id for document in index.documents(gone) if document is not None]
+        index.forget(ids)
+        oracle.forget(gone)
+        after = [
+            (WORDS[Verdict(verdict)], None if number == NO_NUMBER else number, distance)
+            for verdict, number, distance in (
+                (each.verdicts[0], int(each.originals[0]), int(each.distances[0]))
+                for each in (
+                    index.admit(batch_of(signatures, row, row + 1), {ONE: row + 1}) for row in range(half, count)
+                )
+            )
+        ]
+    of_oracle = [oracle.decide(signatures[row : row + 1]) for row in range(half, count)]
+    named = [(verdict, number if verdict != "unique" else None, distance) for verdict, number, distance in after]
+    assert named == of_oracle
+
+
+@pytest.mark.parametrize("voters", [1, 16])
+def test_pages_of_a_site_are_kept_and_copies_of_them_found(voters: int, tmp_path: Path) -> None:
+    generator = np.random.default_rng(5)
+    template = generator.integers(1, 256, BINS).astype(np.uint8)
+    pages = np.repeat(template[None], 60, axis=0)
+    for page in pages:
+        page[generator.choice(BINS, 10, replace=False)] = generator.integers(1, 256, 10)
+    copies = pages.copy()
+    copies[:, 3] = 7
+    signatures = pack_bins(np.concatenate([pages, copies]), 8)
+    parameters = replace(PARAMETERS, template=TemplateRule(voters))
+    with opened(tmp_path, parameters) as index:
+        verdicts = [verdict for verdict, _, _ in told(index, signatures, [])]
+    assert verdicts[:60].count("duplicate") <= voters
+    assert verdicts[60:].count("duplicate") == 60
+    with opened(tmp_path / "without", replace(parameters, template=None)) as index:
+        assert [verdict for verdict, _, _ in told(index, signatures, [])][:60].count("duplicate") > 50
