@@ -4,6 +4,7 @@ It runs in the transaction that decides. The sketch stands in the file and count
 and another process see the same.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +59,10 @@ def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: i
     numbers = np.full(len(entering), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = outcome.originals.copy()
-    own = (originals != NO_NUMBER) & (originals >= np.uint64(next_number))
+    failed = None if outcome.failed is None else outcome.failed.copy()
     entered_before = np.flatnonzero(outcome.entering)
-    originals[own] = numbers[entered_before[(originals[own] - np.uint64(next_number)).astype(np.int64)]]
-    return Outcome(verdicts, outcome.distances, entering, numbers, originals, outcome.by_own)
+    for column in (originals, failed):
+        if column is not None:
+            own = (column != NO_NUMBER) & (column >= np.uint64(next_number))
+            column[own] = numbers[entered_before[(column[own] - np.uint64(next_number)).astype(np.int64)]]
+    return replace(outcome, verdicts=verdicts, entering=entering, numbers=numbers, originals=originals, failed=failed)

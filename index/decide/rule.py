@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Insert, Kind, Verdict
+from index.entry import NO_DISTANCE, NO_NUMBER, Insert, Kind, Verdict, standing_for_themselves
 from index.matching.distance import Matches
 
 
@@ -66,7 +66,8 @@ class Outcome:
     distances  int16 [n], distance to the match, or with insert = "root" to its root; NO_DISTANCE where there is none
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
-    originals  uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
+    originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
+    failed     uint64 [n], number of what a TEMPLATE row resembles, else NO_NUMBER; None without any
     by_own     bool [n], rows to be filed by what they have of their own beside a template; None: no such row
     """
 
@@ -75,7 +76,15 @@ class Outcome:
     entering: npt.NDArray[np.bool_]
     numbers: npt.NDArray[np.uint64]
     originals: npt.NDArray[np.uint64]
+    failed: npt.NDArray[np.uint64] | None = None
     by_own: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def named(self) -> npt.NDArray[np.uint64]:
+        """Number of the document that each row names as its original, where it names one: uint64 [n]."""
+        return (
+            self.originals if self.failed is None else np.where(self.failed != NO_NUMBER, self.failed, self.originals)
+        )
 
 
 class Families(Protocol):
@@ -126,8 +135,10 @@ def decide(
     numbers = np.full(len(kinds), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
-    originals = np.where(verdicts == Verdict.UNIQUE, numbers, originals)
-    return Outcome(verdicts, distances, entering, numbers, originals, None if families is None else families.by_own)
+    failed = np.where(verdicts == Verdict.TEMPLATE, originals, NO_NUMBER) if families is not None else None
+    originals = np.where(standing_for_themselves(verdicts), numbers, originals)
+    by_own = None if families is None else families.by_own
+    return Outcome(verdicts, distances, entering, numbers, originals, failed, by_own)
 
 
 def _decide_pairs_by_root(

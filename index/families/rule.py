@@ -17,17 +17,9 @@ import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Verdict
 from index.families.gallery import Gallery
-from index.families.table import (
-    NO_OWN_KEY,
-    POSTINGS_MAX,
-    add_postings,
-    add_relatives,
-    all_keys,
-    read_postings,
-    write_family,
-)
+from index.families.table import add_postings, add_relatives, free_keys, keys_of, read_postings, write_family
 from index.matching.distance import Matches
-from index.matching.template import OWN_KEYS, are_one_page, own_bins, own_bins_needed
+from index.matching.template import are_one_page, own_bins
 from index.session import ReadSession, WriteSession
 
 TEMPLATES_A_PAGE = 4
@@ -194,10 +186,7 @@ class FamilyRule:
 
     def _keys(self, row: int, family: int) -> list[int]:
         """Keys of what a row has of its own beside a family's template; NO_OWN_KEY only where that is hardly anything."""
-        page, stored = self.gallery.bins[row], self.gallery.of_families[family].stored
-        assert stored is not None
-        keys = all_keys(page, stored.values)
-        return keys if len(keys) - 1 < own_bins_needed(page[None])[0] else keys[:-1]
+        return keys_of(self.gallery.bins[row], _stored(self.gallery, family))
 
     def _read(self, family: int, keys: list[int]) -> None:
         missing = [key for key in keys if (family, key) not in self._postings]
@@ -257,12 +246,8 @@ class FamilyRule:
             return
         keys = self._keys(row, family)
         self._read(family, keys)
-        free = [
-            key
-            for key in keys
-            if len(self._postings[family, key]) + len(self._filed.get((family, key), ())) < POSTINGS_MAX
-        ]
-        chosen = [key for key in free if key != NO_OWN_KEY][:OWN_KEYS] + [key for key in free if key == NO_OWN_KEY]
+        counts = [len(self._postings[family, key]) + len(self._filed.get((family, key), ())) for key in keys]
+        chosen = free_keys(keys, counts)
         if chosen:
             self._own_keys[row] = [(family, key) for key in chosen]
             for key in chosen:

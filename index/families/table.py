@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from index.entry import NO_NUMBER
 from index.matching.minhash import unpack_bins
-from index.matching.template import NO_BIN, Bins, own_keys
+from index.matching.template import NO_BIN, OWN_KEYS, Bins, own_bins_needed, own_keys
 from index.session import WriteSession
 from index.storage.layout import Family, Table, own_key, pack_family, pack_numbers, unpack_family, unpack_numbers
 from index.storage.store import Transaction
@@ -68,6 +68,18 @@ def add_postings(transaction: Transaction, keys: Sequence[tuple[int, int]], numb
     """File pages: keys are pairs of a head and a key, one for each of numbers uint64 [n]."""
     if keys:
         transaction.add(Table.OWN, [own_key(*key) for key in keys], pack_numbers(numbers))
+
+
+def free_keys(keys: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """Keys that a page is filed under: of all of its keys those first that few others have; with the pages under each now."""
+    free = [key for key, count in zip(keys, counts, strict=True) if count < POSTINGS_MAX]
+    return [key for key in free if key != NO_OWN_KEY][:OWN_KEYS] + [key for key in free if key == NO_OWN_KEY]
+
+
+def keys_of(page: Bins, template: Bins) -> list[int]:
+    """Keys of what a page has of its own, those preferred first; NO_OWN_KEY is the last where that is hardly anything."""
+    keys = all_keys(page, template)
+    return keys if len(keys) - 1 < own_bins_needed(page[None])[0] else keys[:-1]
 
 
 def leave(session: WriteSession, numbers: npt.NDArray[np.uint64], fingerprints: npt.NDArray[np.uint64]) -> None:

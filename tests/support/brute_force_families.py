@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from index.matching.minhash import Banding, band_keys, pack_bins, signature_distances, unpack_bins
+from index.matching.minhash import Banding, band_keys, unpack_bins
 from index.storage.parameters import Parameters
-from tests.support.template_values import as_row, needed_of, own_of
+from tests.support.template_values import needed_of, own_of
 
 POSTINGS = 32
 KEYS = 8
@@ -20,6 +20,7 @@ class Page:
     bands: frozenset[int] = frozenset()
     by_own: list[tuple[int, int]] = field(default_factory=list)
     gone: bool = False
+    id: str = ""
 
 
 @dataclass
@@ -51,8 +52,14 @@ class BruteForceFamilies:
         self.filed: dict[tuple[int, int], list[int]] = {}
 
     def apart(self, one: tuple[int, ...], other: tuple[int, ...]) -> int:
-        rows = [pack_bins(as_row(each), self.banding.bin_bits) for each in (one, other)]
-        return int(signature_distances(*rows, self.banding.bin_bits)[0])
+        """As `signature_distances`."""
+        values = 2**self.banding.bin_bits - 1
+        pairs = list(zip(one, other, strict=True))
+        either = sum(1 for left, right in pairs if left or right)
+        both = sum(1 for left, right in pairs if left and right)
+        above = values * sum(left != right for left, right in pairs) - either + both
+        below = (values - 1) * either
+        return max(0, min(10_000, (2 * 10_000 * above + below) // (2 * below))) if either else 10_000
 
     def template(self, head: int) -> tuple[int, ...] | None:
         ballot = self.ballots.get(head)

@@ -3,13 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-
-def as_row(values: Sequence[int]) -> npt.NDArray[np.uint8]:
-    return np.array([values], np.uint8)
-
 
 def own_of(values: Sequence[int], template: Sequence[int]) -> list[int]:
     """Bins that a page has of its own."""
