@@ -59,10 +59,10 @@ def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: i
     numbers = np.full(len(entering), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = outcome.originals.copy()
-    failed = None if outcome.failed is None else outcome.failed.copy()
+    named = None if outcome.named is None else outcome.named.copy()
     entered_before = np.flatnonzero(outcome.entering)
-    for column in (originals, failed):
+    for column in (originals, named):
         if column is not None:
             own = (column != NO_NUMBER) & (column >= np.uint64(next_number))
             column[own] = numbers[entered_before[(column[own] - np.uint64(next_number)).astype(np.int64)]]
-    return replace(outcome, verdicts=verdicts, entering=entering, numbers=numbers, originals=originals, failed=failed)
+    return replace(outcome, verdicts=verdicts, entering=entering, numbers=numbers, originals=originals, named=named)

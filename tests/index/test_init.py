@@ -10,7 +10,7 @@ from tests.support.paths import ROOT
 
 PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "Guard", "HostShare",
-    "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Verdict",
+    "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "TemplateRule", "Verdict",
     "WatchedHosts", "errors", "minhash", "naming_originals", "second_look", "standing_for_themselves",
 }  # fmt: skip
 

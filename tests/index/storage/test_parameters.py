@@ -123,7 +123,7 @@ def test_a_second_look_that_does_not_fit_the_rest_is_refused() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 5, "4", None])
 def test_another_format_version_is_refused(version: object) -> None:
     stamp = json.loads(STORED.stamp()) | {"format": version}
-    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 4"):
+    with pytest.raises(FormatUnknown, match=r"of format version .*; this program knows version 5"):
         Parameters.from_stamp(json.dumps(stamp).encode(), "here")
 
 
