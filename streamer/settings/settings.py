@@ -112,6 +112,16 @@ class Index(Section):
     )
 
 
+class Route(Section):
+    """Where records go."""
+
+    shadow: bool = Field(
+        False,
+        description="Shadow mode: near-duplicates go to the unique topic too, with their verdict in the headers; so the filter "
+        "drops nothing. It may be switched at any start.",
+    )
+
+
 class Guard(Section):
     """The guard over hosts: it tells a site whose pages are dropped because they share a template."""
 
@@ -211,6 +221,7 @@ class Settings(Section):
     second_look: SecondLook = SecondLook()
     index: Index = Index()
     guard: Guard = Guard()
+    route: Route = Route()
     recovery: Recovery = Recovery()
     workers: Workers = Workers()
     observe: Observe = Observe()

@@ -21,7 +21,7 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Headers, Lost, Record
 from streamer.records.route import route
 from streamer.service.pipeline import prepare
-from streamer.settings.settings import Batching, Settings
+from streamer.settings.settings import Batching, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.findings import Findings
 from streamer.verification.report import report
@@ -163,6 +163,34 @@ def test_an_output_of_both_topics_is_found(tmp_path: Path) -> None:
     world.broker.topics["documents-unique"].partitions[0].append(record)
     assert "doubled" in wrong(verified(world))
     assert "contradiction" in wrong(verified(world))
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+def test_a_service_that_worked_in_shadow_mode_or_did_once_is_sound(tmp_path: Path, shadow: bool) -> None:
+    world = worked(tmp_path, route={"shadow": not shadow})
+    world.settings = world.settings.model_copy(update={"route": Route(shadow=shadow)})
+    world.fill([document(f"late-{number}", text + "?") for number, text in enumerate(SENTENCES)], 1)
+    world.run()
+    kept = [
+        record for _, _, record in outputs(world, "documents-unique") if b"duplicate" in dict(record.headers).values()
+    ]
+    assert len(kept) >= len(SENTENCES)
+    assert wrong(verified(world)) == {}
+    # The unique topic lost its beginning, and with it duplicates that only the index still knows.
+    for partition in range(2):
+        world.broker.delete_before("documents-unique", partition, 14)
+    assert wrong(verified(world)) == {}
+
+
+def test_a_duplicate_among_the_unique_ones_that_does_not_tell_of_shadow_mode_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path, route={"shadow": True})
+    log, offset, record = next(
+        each for each in outputs(world, "documents-unique") if b"duplicate" in dict(each[2].headers).values()
+    )
+    headers = tuple(header for header in record.headers if header[0] != "neardup.shadow")
+    log.records[offset] = replace(record, headers=headers)
+    (problem,) = wrong(verified(world))["contradiction"]
+    assert problem.endswith("the verdict duplicate does not belong here")
 
 
 @pytest.mark.parametrize("position", ["documents/0/9999", "documents/7/0"])
