@@ -87,7 +87,8 @@ class Index(Section):
         DISTANCES["none"],
         ge=0,
         le=7,
-        description="SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. It "
+        description="SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. A "
+        "smaller one than the index's is set by a restart. It "
         'follows from the section second_look where fingerprint.second_look = "metadata".',
     )
     insert: Literal["unique", "root", "all"] = Field(

@@ -21,7 +21,7 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Headers, Lost, Record
 from streamer.records.route import route
 from streamer.service.pipeline import prepare
-from streamer.settings.settings import Batching, Route, Settings
+from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.findings import Findings
 from streamer.verification.report import report
@@ -806,6 +806,21 @@ def test_a_number_of_offsets_that_is_none_is_found(tmp_path: Path) -> None:
 
 def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:
     world = worked(tmp_path)
-    world.settings = Settings.model_validate({"minhash": {"similarity_min": 0.9}})
+    world.settings = Settings.model_validate({"minhash": {"similarity_min": 0.6}})
     with pytest.raises(errors.ParametersDiffer, match="similarity_min"):
         verified(world)
+
+
+def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> None:
+    texts = [SENTENCES[2] + SENTENCES[3], SENTENCES[2] + SENTENCES[3] + SENTENCES[0], SENTENCES[3] + SENTENCES[2]]
+    world = World(tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}}))
+    world.fill([document(f"early-{number}", text) for number, text in enumerate(texts)])
+    world.run()
+    world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.95)})
+    world.fill([document(f"late-{number}", text + SENTENCES[5]) for number, text in enumerate(texts)])
+    world.run()
+    told = [dict(record.headers)["neardup.verdict"] for _, _, record in outputs(world, "documents-unique")]
+    assert (len(told), len(outputs(world, "documents-duplicate"))) == (4, 2)
+    assert wrong(verified(world)) == {}
+    world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.3)})
+    assert "near-uniques" in wrong(verified(world))
