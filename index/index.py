@@ -69,6 +69,7 @@ class Index:
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
+        """Those that the index decides by; opened without any, those of its creation."""
         self.retention = opened.retention
         self.identity = opened.identity
 
@@ -89,7 +90,8 @@ class Index:
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
-        parameters         must equal those of the index's creation; None, with read_only: any
+        parameters         must equal those of the index's creation, but that thresholds may be stricter (`Parameters.deciding`);
+                           None, with read_only: any
         map_bytes_initial  first size of the memory map; doubled when needed, up to map_bytes_max
         read_only          no writes, and the index must exist
         hooks              called around every commit
@@ -235,7 +237,7 @@ class Index:
 
         Compares fingerprints alone, without a second look.
 
-        distance_max  None: that of the index; may exceed it. SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
+        distance_max  None: that of `parameters`; may exceed it. SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
                       entries that share a band
         limit         matches of each fingerprint, at most
         """
