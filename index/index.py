@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import admit, find, forget, restore
+from index.decide import admit, check, find, forget, restore
 from index.decide.find import Decided, Standing
 from index.decide.forget import ignored
 from index.decide.lookup import all_visible
@@ -165,6 +165,15 @@ class Index:
         was never begun becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
         return admit.admit(self._opened, entries, ends, marks)
+
+    def check(self, entries: Entries) -> Decisions:
+        """What `admit` would say to each of these documents if it came next, alone, at a new position; writes nothing.
+
+        Positions are not read: no row is `replayed`. Nothing is promised, so `originals` is NO_NUMBER for all rows that name
+        no other document. A document's own time does not move retention by age on, as admitting it might. Never waits for
+        a writer. Raises IndexDamaged; ValueError for a broken batch.
+        """
+        return check.check(self._opened, entries)
 
     def restore(
         self,
