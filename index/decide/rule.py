@@ -67,7 +67,7 @@ class Outcome:
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
     originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
-    named      uint64 [n], number of the document that a row names as its original, where it names one; None: `originals` has them
+    named      uint64 [n], number of the document that a row names, where it names one; None: `originals` has them
     by_own     bool [n], rows to be filed by what they have of their own beside a template; None: no such row
     """
 
@@ -76,15 +76,8 @@ class Outcome:
     entering: npt.NDArray[np.bool_]
     numbers: npt.NDArray[np.uint64]
     originals: npt.NDArray[np.uint64]
-    failed: npt.NDArray[np.uint64] | None = None
+    named: npt.NDArray[np.uint64] | None = None
     by_own: npt.NDArray[np.bool_] | None = None
-
-    @property
-    def named(self) -> npt.NDArray[np.uint64]:
-        """Number of the document that each row names as its original, where it names one: uint64 [n]."""
-        return (
-            self.originals if self.failed is None else np.where(self.failed != NO_NUMBER, self.failed, self.originals)
-        )
 
 
 class Families(Protocol):

@@ -263,7 +263,7 @@ def test_a_family_is_these_bytes(known: bool) -> None:
     values, leads = np.array([7, 0, 9], np.uint8), np.array([1, 2, 3], np.uint8)
     family = layout.Family(16, 15, 4, 3, 260, values, None if known else leads)
     packed = layout.pack_family(family)
-    numbers = "0300" "10000000" "0f000000" "04000000" "03000000" "00000000" "0401000000000000"
+    numbers = "0300100000000f0000000400000003000000000000000401000000000000"
     assert packed.hex() == ("01" if known else "00") + "00" + numbers + "070009" + ("" if known else "010203")
     again = layout.unpack_family(packed)
     assert again[:5] == family[:5]
@@ -275,5 +275,5 @@ def test_a_family_is_these_bytes(known: bool) -> None:
 
 
 def test_a_key_of_own_text_sorts_by_its_head() -> None:
-    assert layout.own_key(5, 3 * 256 + 7).hex() == "0000000000000005" "0307"
+    assert layout.own_key(5, 3 * 256 + 7).hex() == "00000000000000050307"
     assert layout.unpack_own_key(layout.own_key(5, 775)) == (5, 775)
