@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Insert,
         Kind,
         Position,
+        RecrawlPolicy,
         Source,
         Verdict,
         naming_originals,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
     from index.matching.root import RootRule
-    from index.session import Guard, Retention
+    from index.session import Guard, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
 
@@ -54,6 +55,8 @@ __all__ = [
     "Match",
     "Parameters",
     "Position",
+    "Recrawl",
+    "RecrawlPolicy",
     "Retention",
     "RootRule",
     "Source",
@@ -77,6 +80,7 @@ _NAMES = {
         "Insert",
         "Kind",
         "Position",
+        "RecrawlPolicy",
         "Source",
         "Verdict",
         "naming_originals",
@@ -85,7 +89,7 @@ _NAMES = {
     "index.decide.find": ("Decided",),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
-    "index.session": ("Guard", "Retention"),
+    "index.session": ("Guard", "Recrawl", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
 }

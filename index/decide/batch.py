@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
 from index.decide.rule import Outcome
-from index.entry import Entries, Kind, naming_originals
+from index.entry import NO_NUMBER, Entries, Kind, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
 from index.session import WriteSession
@@ -97,6 +97,9 @@ class Batch:
         """Originals of these rows; some originals enter with this batch, and have the next numbers."""
         first_number = session.counters.next_number
         numbers = outcome.originals[duplicates]
+        if outcome.replaced is not None:
+            replaced = outcome.replaced[duplicates]
+            numbers = np.where(replaced != NO_NUMBER, replaced, numbers)
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
         row_of = np.flatnonzero(outcome.entering)
         found = []
