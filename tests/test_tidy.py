@@ -268,6 +268,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",
+        "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.evidence",
     ),
 }
