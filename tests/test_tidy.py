@@ -19,6 +19,7 @@ FOLDER_MODULES_MAX = 14
 
 ONLY_IMPORTERS = {
     "kafka": {
+        "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
         "streamer.transports.kafka.diagnosis",
@@ -199,6 +200,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.errors",
         "streamer.records.record",
         "streamer.settings.types",
+        "streamer.transports.by_position",
         "streamer.transports.evidence",
         "streamer.transports.transport",
     ),
@@ -268,6 +270,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",
+        "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.evidence",
     ),
 }
