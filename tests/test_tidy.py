@@ -43,7 +43,8 @@ ONLY_IMPORTERS = {
 LAYERS = (
     ("streamer.__main__",),
     ("streamer.cli",),
-    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor"),
+    ("streamer.demo", "streamer.what_if"),
+    ("streamer.index_admin", "streamer.verification", "streamer.doctor"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
     ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
@@ -261,6 +262,11 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
+    "tests/streamer/what_if/test_compare.py": (
+        "streamer.what_if.differences",
+        "streamer.what_if.documents",
+    ),
+    "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",
