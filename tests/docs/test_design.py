@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
 FOLDERS_MAX = 28
-ROWS_MAX = 25
+ROWS_MAX = 26
 
 
 def rows(heading: str) -> list[str]:
