@@ -46,7 +46,8 @@ LAYERS = (
     ("streamer.cli",),
     ("streamer.service.supervisor",),
     ("streamer.ask",),
-    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor"),
+    ("streamer.demo", "streamer.what_if"),
+    ("streamer.index_admin", "streamer.verification", "streamer.doctor"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
@@ -267,6 +268,11 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
+    "tests/streamer/what_if/test_compare.py": (
+        "streamer.what_if.differences",
+        "streamer.what_if.documents",
+    ),
+    "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",
