@@ -308,6 +308,13 @@ class Index:
         """
         return find.decided(self._opened, frozenset(ids))
 
+    def newest_near(self, limit: int) -> list[Decided]:
+        """Up to `limit` (at least 1) decisions that a record is near but unequal to another, the newest first.
+
+        Looks at the last hundred batches, so it takes some milliseconds whatever the size of the index.
+        """
+        return find.newest_near(self._opened, limit)
+
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:
         """Up to `limit` hosts with the largest share of near but unequal duplicates among their recent documents."""
         sketch = self._opened.read(lambda session: unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY)))

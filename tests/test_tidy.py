@@ -38,6 +38,7 @@ ONLY_IMPORTERS = {
     "numba": {"index.kernels.jit"},
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
+    "uvicorn": {"streamer.observe.http"},
 }
 
 LAYERS = (
@@ -263,6 +264,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
+    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,9 @@ from index.storage.codec import LOG_ROW
 from index.storage.documents import Document
 from index.storage.layout import Filing
 from index.storage.sources import streams_of
+
+BATCHES_LOOKED_AT_MAX = 100
+"""Batches that `newest_near` reads at most: a stream without near-duplicates must not cost the whole log."""
 
 
 class Decided(NamedTuple):
@@ -110,6 +113,24 @@ def decided(opened: OpenIndex, ids: Collection[str]) -> list[Decided]:
 
     def operation(session: ReadSession) -> list[Decided]:
         return [each for batch, rows in _rows(session, ids) for each in _decided(session, batch, rows)]
+
+    return opened.read(operation)
+
+
+def newest_near(opened: OpenIndex, limit: int) -> list[Decided]:
+    """Implementation of `Index.newest_near`."""
+
+    def operation(session: ReadSession) -> list[Decided]:
+        found: list[Decided] = []
+        for batch in islice(log.backwards(session.transaction, session.words), BATCHES_LOOKED_AT_MAX):
+            columns = batch.rows
+            rows = np.flatnonzero(
+                naming_originals(columns["verdict"]) & (columns["kind"] == Kind.NEAR) & (columns["distance"] > 0)
+            )[-(limit - len(found)) :]
+            found += reversed(list(_decided(session, batch, rows)))
+            if len(found) == limit:
+                break
+        return found
 
     return opened.read(operation)
 
