@@ -87,6 +87,7 @@ def build_service(
         listener,
         connector_name=settings.kafka.group,
         task_id=task_id,
+        shadow=settings.route.shadow,
     )
 
 
