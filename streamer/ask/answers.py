@@ -1,24 +1,23 @@
 """Answers to questions in JSON: what was asked goes in as bytes, and comes out as a status and bytes. No HTTP here."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import orjson
 
-from index import Decided, Position, minhash
+from index import Decided, minhash
 from streamer.ask.answer import Answer
 from streamer.ask.filter import Filter, Value
+from streamer.explain.positions import position_text, time_text
+from streamer.explain.why import explain
 from streamer.observe.http import problem
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 
 PAIRS_MAX = 50
 """Near-duplicate pairs that are told at most."""
-
-DECISIONS_MAX = 20
-"""Decisions on one id that are told at most, the newest ones."""
 
 
 class Told(NamedTuple):
@@ -46,6 +45,7 @@ class Answers:
 
     def __init__(self, opened: Filter, settings: Settings) -> None:
         self._filter = opened
+        self._settings = settings
         self._documents_max = settings.ask.documents_max
         self._questions: Mapping[str, Callable[[bytes], Any]] = {
             "check": self._check,
@@ -58,7 +58,7 @@ class Answers:
         self._filter.check([{"text": "杭研大厦 in spring, with more than a few words. " * count} for count in (1, 20)])
 
     def tell(self, question: str, asked: bytes) -> Told:
-        """Answer a question: `check` with the body of a request, `document` with an id, `pairs` with nothing."""
+        """Answer a question: `check` with the body of a request, `document` with an id or a position, `pairs` with nothing."""
         try:
             return Told(HTTPStatus.OK, orjson.dumps(self._questions[question](asked)))
         except Refused as refused:
@@ -69,19 +69,15 @@ class Answers:
         return {"answers": [_checked(answer) for answer in answers]}
 
     def _document(self, asked: bytes) -> dict[str, object]:
-        identity = asked.decode(errors="replace")
-        found = self._filter.index.decided([identity])
-        if not found:
-            raise Refused(HTTPStatus.NOT_FOUND, "id", f"nothing is known of {identity!r}: never seen, or expired")
-        return {"asked": identity, "decisions": self._shown([*reversed(found)][:DECISIONS_MAX])}
+        found = explain(self._filter.index, self._settings, asked.decode(errors="replace"))
+        if not found.explanations:
+            raise Refused(HTTPStatus.NOT_FOUND, "id", found.problem)
+        return found.as_json()
 
     def _pairs(self, _: bytes) -> dict[str, object]:
-        return {"pairs": self._shown(self._filter.index.newest_near(PAIRS_MAX))}
-
-    def _shown(self, decided: Sequence[Decided]) -> list[dict[str, object]]:
-        names = self._filter.index.stream_names()
-        by_similarity = self._filter.index.parameters.by_similarity
-        return [_decision(each, names, by_similarity=by_similarity) for each in decided]
+        index = self._filter.index
+        names, by_similarity = index.stream_names(), index.parameters.by_similarity
+        return {"pairs": [_pair(each, names, by_similarity=by_similarity) for each in index.newest_near(PAIRS_MAX)]}
 
 
 def asked_documents(asked: bytes, documents_max: int) -> list[Value]:
@@ -115,22 +111,17 @@ def _checked(answer: Answer) -> dict[str, object]:
     return told
 
 
-def _decision(decided: Decided, names: Mapping[str, str], *, by_similarity: bool) -> dict[str, object]:
+def _pair(decided: Decided, names: Mapping[str, str], *, by_similarity: bool) -> dict[str, object]:
     distance, at = decided.distance, decided.original_position
     return {
         "id": decided.id,
-        "position": _where(decided.position, names),
+        "position": position_text(decided.position, names),
         "stream": decided.position.source.stream,
-        "time_ms": decided.time_ms,
+        "time": time_text(decided.time_ms),
         "verdict": decided.verdict.label,
         "reason": label(decided.verdict, Reason(decided.reason)),
         "similarity": minhash.similarity_of(distance) if by_similarity and distance is not None else None,
         "distance": None if by_similarity else distance,
         "original_id": decided.original_id,
-        "original_position": None if at is None else _where(at, names),
+        "original_position": None if at is None else position_text(at, names),
     }
-
-
-def _where(position: Position, names: Mapping[str, str]) -> str:
-    source = position.source
-    return f"{names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"

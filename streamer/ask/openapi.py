@@ -29,6 +29,12 @@ _ORIGINAL = {
     "original_id": _or_null({**_TEXT, "description": "The document that it resembles."}),
     "original_position": _or_null({**_TEXT, "description": "Where that one stood: name/partition/offset."}),
 }
+_PLACE = {
+    "id": _TEXT,
+    "position": {**_TEXT, "description": "name/partition/offset"},
+    "stream": {**_TEXT, "description": "The topic's own id, or the file's."},
+    "time": _or_null({**_TEXT, "description": "The record's own time, ISO 8601."}),
+}
 _VERDICT = {
     "verdict": {**_TEXT, "description": "unique, duplicate, suspect, undecidable, dead-letter, or a later one."},
     "reason": {**_TEXT, "description": "One of a fixed list, see docs/headers.md."},
@@ -53,11 +59,27 @@ def _schemas(ask: Ask) -> dict[str, Any]:
             **_ORIGINAL,
             detail=_or_null({**_TEXT, "description": "Of a dead letter: what is wrong."}),
         ),
-        "Why": _object(asked=_TEXT, decisions=_array("Decision")),
-        "Pairs": _object(pairs=_array("Decision")),
-        "Decision": _object(
-            id=_TEXT, position=_TEXT, stream=_TEXT, time_ms=_INTEGER, **_VERDICT, **_MEASURES, **_ORIGINAL
-        ),
+        "Why": _object(asked=_TEXT, decisions=_array("Decision"), left_out=_INTEGER, problem=_TEXT),
+        "Decision": {
+            **_object(
+                **_PLACE,
+                **_VERDICT,
+                sentence={**_TEXT, "description": "What became of the record, and why."},
+                original=_or_null({"type": "object", "description": "The document that it resembles."}),
+                chain={
+                    "type": "array",
+                    "description": "The original, and what that one resembled itself.",
+                    "items": {},
+                },
+                near={"type": ["array", "null"], "description": "What is near now; null: not known.", "items": {}},
+                rules={"type": "array", "description": "The settings that spoke.", "items": {}},
+                notes={"type": "array", "items": _TEXT},
+            ),
+            "description": "May have and gain further fields.",
+            "additionalProperties": True,
+        },
+        "Pairs": _object(pairs=_array("Pair")),
+        "Pair": _object(**_PLACE, **_VERDICT, **_MEASURES, **_ORIGINAL),
         "Status": {"type": "object", "description": "What the page at / shows; may gain fields."},
         "Error": _object(
             error=_object(
@@ -87,7 +109,13 @@ def description(ask: Ask) -> dict[str, Any]:
         "429": "More requests than ask.requests_per_second.",
         "503": "The process that answers is starting, the index is being restored, or too many wait: ask again.",
     }
-    identity = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "Percent-encoded."}
+    identity = {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "schema": _TEXT,
+        "description": "Or a position, name/partition/offset; percent-encoded.",
+    }
     body = {"required": True, "content": _answer("", "Check")["content"]}
     refused = {
         "400": "Not what is described here.",
@@ -110,7 +138,7 @@ def description(ask: Ask) -> dict[str, Any]:
             },
             "/v1/documents/{id}": {
                 "get": _operation(
-                    "Decisions on an id, the newest first.",
+                    "Why a document was decided as it was; all decisions on its id, the newest first.",
                     "Why",
                     {"404": "Nothing is known of it.", **often},
                     parameters=[identity],

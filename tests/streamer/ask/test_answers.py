@@ -66,9 +66,12 @@ def test_a_known_id_has_its_decisions_newest_first_and_an_unknown_one_is_not_fou
     status, answer = told(known, "document", "é/1".encode())
     assert status == 200
     first, second = answer["decisions"]  # type: ignore[misc]
-    assert (first["verdict"], first["position"], first["original_id"]) == ("duplicate", "filter:known/0/1", "é/1")
-    assert (second["verdict"], second["reason"], second["similarity"]) == ("unique", "no-match", None)
-    assert told(known, "document", b"none")[0] == 404
+    assert (first["verdict"], first["position"], first["original"]["id"]) == ("duplicate", "filter:known/0/1", "é/1")
+    assert (second["verdict"], second["reason"], second["original"]) == ("unique", "no-match", None)
+    assert told(known, "document", b"filter:known/0/1")[1]["decisions"] == [first]
+    status, answer = told(known, "document", b"none")
+    assert (status, answer["error"]["field"]) == (404, "id")  # type: ignore[index]
+    assert "nothing is known of 'none'" in answer["error"]["message"]  # type: ignore[index]
 
 
 def test_the_newest_unequal_pairs_are_told_newest_first(known: Filter) -> None:

@@ -1,6 +1,7 @@
 """Only who may ask is let in: by token or from this machine, not too often, not too much, and in JSON."""
 
 import http.client
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -10,7 +11,7 @@ import orjson
 import pytest
 
 from streamer.ask.answers import Told
-from streamer.ask.routes import POLICY, Door, Rate, routes_for
+from streamer.ask.routes import Door, Rate, policy_for, routes_for
 from streamer.errors import SettingsError
 from streamer.observe import http as port
 from streamer.observe.http import HttpServer
@@ -72,7 +73,11 @@ def test_page_and_description_are_for_everybody_and_hold_no_data() -> None:
     with serving(f"ask.token={TOKEN}") as server:
         status, page, headers = ask(server, "GET", "/")
         assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-        assert headers["Content-Security-Policy"] == POLICY
+        policy = headers["Content-Security-Policy"]
+        assert policy == policy_for(page.encode())
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert len(re.findall("'sha256-", policy)) == 2
         assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
         assert "https://" not in page
         assert orjson.loads(ask(server, "GET", "/v1/openapi.json")[1])["security"] == [{"token": []}]

@@ -101,9 +101,10 @@ def test_a_connection_over_which_no_request_comes_is_closed(
 
 def test_questions_that_wait_hold_up_no_probe_and_too_many_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "WAITING_MAX", 1)
-    answered = threading.Event()
+    begun, answered = threading.Event(), threading.Event()
 
     def slow(_: Request) -> Response:
+        begun.set()
         assert answered.wait(10)
         return Response(HTTPStatus.OK, "text/plain", b"at last")
 
@@ -112,8 +113,8 @@ def test_questions_that_wait_hold_up_no_probe_and_too_many_are_told_so(monkeypat
         first: list[int] = []
         asking = threading.Thread(target=lambda: first.append(ask(running, "/slow")[0]))
         asking.start()
-        while ask(running, "/slow")[0] != 503:
-            pass
+        assert begun.wait(10)
+        assert ask(running, "/slow")[0] == 503
         assert ask(running, "/healthz")[0] == 200
         answered.set()
         asking.join()
