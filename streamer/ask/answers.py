@@ -1,5 +1,6 @@
 """Answers to questions in JSON: what was asked goes in as bytes, and comes out as a status and bytes. No HTTP here."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
@@ -83,8 +84,8 @@ class Answers:
 def asked_documents(asked: bytes, documents_max: int) -> list[Value]:
     """Documents of a request's body: {"documents": [...]}. Raises Refused, which names what is wrong."""
     try:
-        body = orjson.loads(asked)
-    except orjson.JSONDecodeError as error:
+        body = _parsed(asked)
+    except (ValueError, RecursionError) as error:
         raise Refused(HTTPStatus.BAD_REQUEST, "", f"the body is not JSON: {error}") from error
     if type(body) is not dict or "documents" not in body:
         raise Refused(HTTPStatus.BAD_REQUEST, "documents", 'the body must be an object: {"documents": [...]}')
@@ -102,6 +103,14 @@ def asked_documents(asked: bytes, documents_max: int) -> list[Value]:
             message = "must be an object, or a string where decode.format is text"
             raise Refused(HTTPStatus.BAD_REQUEST, f"documents[{place}]", message)
     return [document.encode() if type(document) is str else document for document in documents]
+
+
+def _parsed(asked: bytes) -> object:
+    try:
+        return orjson.loads(asked)
+    except orjson.JSONDecodeError:
+        # It refuses half a surrogate pair, which crawled texts have and the decoder mends.
+        return json.loads(asked)
 
 
 def _checked(answer: Answer) -> dict[str, object]:

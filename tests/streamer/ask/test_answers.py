@@ -45,6 +45,13 @@ def test_a_body_that_is_no_question_is_refused_by_name(known: Filter, body: byte
     assert answer["error"]["field"] == field  # type: ignore[index]
 
 
+def test_half_a_surrogate_pair_in_one_document_costs_no_other_its_answer(known: Filter) -> None:
+    status, answer = told(known, "check", b'{"documents": [{"text": "half \\ud800"}, {"text": "whole"}]}')
+    assert status == 200
+    assert [each["verdict"] for each in answer["answers"]] == ["unique", "unique"]  # type: ignore[attr-defined]
+    assert told(known, "check", b"[" * 100_000)[0] == 400
+
+
 def test_too_many_documents_are_refused_with_the_setting() -> None:
     body = orjson.dumps({"documents": [{}] * 3})
     assert len(asked_documents(body, 3)) == 3
