@@ -39,6 +39,7 @@ ONLY_IMPORTERS = {
     "numba": {"index.kernels.jit"},
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
+    "uvicorn": {"streamer.observe.http"},
 }
 
 LAYERS = (
@@ -273,6 +274,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.what_if.documents",
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
+    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",
