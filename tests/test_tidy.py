@@ -44,6 +44,8 @@ ONLY_IMPORTERS = {
 LAYERS = (
     ("streamer.__main__",),
     ("streamer.cli",),
+    ("streamer.service.supervisor",),
+    ("streamer.ask",),
     ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
