@@ -35,7 +35,7 @@ class Sought:
 def sought_of(decided: Decided, document: Document, original: int | None) -> Sought:
     """The same of a document that entered."""
     fingerprint = np.array([document.fingerprint], np.uint64)
-    return Sought(decided, document.kind, fingerprint, _look_of([document]), original)
+    return Sought(decided, document.kind, fingerprint, look_of([document]), original)
 
 
 def near_of(index: Index, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
@@ -73,11 +73,14 @@ def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None
     return Likeness(distance=distance)
 
 
-def cosine_of(left: Document, right: Document, parameters: Parameters) -> float | None:
-    """Cosine by which a second look judges two documents; None where there is no such look."""
+def cosine_of(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters) -> float | None:
+    """Cosine by which a second look judges a document, whose look is uint8 [1, look bytes], and another one.
+
+    None where there is no such look.
+    """
     if not isinstance(parameters.look, second_look.CosineLook):
         return None
-    return float(second_look.cosine(_look_of([left]).view(np.int8), _look_of([right]).view(np.int8))[0])
+    return float(second_look.cosine(look.view(np.int8), look_of([other]).view(np.int8))[0])
 
 
 def _matches(index: Index, sought: Sought) -> list[Match]:
@@ -93,7 +96,7 @@ def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[lis
     """Likeness of each match of a NEAR document, and why it would not count; empty where it would."""
     parameters, count = index.parameters, len(matches)
     distances = np.array([match.distance for match in matches], np.int16)
-    looks = _look_of([match.document for match in matches])
+    looks = look_of([match.document for match in matches])
     own_looks = np.repeat(sought.look, count, axis=0)
     reasons = ["" if distance <= parameters.distance_max else "not near enough" for distance in distances.tolist()]
     told, cosines = distances, [None] * count
@@ -138,12 +141,12 @@ def _near_to_roots(index: Index, sought: Sought, matches: Sequence[Match]) -> li
         np.repeat(sought.fingerprint, len(matches), axis=0),
         np.array([root.fingerprint for root in there], np.uint64),
         np.repeat(sought.look, len(matches), axis=0),
-        _look_of(there),
+        look_of(there),
     )
     return [distance != NO_DISTANCE for distance in distances.tolist()]
 
 
-def _look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
+def look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
     """Looks, uint8 [n, look bytes]."""
     joined = b"".join(document.look for document in documents)
     return np.frombuffer(joined, np.uint8).reshape(len(documents), len(joined) // len(documents))

@@ -7,7 +7,7 @@ import numpy as np
 
 from index import Decided, Index, Kind, Position, Standing
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link
-from streamer.explain.near import cosine_of, likeness_of, near_of, sought_of
+from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, sought_of
 from streamer.explain.positions import position_text, positions_of
 from streamer.explain.wording import measure_of, rules_of, wording_of
 from streamer.fingerprint.fingerprints import hexadecimal
@@ -57,7 +57,7 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
     original = chain[0].decided.document if chain and chain[0].decided else None
     likeness = likeness_of(decided.distance, parameters)
     if likeness is not None and entered and original and parameters.insert != "all":
-        likeness = replace(likeness, cosine=cosine_of(entered, original, parameters))
+        likeness = replace(likeness, cosine=cosine_of(look_of([entered]), original, parameters))
     standing = None if entered is None else index.standings([entered.number])[0]
     told = Explanation(
         decided,

@@ -160,9 +160,7 @@ def measure_of(decided: Decided, likeness: Likeness | None, parameters: Paramete
         return _minhash_measure(likeness, partner, parameters)
     if likeness.similarity is not None:
         least = f"{parameters.look.similarity_min:g}" if isinstance(parameters.look, second_look.MetadataLook) else "?"
-        return (
-            f"It is {likeness.similarity:g} similar to {partner}, by text and metadata; from {least} on is a duplicate."
-        )
+        return f"It is {likeness.similarity:g} similar to {partner} by text and metadata, where {least} is enough."
     return _simhash_measure(likeness, partner, parameters)
 
 
@@ -171,7 +169,7 @@ def _minhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -
     least = minhash.similarity_of(parameters.distance_max)
     told = f"It is {likeness.similarity:g} similar to {partner}"
     if parameters.root is None or likeness.similarity >= least:
-        return f"{told}; from {least:g} on is a duplicate."
+        return f"{told}, where {least:g} is enough."
     of_root = minhash.similarity_of(parameters.root.distance_max)
     return f"{told}, and at least {least:g} to another duplicate of it, which made it one; to the original {of_root:g} is enough."
 
@@ -185,7 +183,7 @@ def _simhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -
         cosine = "" if likeness.cosine is None else f" of {likeness.cosine:.2f}"
         look = f", and the second look agreed: a cosine{cosine}, where {parameters.look.cosine_min:g} is enough"
     if parameters.root is None or likeness.distance <= parameters.distance_max:
-        return f"{told}; up to {parameters.distance_max} is a duplicate{look}."
+        return f"{told}, where up to {parameters.distance_max} is near enough{look}."
     return (
         f"{told}, and at most {parameters.distance_max} from that of another duplicate of it, which made it one; from the "
         f"original's {parameters.root.distance_max} is enough{look}."

@@ -84,7 +84,7 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
 @pytest.mark.parametrize(
     ("parameters", "likeness", "expected"),
     [
-        (MINHASH, Likeness(0.8), "It is 0.8 similar to the original; from 0.75 on is a duplicate."),
+        (MINHASH, Likeness(0.8), "It is 0.8 similar to the original, where 0.75 is enough."),
         (
             MINHASH_ROOT,
             Likeness(0.6),
@@ -95,8 +95,8 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
         (
             COSINE,
             Likeness(distance=1, cosine=0.91),
-            "Its fingerprint is 1 bit apart from that of the original; up to 7 is a duplicate, and the second look agreed: a "
-            "cosine of 0.91, where 0.85 is enough.",
+            "Its fingerprint is 1 bit apart from that of the original, where up to 7 is near enough, and the second look "
+            "agreed: a cosine of 0.91, where 0.85 is enough.",
         ),
         (
             COSINE_ROOT,
@@ -107,13 +107,13 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
         (
             METADATA,
             Likeness(0.4),
-            "It is 0.4 similar to the original, by text and metadata; from 0.25 on is a duplicate.",
+            "It is 0.4 similar to the original by text and metadata, where 0.25 is enough.",
         ),
         (
             Parameters(distance_max=3, insert="all"),
             Likeness(distance=2),
-            "Its fingerprint is 2 bits apart from that of its match, the original or another duplicate of it; up to 3 is a "
-            "duplicate.",
+            "Its fingerprint is 2 bits apart from that of its match, the original or another duplicate of it, where up to 3 is "
+            "near enough.",
         ),
         (MINHASH, None, "How alike they are is not known: the decision was restored from the outputs."),
     ],
