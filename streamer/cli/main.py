@@ -17,6 +17,7 @@ from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
 from streamer.cli.outputs import NoLeftovers
+from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
 from streamer.settings.settings import Settings, idle_line, without_use
@@ -231,6 +232,7 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
 
 for command in (index_group, idf, evaluate, calibrate, verify, doctor):
     cli.add_command(command)
+index_group.add_command(templates)
 
 
 def main() -> None:

@@ -85,7 +85,7 @@ def table(totals: Totals, out: Path) -> Table:
     return rows
 
 
-_SHOWN = tuple(verdict for verdict in Verdict if verdict is not Verdict.TEMPLATE)
+_SHOWN: tuple[Verdict, ...] = tuple(verdict for verdict in Verdict if verdict is not Verdict.TEMPLATE)
 """What a template made unique is counted as unique; its reason tells how many."""
 
 _FILES = {

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from rich.console import Console
 
-from bench.made_up_site import site
+from deploy.made_up_site import site
 from index import Index, Source, Verdict, errors
 from streamer.errors import NoDocuments
 from streamer.fingerprint.fingerprints import hexadecimal
