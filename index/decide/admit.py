@@ -20,9 +20,10 @@ from index.families.rule import FamilyRule
 from index.lsm.tree import lookup_of
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
-from index.session import OpenIndex, WriteSession
+from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, sources
 from index.storage.layout import Table
+from index.storage.log import Origin
 
 
 def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
@@ -47,7 +48,7 @@ def _admitted(
     crossings: list[HostShare] = []
     learnt: list[int] = []
     for portion in portions:
-        found = _look_up(session, portion)
+        found = look_up(session, portion)
         insert, next_number = session.parameters.insert, session.counters.next_number
         outcome = decide(found.matched, insert, next_number, found.roots, found.families)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
@@ -68,7 +69,7 @@ def _admitted(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """Matches of prepared rows, in the index and among themselves.
 
     matched   input of the rule
@@ -87,7 +88,8 @@ class _Found:
     equal: npt.NDArray[np.bool_]
 
 
-def _look_up(session: WriteSession, portion: Prepared) -> _Found:
+def look_up(session: ReadSession, portion: Prepared) -> Found:
+    """Look up prepared rows."""
     if session.parameters.template is not None:
         return _look_up_families(session, portion)
     parameters, count = session.parameters, len(portion.rows)
@@ -111,11 +113,11 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
     found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
     roots = None if parameters.root is None else _roots(session, parameters.root, portion.entries, originals)
-    return _Found(found, roots, None, compared, stale, equal)
+    return Found(found, roots, None, compared, stale, equal)
 
 
 def _look_up_exact(
-    session: WriteSession,
+    session: ReadSession,
     portion: Prepared,
     distances: npt.NDArray[np.int16],
     originals: npt.NDArray[np.uint64],
@@ -128,7 +130,7 @@ def _look_up_exact(
         distances[portion.exact[numbers != NO_NUMBER]] = 0
 
 
-def _look_up_families(session: WriteSession, portion: Prepared) -> _Found:
+def _look_up_families(session: ReadSession, portion: Prepared) -> Found:
     """As `_look_up`, where templates are learnt: rows that equal a root are decided by that, whatever else they resemble."""
     count, near = len(portion.rows), portion.near
     compared = portion.compared.copy()
@@ -148,12 +150,12 @@ def _look_up_families(session: WriteSession, portion: Prepared) -> _Found:
     found, comparisons = resembling(session, again)
     compared[near[left]] += comparisons
     matches = Matches(near[left[found.rows]], found.distances, found.numbers)
-    families = FamilyRule(session, portion.entries.fingerprints, matches, portion.pairs)
+    families = FamilyRule(session, portion.entries.fingerprints, matches, portion.pairs, alone=portion.alone)
     matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
-    return _Found(matched, None, families, compared, stale, equal)
+    return Found(matched, None, families, compared, stale, equal)
 
 
-def _roots(session: WriteSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
+def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
     """Roots of these rows: the rows themselves, and their originals in the index, uint64 [n]."""
     distinct = np.unique(originals[originals != NO_NUMBER])
     fingerprints, looks = stored(session, distinct)
@@ -186,12 +188,7 @@ def _decisions(
     templates: Sequence[str],
 ) -> Decisions:
     rows, origins = batch.journaled.rows, batch.journaled.origins
-    ids: list[str | None] = [None] * len(rows)
-    positions: list[Position | None] = [None] * len(rows)
-    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
-    for row, origin in origins.items():
-        ids[row] = origin.id
-        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    ids, positions = named(session, origins, len(rows))
     return Decisions(
         verdicts=rows["verdict"].astype(np.uint8),
         reasons=rows["reason"].astype(np.uint8),
@@ -204,3 +201,16 @@ def _decisions(
         crossings=crossings,
         templates=templates,
     )
+
+
+def named(
+    session: ReadSession, origins: Mapping[int, Origin], count: int
+) -> tuple[list[str | None], list[Position | None]]:
+    """Id and position of the original of each of `count` rows, by row; None where there is none."""
+    ids: list[str | None] = [None] * count
+    positions: list[Position | None] = [None] * count
+    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
+    for row, origin in origins.items():
+        ids[row] = origin.id
+        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    return ids, positions

@@ -96,7 +96,7 @@ class Batch:
     ) -> list[Origin]:
         """Originals of these rows; some originals enter with this batch, and have the next numbers."""
         first_number = session.counters.next_number
-        numbers = outcome.named[duplicates]
+        numbers = (outcome.originals if outcome.named is None else outcome.named)[duplicates]
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
         row_of = np.flatnonzero(outcome.entering)
         found = []

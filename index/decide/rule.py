@@ -67,7 +67,7 @@ class Outcome:
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
     originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
-    failed     uint64 [n], number of what a TEMPLATE row resembles, else NO_NUMBER; None without any
+    named      uint64 [n], number of the document that a row names, where it names one; None: `originals` has them
     by_own     bool [n], rows to be filed by what they have of their own beside a template; None: no such row
     """
 
@@ -76,15 +76,8 @@ class Outcome:
     entering: npt.NDArray[np.bool_]
     numbers: npt.NDArray[np.uint64]
     originals: npt.NDArray[np.uint64]
-    failed: npt.NDArray[np.uint64] | None = None
+    named: npt.NDArray[np.uint64] | None = None
     by_own: npt.NDArray[np.bool_] | None = None
-
-    @property
-    def named(self) -> npt.NDArray[np.uint64]:
-        """Number of the document that each row names as its original, where it names one: uint64 [n]."""
-        return (
-            self.originals if self.failed is None else np.where(self.failed != NO_NUMBER, self.failed, self.originals)
-        )
 
 
 class Families(Protocol):
@@ -135,10 +128,10 @@ def decide(
     numbers = np.full(len(kinds), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
-    failed = np.where(verdicts == Verdict.TEMPLATE, originals, NO_NUMBER) if families is not None else None
+    named = originals if families is not None else None
     originals = np.where(standing_for_themselves(verdicts), numbers, originals)
     by_own = None if families is None else families.by_own
-    return Outcome(verdicts, distances, entering, numbers, originals, failed, by_own)
+    return Outcome(verdicts, distances, entering, numbers, originals, named, by_own)
 
 
 def _decide_pairs_by_root(

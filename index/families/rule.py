@@ -55,7 +55,13 @@ class FamilyRule:
     """Decision of the rows of a portion, and what is to be stored of their families."""
 
     def __init__(
-        self, session: ReadSession, signatures: npt.NDArray[np.uint64], matches: Matches, pairs: Matches
+        self,
+        session: ReadSession,
+        signatures: npt.NDArray[np.uint64],
+        matches: Matches,
+        pairs: Matches,
+        *,
+        alone: bool = False,
     ) -> None:
         """Take over what resembles the rows.
 
@@ -63,6 +69,7 @@ class FamilyRule:
         matches     documents of the index that share a band with a row, at most `Parameters.reach` away, nearest and earliest
                     first
         pairs       earlier rows likewise
+        alone       whether each row is decided as if it came alone: its vote does not count for the others
         """
         parameters = session.parameters
         assert parameters.template is not None
@@ -82,6 +89,7 @@ class FamilyRule:
         self._own_keys: dict[int, list[tuple[int, int]]] = {}
         self._verdicts = np.zeros(count, np.uint8)
         self._learnt: list[int] = []
+        self._alone = alone
 
     def decide(
         self,
@@ -136,6 +144,8 @@ class FamilyRule:
             gallery.families[row] = family
         gallery.roots[row] = outcome.roots[row] if is_duplicate else row
         known = family != NONE and bool(gallery.known[family])
+        if self._alone:
+            return
         if voting and not known:
             self._vote(row, family, is_duplicate)
         if outcome.entering[row] and known:
