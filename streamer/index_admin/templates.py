@@ -1,9 +1,9 @@
 """Templates that an index knows, as plain values and as a table."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -44,28 +44,37 @@ def table(found: Mapping[str, Any]) -> RenderableType:
     """Table of `as_values`."""
     if not found["templates"]:
         return Text("no template is known", style="dim")
-    rows = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("first page", "documents", "kept", "own text", "dropped"):
-        rows.add_column(heading, justify="left" if heading == "first page" else "right")
-    rows.add_column("dropped, for example")
-    rows.add_column("kept, for example")
+    rows = _columns("documents", "kept", "own text", "dropped", "first page")
     for each in found["templates"]:
         head, share = each["head"], each["own_share"]
         rows.add_row(
-            "gone" if head is None else _named(head),
             f"{each['documents']:,}",
             f"{each['kept']:,}",
             "-" if share is None else f"{share:.0%}",
             f"{each['dropped']:,}",
-            _examples(each["dropped_pages"]),
-            _examples(each["kept_pages"]),
+            "gone" if head is None else head["id"],
         )
+    return Group(rows, Text(), _examples(found["templates"]))
+
+
+def _examples(templates: Sequence[Mapping[str, Any]]) -> Table:
+    """The first pages that each template lost, and those that it kept."""
+    rows = _columns("first page", "example", "id", "position")
+    for each in templates:
+        named = "gone" if each["head"] is None else each["head"]["id"]
+        for word in ("dropped", "kept"):
+            for page in each[f"{word}_pages"][:EXAMPLES_SHOWN]:
+                rows.add_row(named, word, page["id"], page["position"])
+                named = ""
     return rows
 
 
-def _named(page: Mapping[str, str]) -> str:
-    return f"{page['id']} at {page['position']}"
+def _columns(*headings: str) -> Table:
+    rows = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading in _NUMBERS else "left"
+        rows.add_column(heading, justify=justify, overflow="fold")
+    return rows
 
 
-def _examples(pages: Sequence[Mapping[str, str]]) -> str:
-    return "\n".join(map(_named, pages[:EXAMPLES_SHOWN]))
+_NUMBERS = ("documents", "kept", "own text", "dropped")
