@@ -1,20 +1,21 @@
-"""A made-up site whose pages share a template, edited copies of them, and other documents around: the same for a seed.
+"""A made-up site whose pages share a template, edited copies of them, and other documents around; what an index keeps of them.
 
 Words are made up too: of syllables in English, of one to three characters in Chinese. A page's own words stand in three runs
-at fixed places, as a title, a text and a price do. Sites have no words in common with the other documents but by chance.
+at fixed places, as a title, a text and a price do. All of it is the same for the same seed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from index import Decisions, Entries, Index, Source
+from streamer.fingerprint.fingerprints import Fingerprints
+
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
-
-OTHER = -1
-"""A document of no site, in a column of pages."""
 
 _VOCABULARY = 20_000
 _RUNS = 3
@@ -27,7 +28,8 @@ class MadeUp:
     """n documents, in the order in which they are crawled.
 
     texts  n texts
-    pages  int64 [n], number of the page that a text is, or is a copy of; OTHER for those of no site
+    pages  int64 [n], number of the page that a text is, or is a copy of; for other documents -1 - number of the one of which
+           they are a copy, by however many steps, or of themselves
     """
 
     texts: list[str]
@@ -39,7 +41,7 @@ class MadeUp:
     @property
     def of_site(self) -> npt.NDArray[np.bool_]:
         """Which documents are pages of the site or copies of them, bool [n]."""
-        return self.pages != OTHER
+        return self.pages >= 0
 
 
 def site(
@@ -76,17 +78,18 @@ def others(language: Language, count: int, *, words: int = 100, seed: int = 2) -
     """Documents of no site; one in six is an edited copy of an earlier one."""
     rng = np.random.default_rng(seed)
     vocabulary = _vocabulary(language, rng)
-    documents = rng.integers(len(vocabulary), size=(count, words))
+    documents, firsts = rng.integers(len(vocabulary), size=(count, words)), np.arange(count)
     for place in range(_COPIES_AMONG_OTHERS, count, _COPIES_AMONG_OTHERS):
-        documents[place] = _edited(documents[rng.integers(place)][None], 1, len(vocabulary), rng)[0]
-    return MadeUp(_texts(language, vocabulary, documents), np.full(count, OTHER))
+        copied = rng.integers(place)
+        documents[place], firsts[place] = _edited(documents[copied][None], 1, len(vocabulary), rng)[0], firsts[copied]
+    return MadeUp(_texts(language, vocabulary, documents), -1 - firsts)
 
 
 def amid(some: MadeUp, rest: MadeUp, *, seed: int = 3) -> MadeUp:
     """Documents amid others, at random places; both keep their order."""
     total = len(some) + len(rest)
     places = np.random.default_rng(seed).permutation(total) < len(some)
-    texts, pages = [""] * total, np.full(total, OTHER)
+    texts, pages = [""] * total, np.zeros(total, np.int64)
     for chosen, given in ((places, some), (~places, rest)):
         pages[chosen] = given.pages
         for place, text in zip(np.flatnonzero(chosen).tolist(), given.texts, strict=True):
@@ -101,7 +104,7 @@ class Kept:
     pages   its pages
     kept    those of which at least one text, the page or its copy, was delivered as unique
     copies  pages that came twice
-    found   of these, whose later text was found to be a duplicate
+    found   of these, of which at most one text was delivered, whichever was decided first
     """
 
     pages: int
@@ -112,15 +115,31 @@ class Kept:
 
 def kept(pages: npt.NDArray[np.int64], dropped: npt.NDArray[np.bool_]) -> Kept:
     """Count what became of a site: pages as in `MadeUp`, int64 [n], and which documents were dropped, bool [n]."""
-    of_site = np.flatnonzero(pages != OTHER)
-    numbers, first, places, counts = np.unique(
-        pages[of_site], return_index=True, return_inverse=True, return_counts=True
-    )
-    is_later = np.ones(len(of_site), np.bool_)
-    is_later[first] = False
-    delivered = np.unique(places[~dropped[of_site]])
-    found = int(np.count_nonzero(dropped[of_site][is_later]))
-    return Kept(len(numbers), len(delivered), int(np.count_nonzero(counts > 1)), found)
+    of_site = pages >= 0
+    came = np.bincount(pages[of_site])
+    delivered = np.bincount(pages[of_site & ~dropped], minlength=len(came))
+    counts = (came > 0, delivered > 0, came > 1, (came > 1) & (delivered < 2))
+    return Kept(*(int(np.count_nonzero(each)) for each in counts))
+
+
+def admitted(index: Index, fingerprints: Fingerprints, *, begin: int = 0, at_once: int = 500) -> Iterator[Decisions]:
+    """Let an index decide documents of one source, in batches; their ids are their offsets, which begin at `begin`."""
+    source = Source("made-up", 0)
+    for first in range(0, len(fingerprints), at_once):
+        rows = np.arange(first, min(first + at_once, len(fingerprints)))
+        prints, offsets = fingerprints.rows(rows), (rows + begin).astype(np.uint64)
+        entries = Entries(
+            (source,),
+            np.zeros(len(rows), np.uint32),
+            offsets,
+            prints.kinds,
+            prints.reasons,
+            prints.fingerprints,
+            np.zeros(len(rows), np.int64),
+            [str(offset) for offset in offsets.tolist()],
+            prints.looks,
+        )
+        yield index.admit(entries, {source: int(offsets[-1]) + 1})
 
 
 def _edited(

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.made_up_site import MadeUp, site
-from index.entry import Decisions, Entries, Source, Verdict
+from deploy.made_up_site import MadeUp, admitted, site
+from index.entry import Decisions, Source, Verdict
 from index.index import Index
 from index.tools import Template, templates_of
 from streamer.fingerprint.scheme import parameters_for, scheme_for
@@ -14,7 +14,7 @@ from streamer.settings.settings import Settings
 
 SCHEME = scheme_for(Settings())
 PARAMETERS = parameters_for(Settings(), SCHEME.stamp())
-SOURCE = Source("pages", 0)
+SOURCE = Source("made-up", 0)
 
 
 def opened(directory: Path) -> Index:
@@ -22,23 +22,8 @@ def opened(directory: Path) -> Index:
 
 
 def admit(index: Index, crawled: MadeUp, begin: int) -> list[Decisions]:
-    """Decide made-up documents in batches of 64, with their offsets as ids."""
-    found, decisions = SCHEME.fingerprint(crawled.texts), []
-    for first in range(0, len(crawled), 64):
-        rows = np.arange(first, min(first + 64, len(crawled)))
-        prints, offsets = found.rows(rows), (rows + begin).astype(np.uint64)
-        entries = Entries(
-            (SOURCE,),
-            np.zeros(len(rows), np.uint32),
-            offsets,
-            prints.kinds,
-            prints.reasons,
-            prints.fingerprints,
-            np.zeros(len(rows), np.int64),
-            [str(offset) for offset in offsets.tolist()],
-        )
-        decisions.append(index.admit(entries, {SOURCE: int(offsets[-1]) + 1}))
-    return decisions
+    """Decide made-up documents, whose ids are their offsets."""
+    return list(admitted(index, SCHEME.fingerprint(crawled.texts), begin=begin, at_once=64))
 
 
 def told(template: Template) -> tuple[list[int], list[int]]:
