@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Insert,
         Kind,
         Position,
+        RecrawlPolicy,
         Source,
         Verdict,
         naming_originals,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from index.matching import minhash, second_look
     from index.matching.root import RootRule
     from index.matching.template import TemplateRule
-    from index.session import Guard, Retention
+    from index.session import Guard, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
 
@@ -55,6 +56,8 @@ __all__ = [
     "Match",
     "Parameters",
     "Position",
+    "Recrawl",
+    "RecrawlPolicy",
     "Retention",
     "RootRule",
     "Source",
@@ -80,6 +83,7 @@ _NAMES = {
         "Insert",
         "Kind",
         "Position",
+        "RecrawlPolicy",
         "Source",
         "Verdict",
         "naming_originals",
@@ -89,7 +93,7 @@ _NAMES = {
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
     "index.matching.template": ("TemplateRule",),
-    "index.session": ("Guard", "Retention"),
+    "index.session": ("Guard", "Recrawl", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
 }

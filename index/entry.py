@@ -20,6 +20,9 @@ NO_DISTANCE = -1
 Insert = Literal["unique", "root", "all"]
 """Which documents become entries: only unique ones, or duplicates too: those that stay near their root, or all."""
 
+RecrawlPolicy = Literal["duplicate", "update", "as-new"]
+"""What becomes of a document whose id is known with another text: ids play no role, or it is an update, or new."""
+
 
 class Verdict(IntEnum):
     """The decision on one record. The log on disk holds these values; they never change their meaning."""
@@ -113,6 +116,8 @@ class Entries:
     ids             n document ids
     looks           uint8 [n, look bytes], for the second look at matches; ignored but in NEAR rows; None without one
     hosts           n names of the sites that the documents come from, None or "" where unknown; None: all are
+    named           bool [n], whether the document brought its id along, so that another one with this id is another version
+                    of it; an empty id is none; None: all ids were brought along
     """
 
     sources: tuple[Source, ...]
@@ -125,6 +130,7 @@ class Entries:
     ids: Sequence[str]
     looks: npt.NDArray[np.uint8] | None = None
     hosts: Sequence[str | None] | None = None
+    named: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -147,6 +153,7 @@ class Entries:
             ids=[self.ids[row] for row in rows.tolist()],
             looks=None if self.looks is None else self.looks[rows],
             hosts=None if self.hosts is None else [self.hosts[row] for row in rows.tolist()],
+            named=None if self.named is None else self.named[rows],
         )
 
 

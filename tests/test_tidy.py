@@ -58,6 +58,7 @@ LAYERS = (
     ("index.tools",),
     ("index.index",),
     ("index.decide",),
+    ("index.families",),
     ("index.session", "index.turn"),
     ("index.lsm",),
     ("index.storage",),
@@ -70,7 +71,7 @@ LAYERS = (
 PUBLIC_NAMES = {"index": set(index.__all__), "index.tools": set(index.tools.__all__)}
 
 PURE = {"index.decide.rule"} | {
-    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash")
+    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash", "template")
 }
 
 
@@ -224,6 +225,11 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.stamp",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
+    "tests/index/families/test_rule.py": (
+        "index.families.family",
+        "index.families.gallery",
+        "index.families.table",
+    ),
     "tests/index/lsm/test_tree.py": (
         "index.lsm.exact_lookup",
         "index.lsm.shape",

@@ -4,19 +4,22 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from index.decide import retention
 from index.decide.batch import Batch
+from index.decide.forget import remove
 from index.decide.guard import guarded
 from index.decide.lookup import nearest_judged, nearest_visible, resembling, stored
 from index.decide.prepare import Prepared, prepared, prepared_batch
+from index.decide.recrawl import Versions, decide_versions, versions_of
 from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
 from index.families.rule import FamilyRule
+from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.tree import lookup_of
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
@@ -48,14 +51,14 @@ def _admitted(
     crossings: list[HostShare] = []
     learnt: list[int] = []
     for portion in portions:
-        found = look_up(session, portion)
-        insert, next_number = session.parameters.insert, session.counters.next_number
-        outcome = decide(found.matched, insert, next_number, found.roots, found.families)
+        versions = None if session.recrawl.policy == "duplicate" else versions_of(session, portion)
+        found = look_up(session, portion, settle=versions is None)
+        outcome = _decided(session, portion, found, versions)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
-        origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
+        portion = _with_reasons(session, portion, outcome)
+        origins = _enter(session, batch, portion, outcome, found)
         if found.families is not None:
-            found.families.store(session, outcome.numbers, found.families.by_own & ~found.equal)
             learnt += found.families.learnt(outcome.numbers)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
@@ -66,6 +69,68 @@ def _admitted(
     return _decisions(
         session, batch, known, candidates, crossings, [heads[number].id for number in learnt if number in heads]
     )
+
+
+def _decided(session: WriteSession, portion: Prepared, found: "Found", versions: Versions | None) -> Outcome:
+    """Decide prepared rows: by the rule, or with regard to ids where any is known."""
+    next_number = session.counters.next_number
+    if versions is None:
+        return decide(found.matched, session.parameters.insert, next_number, found.roots, found.families)
+
+    def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matched:
+        session.visibility.note_retired(gone)
+        (some,) = prepared(portion.entries, rows, session.parameters)
+        anew = look_up(session, some)
+        found.compared[rows] += anew.compared
+        return anew.matched
+
+    return decide_versions(session, portion, found.matched, versions, again, found.families)
+
+
+def _with_reasons(session: WriteSession, portion: Prepared, outcome: Outcome) -> Prepared:
+    """The rows with the reasons to journal: new versions that are UNIQUE have one of their own."""
+    if outcome.recrawled is None or not outcome.recrawled.any():
+        return portion
+    reasons = portion.entries.reasons.copy()
+    for row in np.flatnonzero(outcome.recrawled).tolist():
+        reasons[row] = session.recrawl.reasons.get(int(reasons[row]), int(reasons[row]))
+    return replace(portion, entries=replace(portion.entries, reasons=reasons))
+
+
+def _enter(
+    session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
+) -> dict[int, Origin]:
+    """Enter decided rows, as `Batch.enter`, and retire the older versions that they replace."""
+    leaving = None
+    if outcome.replaced is not None:
+        leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
+    if found.families is not None:
+        by_own = found.families.by_own & outcome.entering & ~found.equal
+        outcome = replace(outcome, by_own=by_own if leaving is None else by_own & ~leaving)
+        # Before anything leaves its family: that changes what is stored of it.
+        found.families.store(session, outcome.numbers, by_own)
+    if outcome.replaced is None or leaving is None:
+        return batch.enter(session, portion.entries, outcome, found.equal, found.stale)
+    first = np.uint64(session.counters.next_number)
+    in_index, equal = np.unique(outcome.replaced[outcome.replaced < first]), found.equal
+    if len(in_index):
+        remove(session, in_index)
+        # What was equal to a row may have left.
+        equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
+    origins = batch.enter(session, portion.entries, outcome, equal, found.stale, leaving=leaving)
+    if leaving.any():
+        remove(session, outcome.numbers[leaving])
+    return origins
+
+
+def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether rows that are asked for, bool [n], equal a visible entry by now: bool [n]; True for the others."""
+    rows = np.flatnonzero(asked)
+    equal = np.ones(len(asked), np.bool_)
+    if len(rows):
+        lookup = exact_lookup_of(portion.entries.fingerprints[rows], session.parameters)
+        equal[rows] = nearest_visible(session, lookup).equal
+    return equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +153,13 @@ class Found:
     equal: npt.NDArray[np.bool_]
 
 
-def look_up(session: ReadSession, portion: Prepared) -> Found:
-    """Look up prepared rows."""
+def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True) -> Found:
+    """Look up prepared rows.
+
+    settle  where templates are learnt: whether a row that equals a root is decided by that alone
+    """
     if session.parameters.template is not None:
-        return _look_up_families(session, portion)
+        return _look_up_families(session, portion, settle=settle)
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -130,8 +198,8 @@ def _look_up_exact(
         distances[portion.exact[numbers != NO_NUMBER]] = 0
 
 
-def _look_up_families(session: ReadSession, portion: Prepared) -> Found:
-    """As `_look_up`, where templates are learnt: rows that equal a root are decided by that, whatever else they resemble."""
+def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) -> Found:
+    """As `look_up`, where templates are learnt."""
     count, near = len(portion.rows), portion.near
     compared = portion.compared.copy()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -143,7 +211,7 @@ def _look_up_families(session: ReadSession, portion: Prepared) -> Found:
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     best = answer.best
     roots = documents.roots(session.transaction, session.visibility, best.numbers, session.words)
-    settled = (best.distances == 0) & (roots == best.numbers)
+    settled = (best.distances == 0) & (roots == best.numbers) & settle
     distances[near[best.rows[settled]]], originals[near[best.rows[settled]]] = 0, best.numbers[settled]
     left = best.rows[~settled]
     again = lookup_of(portion.entries.fingerprints[near[left]], session.parameters, session.parameters.reach)

@@ -81,8 +81,17 @@ def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: i
     originals = outcome.originals.copy()
     named = None if outcome.named is None else outcome.named.copy()
     entered_before = np.flatnonzero(outcome.entering)
-    for column in (originals, named):
+    replaced = None if outcome.replaced is None else outcome.replaced.copy()
+    for column in (originals, named, replaced):
         if column is not None:
             own = (column != NO_NUMBER) & (column >= np.uint64(next_number))
             column[own] = numbers[entered_before[(column[own] - np.uint64(next_number)).astype(np.int64)]]
-    return replace(outcome, verdicts=verdicts, entering=entering, numbers=numbers, originals=originals, named=named)
+    return replace(
+        outcome,
+        verdicts=verdicts,
+        entering=entering,
+        numbers=numbers,
+        originals=originals,
+        named=named,
+        replaced=replaced,
+    )

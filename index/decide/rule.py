@@ -69,6 +69,8 @@ class Outcome:
     originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
     named      uint64 [n], number of the document that a row names, where it names one; None: `originals` has them
     by_own     bool [n], rows to be filed by what they have of their own beside a template; None: no such row
+    replaced   uint64 [n], number of the older version that an UPDATE replaces, else NO_NUMBER; None without any
+    recrawled  bool [n], UNIQUE rows that are another version of an entry; None without any
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -78,6 +80,8 @@ class Outcome:
     originals: npt.NDArray[np.uint64]
     named: npt.NDArray[np.uint64] | None = None
     by_own: npt.NDArray[np.bool_] | None = None
+    replaced: npt.NDArray[np.uint64] | None = None
+    recrawled: npt.NDArray[np.bool_] | None = None
 
 
 class Families(Protocol):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Verdict
-from index.families.gallery import Gallery
+from index.families.gallery import ROW_ORDER, Gallery
 from index.families.table import add_postings, add_relatives, free_keys, keys_of, read_postings, write_family
 from index.matching.distance import Matches
 from index.matching.template import are_one_page, own_bins
@@ -37,6 +37,18 @@ class Candidates(NamedTuple):
 
     places: npt.NDArray[np.int64]
     distances: npt.NDArray[np.int16]
+
+
+class Sight(NamedTuple):
+    """What a row resembles, and what counts of it.
+
+    match     the match, a place in `candidates`; NONE where there is none
+    failed    what would have been the first match but for the template; NONE where there is none
+    """
+
+    candidates: Candidates
+    match: int
+    failed: int
 
 
 class _Columns(NamedTuple):
@@ -90,6 +102,7 @@ class FamilyRule:
         self._verdicts = np.zeros(count, np.uint8)
         self._learnt: list[int] = []
         self._alone = alone
+        self._gone: list[int] = []
 
     def decide(
         self,
@@ -113,7 +126,6 @@ class FamilyRule:
         of_rows = outcome.roots[naming] < count
         original_rows[naming[of_rows]] = outcome.roots[naming[of_rows]]
         originals[naming[~of_rows]] = self.gallery.order[outcome.roots[naming[~of_rows]]]
-        self._verdicts = verdicts
         return outcome.entering
 
     @property
@@ -124,34 +136,73 @@ class FamilyRule:
         return filed
 
     def _decide(self, row: int, outcome: _Columns) -> None:
-        gallery = self.gallery
+        sight = self.look(row)
+        named = sight.match if sight.match != NONE else sight.failed
+        entering = sight.match == NONE or bool(sight.candidates.distances[sight.match] > self._root.apart)
+        if named != NONE:
+            outcome.roots[row] = self.gallery.roots[sight.candidates.places[named]]
+            outcome.distances[row] = self.distance_to(row, int(outcome.roots[row]))
+            outcome.verdicts[row] = Verdict.DUPLICATE if sight.match != NONE else Verdict.TEMPLATE
+        outcome.entering[row] = entering
+        self.conclude(row, sight, entering=entering)
+
+    def look(self, row: int) -> Sight:
+        """What a row resembles, now that all rows before it are concluded."""
         candidates = self._candidates(row)
-        match, failed = self._judged(row, candidates)
-        named = match if match != NONE else failed
-        if named == NONE:
-            family = self._relative_of(row, candidates)
-            voting = family != NONE
+        return Sight(candidates, *self._judged(row, candidates))
+
+    def distance_to(self, row: int, place: int) -> int:
+        """Distance of a row to a document of the gallery."""
+        return int(self.gallery.distances(row, np.array([place]))[0])
+
+    def conclude(self, row: int, sight: Sight, *, entering: bool) -> None:
+        """Let a row that was decided by what it resembles join its family, vote, and be filed."""
+        gallery, candidates = self.gallery, sight.candidates
+        if sight.match != NONE:
+            place = int(candidates.places[sight.match])
+            gallery.roots[row] = gallery.roots[place]
+            family, voting = int(gallery.families[place]), bool(candidates.distances[sight.match] > 0)
+            self._join(row, family, Verdict.DUPLICATE, entering=entering, voting=voting)
+        elif sight.failed != NONE:
+            family = int(gallery.families[candidates.places[sight.failed]])
+            self._join(row, family, Verdict.TEMPLATE, entering=entering, voting=True)
         else:
-            place = int(candidates.places[named])
-            family, root = int(gallery.families[place]), int(gallery.roots[place])
-            voting = match == NONE or bool(candidates.distances[match] > 0)
-            outcome.roots[row] = root
-            outcome.distances[row] = gallery.distances(row, np.array([root]))[0]
-            outcome.verdicts[row] = Verdict.DUPLICATE if match != NONE else Verdict.TEMPLATE
-        is_duplicate = match != NONE
-        outcome.entering[row] = not is_duplicate or bool(candidates.distances[match] > self._root.apart)
+            family = self._relative_of(row, gallery.families[candidates.places])
+            self._join(row, family, Verdict.UNIQUE, entering=entering, voting=family != NONE)
+
+    def conclude_version(self, row: int, sight: Sight, older: int) -> None:
+        """Let a row that is another version of an older document enter. It does not vote: its page may have done so before.
+
+        older  place of that document in the gallery; NONE where it has no signature
+        """
+        gallery = self.gallery
+        families = gallery.families[sight.candidates.places]
+        if older != NONE:
+            gallery.found_families(np.array([older]))
+            families = np.concatenate([gallery.families[[older]], families])
+        family = self._relative_of(row, families)
+        if family != NONE and gallery.of_families[family].stored is None:
+            family = NONE
+        self._join(row, family, Verdict.UPDATE, entering=True, voting=False)
+
+    def retire(self, row: int, number: int) -> None:
+        """Let a row, or where it is NONE a document of the index, count no more, nor what stands for it."""
+        self._gone.append(number if row == NONE else ROW_ORDER + row)
+
+    def _join(self, row: int, family: int, verdict: Verdict, *, entering: bool, voting: bool) -> None:
+        self._verdicts[row] = verdict
         if family != NONE:
-            gallery.families[row] = family
-        gallery.roots[row] = outcome.roots[row] if is_duplicate else row
-        known = family != NONE and bool(gallery.known[family])
+            self.gallery.families[row] = family
         if self._alone:
             return
+        known = family != NONE and bool(self.gallery.known[family])
         if voting and not known:
-            self._vote(row, family, is_duplicate)
-        if outcome.entering[row] and known:
+            self._vote(row, family, is_duplicate=verdict == Verdict.DUPLICATE)
+        if entering and known:
             self._file(row, family)
-        self._in_bands[row] = outcome.entering[row] and row not in self._own_keys
-        self._count(row, family, outcome)
+        self._in_bands[row] = entering and row not in self._own_keys
+        if family != NONE:
+            self._count(row, family, verdict)
 
     def _candidates(self, row: int) -> Candidates:
         """What shares a band with the row, and what shares some of its own text with it."""
@@ -172,6 +223,10 @@ class FamilyRule:
             apart = gallery.distances(row, found)
             near = apart <= self._reach
             places, distances = np.concatenate([places, found[near]]), np.concatenate([distances, apart[near]])
+        if self._gone:
+            gone = np.array(self._gone, np.uint64)
+            counts = ~np.isin(gallery.order[places], gone) & ~np.isin(gallery.order[gallery.roots[places]], gone)
+            places, distances = places[counts], distances[counts]
         order = np.lexsort((gallery.order[places], distances))
         return Candidates(places[order], distances[order])
 
@@ -228,11 +283,11 @@ class FamilyRule:
             failed = int(apart[0]) if len(apart) else NONE
         return (int(counts.argmax()) if counts.any() else NONE), failed
 
-    def _relative_of(self, row: int, candidates: Candidates) -> int:
-        """The first family of the candidates whose template, or whose head, the row resembles; NONE where there is none."""
+    def _relative_of(self, row: int, families: npt.NDArray[np.int64]) -> int:
+        """The first of these families, int64 [m], whose template, or whose head, the row resembles; NONE where there is none."""
         gallery = self.gallery
-        families, firsts = np.unique(gallery.families[candidates.places], return_index=True)
-        for family in families[np.argsort(firsts)].tolist():
+        distinct, firsts = np.unique(families, return_index=True)
+        for family in distinct[np.argsort(firsts)].tolist():
             reference = gallery.reference(family)
             if reference is None:
                 continue
@@ -240,7 +295,7 @@ class FamilyRule:
                 return int(family)
         return NONE
 
-    def _vote(self, row: int, family: int, is_duplicate: bool) -> None:
+    def _vote(self, row: int, family: int, *, is_duplicate: bool) -> None:
         gallery = self.gallery
         chosen = gallery.of_families[family]
         known = chosen.vote(gallery.bins[row], gallery.head_bins(chosen), self._rule.voters, gallery.bin_bits)
@@ -263,13 +318,11 @@ class FamilyRule:
             for key in chosen:
                 self._filed.setdefault((family, key), []).append(row)
 
-    def _count(self, row: int, family: int, outcome: _Columns) -> None:
-        if family == NONE:
-            return
+    def _count(self, row: int, family: int, verdict: Verdict) -> None:
         chosen = self.gallery.of_families[family]
-        if row in self._own_keys or outcome.verdicts[row] != Verdict.DUPLICATE:
+        if row in self._own_keys or verdict != Verdict.DUPLICATE:
             chosen.count(relatives=1)
-        if outcome.verdicts[row] == Verdict.TEMPLATE:
+        if verdict == Verdict.TEMPLATE:
             own = own_bins(self.gallery.bins[row], _stored(self.gallery, family))
             chosen.count(made_unique=1, own_bins=int(np.count_nonzero(own)))
 
