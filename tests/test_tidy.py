@@ -248,6 +248,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.index_admin.tables",
         "streamer.index_admin.tools",
     ),
+    "tests/streamer/cli/test_templates.py": ("streamer.index_admin.templates",),
     "tests/streamer/cli/test_verify.py": ("streamer.transports.files.evidence",),
     "tests/streamer/cli/test_main.py": (
         "streamer.cli.methods",

@@ -11,6 +11,7 @@ from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Reader, Survey, readers, survey
+from index.tools.templates import Page, Template, templates_of
 from index.tools.verify import verify
 from index.tools.warm_up import compile_kernels
 
@@ -24,10 +25,12 @@ __all__ = [
     "Imported",
     "Importer",
     "Original",
+    "Page",
     "Reader",
     "Record",
     "Snapshot",
     "Survey",
+    "Template",
     "Writer",
     "compile_kernels",
     "copy",
@@ -38,6 +41,7 @@ __all__ = [
     "replace",
     "snapshot",
     "survey",
+    "templates_of",
     "verify",
     "writer_of",
 ]

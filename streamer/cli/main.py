@@ -18,6 +18,7 @@ from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
 from streamer.cli.outputs import NoLeftovers
+from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import why
 from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
@@ -233,6 +234,7 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
 
 for command in (index_group, idf, evaluate, calibrate, compare, verify, why, doctor):
     cli.add_command(command)
+index_group.add_command(templates)
 
 
 def main() -> None:

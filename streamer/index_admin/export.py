@@ -39,7 +39,8 @@ from streamer.transports.files.line_reader import STANDARD_INPUT
 EXPORT_VERSION = 2
 ROWS_A_TRANSACTION = 4_096
 
-_VERDICTS = {verdict.label: verdict for verdict in Verdict}
+_NAMES = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
+_VERDICTS = {name: verdict for verdict, name in _NAMES.items()}
 _BUFFER_BYTES = 2**20
 
 
@@ -195,7 +196,7 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
         "stream": places[record.source.stream],
         "partition": record.source.partition,
         "offset": record.offset,
-        "verdict": record.verdict.label,
+        "verdict": _NAMES[record.verdict],
         "reason": record.reason,
     }
     optional = {"distance": record.distance, "original": record.original}

@@ -43,6 +43,9 @@ _LABELS = {
     (Verdict.DEAD_LETTER, Reason.POISON): "poison",
 }
 
+_VERDICTS = {(verdict.label, text): verdict for (verdict, _), text in _LABELS.items()}
+_BY_LABEL = {verdict.label: verdict for verdict in reversed(Verdict)}
+
 
 def label(verdict: Verdict, reason: Reason) -> str:
     """Label of a reason in headers, verdict lines, logs and metrics: lower case, words joined by hyphens.
@@ -50,6 +53,11 @@ def label(verdict: Verdict, reason: Reason) -> str:
     Raises KeyError for a pair that cannot occur. The list is closed, because every label is a metric that starts at zero.
     """
     return _LABELS[verdict, reason]
+
+
+def verdict_of(verdict: str, reason: str) -> Verdict | None:
+    """Verdict that these labels tell; None where the first is none. Only the reason tells a TEMPLATE from a UNIQUE."""
+    return _VERDICTS.get((verdict, reason), _BY_LABEL.get(verdict))
 
 
 def labels() -> list[tuple[str, str]]:

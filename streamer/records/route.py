@@ -47,7 +47,9 @@ DESTINATIONS = {
 }
 """Output of each verdict, outside of shadow mode."""
 
-_VERDICTS_NAMING = {verdict.label.encode(): verdict for verdict in Verdict if verdict.names_original}
+_VERDICTS_NAMING = {
+    verdict.label.encode(): verdict for verdict in Verdict if verdict.names_original and not verdict.stands_for_itself
+}
 
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
@@ -176,7 +178,10 @@ def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
 
 
 def restoring_verdict(record: Record) -> Verdict:
-    """Verdict with which a record of an output enters a lost index: its header's, where that names an original; else UNIQUE."""
+    """Verdict with which a record of an output enters a lost index: its header's, where it resembles an original; else UNIQUE.
+
+    Pages of templates are unique: the index learns its templates anew.
+    """
     return _VERDICTS_NAMING.get(dict(record.headers).get(VERDICT) or b"", Verdict.UNIQUE)
 
 

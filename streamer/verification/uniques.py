@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import Kind, Verdict, naming_originals
+from index import Kind, Verdict, standing_for_themselves
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -28,8 +28,9 @@ class UniquesCheck:
         self._findings = findings
         self._everything = everything
         parameters = comparison.parameters
-        naming = (Verdict.DUPLICATE, Verdict.SUSPECT)
-        self._entering = (Verdict.UNIQUE,) if parameters.insert == "unique" else (Verdict.UNIQUE, *naming)
+        standing = [verdict for verdict in Verdict if verdict.stands_for_itself]
+        also = [] if parameters.insert == "unique" else [Verdict.DUPLICATE, Verdict.SUSPECT]
+        self._entering = (*standing, *also)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
@@ -93,7 +94,7 @@ class UniquesCheck:
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
         """Whether a match counts by its root: bool [n]. Where the root is retired by now, nobody can tell: then it does not."""
         state = self._ledger.state
-        roots = np.where(naming_originals(state["verdict"][matches]), state["original"][matches], matches)
+        roots = np.where(standing_for_themselves(state["verdict"][matches]), matches, state["original"][matches])
         counts = roots >= 0
         counts[counts] &= self._comparison.are_known(roots[counts]) & (state["retired"][roots[counts]] == 0)
         _, near = self._comparison.compared_to_roots(rows[counts], roots[counts])

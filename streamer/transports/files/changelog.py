@@ -77,7 +77,9 @@ class _Verdict(NamedTuple):
 def _verdict(folder: Path, line: bytes) -> _Verdict:
     try:
         fields = orjson.loads(line)
-        verdict = Verdict.TEMPLATE if fields["reason"] == _TEMPLATE else _VERDICTS[fields["verdict"]]
+        verdict = _VERDICTS[fields["verdict"]]
+        if fields.get("reason") == _TEMPLATE:
+            verdict = Verdict.TEMPLATE
         name, number = fields["source"], fields["line"]
         source, at = fields.get("original_source"), fields.get("original_line")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:

@@ -124,6 +124,26 @@ def test_suspects_and_updates_are_explained_as_duplicates_and_go_with_the_unique
     assert told_by(nameless, Destination.UNIQUE).contradicts == "there is no original"
 
 
+def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resembles() -> None:
+    decisions = decided(Verdict.TEMPLATE, distance=1_234, original_id="d1", original=ORIGINAL)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+    assert (decision.reason, decision.original_id, decision.similarity) == ("template", "d1", 0.8766)
+    outgoing = sent(decision)
+    assert outgoing.destination is Destination.UNIQUE
+    assert texts(outgoing.headers)["neardup.verdict"] == "unique"
+    told = told_by(outgoing.headers, Destination.UNIQUE)
+    assert (told.verdict, told.original, told.distance, told.contradicts) == (Verdict.TEMPLATE, ORIGINAL, 1_234, "")
+    line = orjson.loads(verdict_line(outgoing))
+    assert (line["verdict"], line["reason"], line["original"], line["similarity"]) == (
+        "unique",
+        "template",
+        "d1",
+        0.8766,
+    )
+    plain = told_by(sent(explained(decided(Verdict.UNIQUE))).headers, Destination.UNIQUE)
+    assert (plain.verdict, plain.contradicts) == (Verdict.UNIQUE, "")
+
+
 def test_suspects_and_no_others_enter_a_lost_index_as_suspects() -> None:
     found = [
         record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"suspect", b"undecidable", b"duplicate")

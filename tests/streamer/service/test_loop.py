@@ -11,6 +11,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from deploy.made_up_site import site as made_up_site
 from index import HostShare, Verdict
 from index.storage.store import CommitHooks
 from index.tools import Record as ExportedRecord
@@ -115,7 +116,7 @@ def site(count: int) -> list[bytes]:
 def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashes(
     tmp_path: Path, crash: CrashPoint | None
 ) -> None:
-    world = World(tmp_path, settings(5, guard={"documents_min": 10}))
+    world = World(tmp_path, settings(5, guard={"documents_min": 10}, index=Index(templates=False)))
     items: list[bytes | Crash] = list(site(30))
     world.fill(items if crash is None else [*items[:17], Crash(crash), *items[17:]])
     with capture_logs() as told:
@@ -131,8 +132,23 @@ def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashe
         assert index.watched_hosts().worst == [HostShare("site.example", 30, 29, True)]
 
 
+def test_a_template_that_becomes_known_is_told_once_and_counted_and_its_pages_are_kept(tmp_path: Path) -> None:
+    world = World(tmp_path, settings(5))
+    texts = made_up_site("en", 0.1, pages=30, copies=0).texts
+    world.fill([document(f"page-{number}", text) for number, text in enumerate(texts)])
+    with capture_logs() as told:
+        world.run()
+    (found,) = (line for line in told if line["event"] == "template found")
+    assert (found["first_page"], found["log_level"]) == ("page-0", "info")
+    assert sum(report.templates for report in world.reports) == 1
+    outcomes = sum((Counter(report.outcomes) for report in world.reports), Counter())
+    assert outcomes == {("unique", "no-match"): 1, ("duplicate", "similar"): 16, ("unique", "template"): 13}
+
+
 def passing(records_max: int = 5) -> Settings:
-    return settings(records_max, guard={"documents_min": 10, "policy": "pass"}, index=Index(insert="root"))
+    return settings(
+        records_max, guard={"documents_min": 10, "policy": "pass"}, index=Index(insert="root", templates=False)
+    )
 
 
 def test_beyond_the_limits_a_site_passes_as_suspect_and_names_what_it_resembles(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from rich.console import Console
 
+from deploy.made_up_site import site
 from index import Index, Source, Verdict, errors
 from streamer.errors import NoDocuments
 from streamer.fingerprint.fingerprints import hexadecimal
@@ -121,7 +122,7 @@ def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_
     values = [
         orjson.dumps({"id": name, "text": f"{page} {name} {name[::-1]}", "host": "site.example"}) for name in names
     ]
-    sections = {"guard": {"documents_min": 5, "policy": "pass"}, "index": {"insert": insert}}
+    sections = {"guard": {"documents_min": 5, "policy": "pass"}, "index": {"insert": insert, "templates": False}}
     world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=4)} | sections))
     world.fill([document("other", SENTENCES[0]), *values])
     world.run()
@@ -136,6 +137,25 @@ def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_
     log, offset, record = next(
         each for each in outputs(world, "documents-unique") if b"suspect" in dict(each[2].headers).values()
     )
+    other = with_header(record.headers, "neardup.original.position", "documents/0/0")
+    log.records[offset] = replace(record, headers=with_header(other, "neardup.original.id", "other"))
+    found = wrong(verified(world))
+    assert position_of(record) in str(found["journal-differs"])
+    assert position_of(record) in str(found["similarity"])
+
+
+def test_a_service_that_keeps_the_pages_of_a_template_is_sound_and_a_wrong_original_of_one_is_found(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=16)}))
+    crawled = site("en", 0.1, pages=40, copies=20)
+    world.fill([document("other", SENTENCES[0]), *(document(f"d{n}", text) for n, text in enumerate(crawled.texts))])
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    kept = [each for each in outputs(world, "documents-unique") if b"template" in dict(each[2].headers).values()]
+    assert len(kept) >= 40 - 17
+    log, offset, record = kept[-1]
     other = with_header(record.headers, "neardup.original.position", "documents/0/0")
     log.records[offset] = replace(record, headers=with_header(other, "neardup.original.id", "other"))
     found = wrong(verified(world))
@@ -598,7 +618,7 @@ def test_entries_that_expired_or_were_forgotten_are_no_missed_matches(tmp_path: 
     assert wrong(findings) == {}
     assert findings.unchecked["near-duplicates of which the index does not know both"] > 0
     assert findings.unchecked["outputs that may have expired from the index"] > 0
-    world = worked(tmp_path / "forgotten")
+    world = worked(tmp_path / "forgotten", index={"insert": "unique"})
     parameters = parameters_for(world.settings, scheme_for(world.settings).stamp())
     with Index.open(world.directory, parameters, map_bytes_max=2**30) as index:
         assert index.forget(["base-1"])
