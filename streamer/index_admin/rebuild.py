@@ -21,7 +21,7 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position, restored_as
+from streamer.records.route import parse_original_position, restored_as, restored_verdict
 from streamer.service.pipeline import prepare
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
@@ -145,7 +145,7 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
     duplicates enter. The service itself enters what is decided meanwhile, when it starts with the new index.
     `progress` is called with the number of records read so far. Raises SettingsError, BrokerUnavailable, IndexProblem.
     """
-    outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
+    outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
     if settings.index.insert != "unique":
         outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
     fingerprinter = scheme_for(settings)
@@ -159,12 +159,18 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
         ranges = {source: offsets for source, offsets in ranges.items() if offsets}
         _warn_of_trimmed(settings, ranges, [destination for destination, _ in outputs])
         loading = BulkLoader(index)
+        updates_seen = False
         for destination, verdict in outputs:
+            if verdict is Verdict.UPDATE and not updates_seen:
+                continue
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
-                # Only after the last topic has everything below an offset entered.
-                is_last = destination is outputs[-1][0]
-                known += _entered(loading, parts, found, verdict, set_applied=is_last)
-                read += len(found)
+                updates_seen = updates_seen or bool(restored_as(Verdict.UPDATE, found))
+                # Only after the last topic has everything below an offset entered, and all of what updates replaced is retired.
+                is_last = destination is outputs[-1][0] and (verdict is outputs[-1][1] or not updates_seen)
+                of_batch = _entered(loading, parts, found, verdict, set_applied=is_last)
+                if verdict is not Verdict.UPDATE:
+                    known += of_batch
+                    read += len(found)
                 progress(read)
         loading.finish()
         for source, end in ends.items():
@@ -190,11 +196,12 @@ def _entered(
         return 0
     entries: Entries = prepare(parts.decoder, parts.fingerprinter, found)
     decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
+    verdicts = [restored_verdict(verdict, record) for record in found]
     originals: list[Position | None] = [
-        parse_original_position(record.headers) if verdict.names_original else None
-        for record, keep in zip(found, decided, strict=True)
+        parse_original_position(record.headers) if own.names_original else None
+        for record, own, keep in zip(found, verdicts, decided, strict=True)
         if keep
     ]
     entries = entries.take(np.flatnonzero(decided))
     ends = {record.source: record.offset + 1 for record in found} if set_applied else {}
-    return loading.add(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known
+    return loading.add(entries, np.array(verdicts, np.uint8)[decided], originals, ends).already_known

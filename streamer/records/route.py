@@ -145,9 +145,22 @@ def parse_original_position(headers: Headers) -> Position | None:
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
-    """Those of an output's records that enter a lost index with this verdict: suspects stand among the unique ones."""
-    suspect = (VERDICT, Verdict.SUSPECT.label.encode())
-    return [record for record in records if (suspect in record.headers) == (verdict is Verdict.SUSPECT)]
+    """Those of an output's records that enter a lost index in the turn of this verdict.
+
+    Suspects and updates stand among the unique ones. Updates enter in the turn of these, and come once more in their own,
+    when all older versions are there.
+    """
+    if verdict is Verdict.UPDATE:
+        return [record for record in records if _UPDATE in record.headers]
+    return [record for record in records if (_SUSPECT in record.headers) == (verdict is Verdict.SUSPECT)]
+
+
+def restored_verdict(verdict: Verdict, record: Record) -> Verdict:
+    """Verdict with which a record enters a lost index in the turn of a verdict."""
+    return Verdict.UPDATE if _UPDATE in record.headers else verdict
+
+
+_SUSPECT, _UPDATE = ((VERDICT, verdict.label.encode()) for verdict in (Verdict.SUSPECT, Verdict.UPDATE))
 
 
 def verdict_line(outgoing: Outgoing) -> bytes:

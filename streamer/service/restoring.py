@@ -1,7 +1,8 @@
 """Restoring: documents that the index lost enter it again from the outputs, with their verdicts of then.
 
 A restoration covers every source that is behind, whoever owns it, and all uniques come before the first duplicate: the
-original of a duplicate may stand in another source. The applied offsets move when all of it is done. So a restoration
+original of a duplicate may stand in another source. For the same reason updates come twice, the second time to retire what they
+replaced. The applied offsets move when all of it is done. So a restoration
 that breaks off leaves every source behind, and the next one does it all again, leaving out what the index knows.
 
 Outputs may have lost records that were to be restored: by retention, by hand, by compaction. Their documents would be missing
@@ -22,7 +23,7 @@ from streamer.errors import RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position, restored_as
+from streamer.records.route import parse_original_position, restored_as, restored_verdict
 from streamer.service.pipeline import prepare
 from streamer.transports.transport import Transport, Trimmed
 
@@ -79,10 +80,10 @@ class Restoration:
         self._stop_where_trimmed = stop_where_trimmed
         self._listener = listener
         # Uniques first: a duplicate or suspect can enter only after its original.
-        self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
+        self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
         if index.parameters.insert != "unique":
             self._outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
-        self._suspects_seen = False
+        self._seen = {Verdict.UNIQUE, Verdict.DUPLICATE}
         self._found: Counter[str] = Counter()
         self._newest_ms = -1
         self._steps = self._all_steps()
@@ -139,7 +140,7 @@ class Restoration:
     def _enter_all(self, offsets: int) -> Generator[None]:
         began = reported = time.monotonic()
         for destination, verdict in self._outputs:
-            if verdict is Verdict.SUSPECT and not self._suspects_seen:
+            if verdict not in self._seen:
                 continue
             for records in self._transport.changelog(self._behind, [destination]):
                 self._enter(records, verdict)
@@ -150,7 +151,10 @@ class Restoration:
 
     def _enter(self, found: Sequence[Record], verdict: Verdict) -> None:
         records = restored_as(verdict, found)
-        self._suspects_seen |= len(records) < len(found)
+        if len(records) < len(found):
+            self._seen.add(Verdict.SUSPECT)
+        of_records = [restored_verdict(verdict, record) for record in records]
+        self._seen.update(of_records)
         if not records:
             # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
             self._listener.restored(0)
@@ -159,12 +163,13 @@ class Restoration:
         decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
         entries = entries.take(np.flatnonzero(decided))
         originals: list[Position | None] = [
-            parse_original_position(record.headers) if verdict.names_original else None
-            for record, keep in zip(records, decided, strict=True)
+            parse_original_position(record.headers) if own.names_original else None
+            for record, own, keep in zip(records, of_records, decided, strict=True)
             if keep
         ]
-        verdicts = np.full(len(entries), verdict, dtype=np.uint8)
-        self._found.update(self._index.restore(entries, verdicts, originals)._asdict())
+        restored = self._index.restore(entries, np.array(of_records, np.uint8)[decided], originals)
+        if verdict is not Verdict.UPDATE:
+            self._found.update(restored._asdict())
         self._newest_ms = max([self._newest_ms, *(record.timestamp_ms for record in records)])
         self._listener.restored(len(entries))
 
