@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from index import errors
-    from index.decide.find import Decided
+    from index.decide.find import Decided, Standing
     from index.entry import (
         NO_DISTANCE,
         NO_NUMBER,
@@ -60,6 +60,7 @@ __all__ = [
     "Retention",
     "RootRule",
     "Source",
+    "Standing",
     "Verdict",
     "WatchedHosts",
     "errors",
@@ -86,7 +87,7 @@ _NAMES = {
         "naming_originals",
         "standing_for_themselves",
     ),
-    "index.decide.find": ("Decided",),
+    "index.decide.find": ("Decided", "Standing"),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
     "index.session": ("Guard", "Recrawl", "Retention"),

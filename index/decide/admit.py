@@ -21,7 +21,7 @@ from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, P
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
-from index.session import OpenIndex, WriteSession
+from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, sources
 from index.storage.layout import Table
 from index.storage.log import Origin
@@ -48,11 +48,11 @@ def _admitted(
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
     for portion in portions:
-        found = _look_up(session, portion)
-        outcome = _decided(session, portion, found)
+        found = look_up(session, portion)
+        outcome = decided(session, portion, found, session.counters.next_number)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
-        portion = _with_reasons(session, portion, outcome)
+        portion = with_reasons(session, portion, outcome)
         origins = _enter(session, batch, portion, outcome, found)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
@@ -62,23 +62,25 @@ def _admitted(
     return _decisions(session, batch, known, candidates, crossings)
 
 
-def _decided(session: WriteSession, portion: Prepared, found: "_Found") -> Outcome:
-    """Decide prepared rows: by the rule, or with regard to ids where any is known."""
+def decided(
+    session: ReadSession, portion: Prepared, found: "Found", next_number: int, *, alone: bool = False
+) -> Outcome:
+    """Decide prepared rows: by the rule, or with regard to ids where any is known. alone: as in `prepared`."""
     versions = None if session.recrawl.policy == "duplicate" else versions_of(session, portion)
     if versions is None:
-        return decide(found.matched, session.parameters.insert, session.counters.next_number, found.roots)
+        return decide(found.matched, session.parameters.insert, next_number, found.roots)
 
     def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matched:
         session.visibility.note_retired(gone)
         (some,) = prepared(portion.entries, rows, session.parameters)
-        anew = _look_up(session, some)
+        anew = look_up(session, some)
         found.compared[rows] += anew.compared
         return anew.matched
 
-    return decide_versions(session, portion, found.matched, versions, again)
+    return decide_versions(session, portion, found.matched, versions, next_number, again, alone=alone)
 
 
-def _with_reasons(session: WriteSession, portion: Prepared, outcome: Outcome) -> Prepared:
+def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
     """The rows with the reasons to journal: new versions that are UNIQUE have one of their own."""
     if outcome.recrawled is None or not outcome.recrawled.any():
         return portion
@@ -89,7 +91,7 @@ def _with_reasons(session: WriteSession, portion: Prepared, outcome: Outcome) ->
 
 
 def _enter(
-    session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "_Found"
+    session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
 ) -> dict[int, Origin]:
     """Enter decided rows, as `Batch.enter`, and retire the older versions that they replace."""
     if outcome.replaced is None:
@@ -118,7 +120,7 @@ def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArr
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """Matches of prepared rows, in the index and among themselves.
 
     matched   input of the rule
@@ -135,7 +137,8 @@ class _Found:
     equal: npt.NDArray[np.bool_]
 
 
-def _look_up(session: WriteSession, portion: Prepared) -> _Found:
+def look_up(session: ReadSession, portion: Prepared) -> Found:
+    """Look up prepared rows."""
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -161,10 +164,10 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
     found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
     roots = None if parameters.root is None else _roots(session, parameters.root, portion.entries, originals)
-    return _Found(found, roots, compared, stale, equal)
+    return Found(found, roots, compared, stale, equal)
 
 
-def _roots(session: WriteSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
+def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
     """Roots of these rows: the rows themselves, and their originals in the index, uint64 [n]."""
     distinct = np.unique(originals[originals != NO_NUMBER])
     fingerprints, looks = stored(session, distinct)
@@ -196,12 +199,7 @@ def _decisions(
     crossings: Sequence[HostShare],
 ) -> Decisions:
     rows, origins = batch.journaled.rows, batch.journaled.origins
-    ids: list[str | None] = [None] * len(rows)
-    positions: list[Position | None] = [None] * len(rows)
-    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
-    for row, origin in origins.items():
-        ids[row] = origin.id
-        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    ids, positions = named(session, origins, len(rows))
     return Decisions(
         verdicts=rows["verdict"].astype(np.uint8),
         reasons=rows["reason"].astype(np.uint8),
@@ -213,3 +211,16 @@ def _decisions(
         candidates=candidates,
         crossings=crossings,
     )
+
+
+def named(
+    session: ReadSession, origins: Mapping[int, Origin], count: int
+) -> tuple[list[str | None], list[Position | None]]:
+    """Id and position of the original of each of `count` rows, by row; None where there is none."""
+    ids: list[str | None] = [None] * count
+    positions: list[Position | None] = [None] * count
+    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
+    for row, origin in origins.items():
+        ids[row] = origin.id
+        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    return ids, positions

@@ -23,7 +23,7 @@ from streamer.errors import RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position, restored_as, restored_verdict
+from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
 from streamer.service.pipeline import prepare
 from streamer.transports.transport import Transport, Trimmed
 
@@ -79,11 +79,8 @@ class Restoration:
         self._names = names
         self._stop_where_trimmed = stop_where_trimmed
         self._listener = listener
-        # Uniques first: a duplicate or suspect can enter only after its original.
-        self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
-        if index.parameters.insert != "unique":
-            self._outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
-        self._seen = {Verdict.UNIQUE, Verdict.DUPLICATE}
+        self._outputs = restoring_outputs(index.parameters.insert)
+        self._seen_among_uniques = {Verdict.UNIQUE}
         self._found: Counter[str] = Counter()
         self._newest_ms = -1
         self._steps = self._all_steps()
@@ -140,9 +137,11 @@ class Restoration:
     def _enter_all(self, offsets: int) -> Generator[None]:
         began = reported = time.monotonic()
         for destination, verdict in self._outputs:
-            if verdict not in self._seen:
+            if destination is Destination.UNIQUE and verdict not in self._seen_among_uniques:
                 continue
             for records in self._transport.changelog(self._behind, [destination]):
+                if destination is Destination.UNIQUE:
+                    self._seen_among_uniques.update(map(restoring_verdict, records))
                 self._enter(records, verdict)
                 if time.monotonic() - reported > REPORT_SECONDS:
                     reported = time.monotonic()
@@ -151,10 +150,7 @@ class Restoration:
 
     def _enter(self, found: Sequence[Record], verdict: Verdict) -> None:
         records = restored_as(verdict, found)
-        if len(records) < len(found):
-            self._seen.add(Verdict.SUSPECT)
-        of_records = [restored_verdict(verdict, record) for record in records]
-        self._seen.update(of_records)
+        of_records = list(map(restoring_verdict, records))
         if not records:
             # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
             self._listener.restored(0)

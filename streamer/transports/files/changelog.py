@@ -7,24 +7,17 @@ from typing import NamedTuple
 
 import orjson
 
-from index import Source
+from index import Source, Verdict
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Headers, Record
-from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT, destination_of
 from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import VERDICTS, Delivered
 
 NO_TIMESTAMP_MS = -1
 """Timestamp of a line, which has none; Kafka writes the same number for none."""
 
-_DESTINATIONS = {
-    "unique": Destination.UNIQUE,
-    "undecidable": Destination.UNIQUE,
-    "update": Destination.UNIQUE,
-    "suspect": Destination.UNIQUE,
-    "duplicate": Destination.DUPLICATE,
-    "dead-letter": Destination.DEAD_LETTER,
-}
+_VERDICTS = {verdict.label: verdict for verdict in Verdict}
 
 
 def read_changelog(
@@ -72,7 +65,7 @@ def read_changelog(
 class _Verdict(NamedTuple):
     """A line of the verdicts; `original` is the name and offset of the document that it names."""
 
-    label: str
+    verdict: Verdict
     destination: Destination
     name: str
     offset: int
@@ -81,15 +74,15 @@ class _Verdict(NamedTuple):
 
 def _verdict(folder: Path, line: bytes) -> _Verdict:
     try:
-        verdict = orjson.loads(line)
-        destination, name, number = _DESTINATIONS[verdict["verdict"]], verdict["source"], verdict["line"]
-        source, at = verdict.get("original_source"), verdict.get("original_line")
+        fields = orjson.loads(line)
+        verdict, name, number = _VERDICTS[fields["verdict"]], fields["source"], fields["line"]
+        source, at = fields.get("original_source"), fields.get("original_line")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise _unfit(folder) from error
     if not isinstance(name, str) or type(number) is not int:
         raise _unfit(folder)
     original = (source, at - 1) if isinstance(source, str) and type(at) is int else None
-    return _Verdict(verdict["verdict"], destination, name, number - 1, original)
+    return _Verdict(verdict, destination_of(verdict, shadow="shadow" in fields), name, number - 1, original)
 
 
 def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Source]) -> Headers:
@@ -97,7 +90,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
 
     Raises RecoveryRefused where the original has no name.
     """
-    if verdict.label not in ("duplicate", "update", "suspect"):
+    if not verdict.verdict.names_original:
         return ()
     if verdict.original is None:
         raise RecoveryRefused(
@@ -108,7 +101,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
     # The original may be of another folder, which this one knows by name alone: then it cannot be told.
     stream = sources[name].stream if name in sources else ""
     return (
-        (VERDICT, verdict.label.encode()),
+        (VERDICT, verdict.verdict.label.encode()),
         (ORIGINAL_POSITION, f"{name}/0/{offset}".encode()),
         (ORIGINAL_STREAM, stream.encode()),
     )

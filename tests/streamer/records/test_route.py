@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Position, Source, Verdict
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Insert, Position, Source, Verdict
 from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, labels
@@ -18,6 +18,7 @@ from streamer.records.route import (
     parse_original_position,
     parse_position,
     restored_as,
+    restoring_outputs,
     route,
     verdict_line,
 )
@@ -128,7 +129,47 @@ def test_suspects_and_no_others_enter_a_lost_index_as_suspects() -> None:
         record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"suspect", b"undecidable", b"duplicate")
     ]
     assert restored_as(Verdict.SUSPECT, found) == found[1:2]
-    assert restored_as(Verdict.UNIQUE, found) == restored_as(Verdict.DUPLICATE, found) == [found[0], *found[2:]]
+    assert restored_as(Verdict.UNIQUE, found) == [found[0], found[2]]
+    assert restored_as(Verdict.DUPLICATE, found) == found[3:]
+
+
+def in_shadow(decision: Decision) -> Outgoing:
+    (outgoing,) = route([record()], [decision], **TASK, shadow=True)
+    return outgoing
+
+
+def test_in_shadow_mode_a_duplicate_goes_with_the_unique_ones_and_tells_what_it_was_kept_out_of() -> None:
+    dropped, kept = sent(explained(DUPLICATE)), in_shadow(explained(DUPLICATE))
+    assert (dropped.destination, kept.destination) == (Destination.DUPLICATE, Destination.UNIQUE)
+    assert kept.headers == (*dropped.headers, ("neardup.shadow", b"duplicate"))
+    assert orjson.loads(verdict_line(kept)) == orjson.loads(verdict_line(dropped)) | {"shadow": "duplicate"}
+
+
+@pytest.mark.parametrize("verdict", sorted(module.DESTINATIONS.keys() - {Verdict.DUPLICATE}))
+def test_shadow_mode_changes_nothing_of_what_is_no_duplicate(verdict: Verdict) -> None:
+    decision = Decision(verdict, "any", "d2")
+    assert in_shadow(decision) == sent(decision)
+    assert verdict_line(in_shadow(decision)) == verdict_line(sent(decision))
+
+
+def test_what_was_delivered_in_shadow_mode_tells_so_or_contradicts_itself() -> None:
+    headers = in_shadow(explained(DUPLICATE)).headers
+    told = told_by(headers, Destination.UNIQUE)
+    assert (told.verdict, told.shadow, told.contradicts) == (Verdict.DUPLICATE, True, "")
+    assert "does not belong here" in told_by(headers, Destination.DUPLICATE).contradicts
+    assert "does not belong here" in told_by(headers[:-1], Destination.UNIQUE).contradicts
+    other = (*headers[:-1], ("neardup.shadow", b"dead-letter"))
+    assert "nothing keeps" in told_by(other, Destination.UNIQUE).contradicts
+    unique = (*sent(explained(decided(Verdict.UNIQUE))).headers, ("neardup.shadow", b"unique"))
+    assert "nothing keeps" in told_by(unique, Destination.UNIQUE).contradicts
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_outputs(insert: Insert) -> None:
+    first, *others = restoring_outputs(insert)
+    assert first == (Destination.UNIQUE, Verdict.UNIQUE)
+    wanted = {(Destination.UNIQUE, Verdict.DUPLICATE), (Destination.DUPLICATE, Verdict.DUPLICATE)}
+    assert wanted <= set(others) if insert != "unique" else not others
 
 
 def test_a_stream_without_a_name_stands_for_itself() -> None:
