@@ -39,6 +39,7 @@ ONLY_IMPORTERS = {
     "numba": {"index.kernels.jit"},
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
+    "uvicorn": {"streamer.observe.http"},
 }
 
 LAYERS = (
@@ -46,7 +47,8 @@ LAYERS = (
     ("streamer.cli",),
     ("streamer.service.supervisor",),
     ("streamer.ask",),
-    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor"),
+    ("streamer.demo", "streamer.what_if"),
+    ("streamer.index_admin", "streamer.verification", "streamer.doctor"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
@@ -267,6 +269,12 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
+    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
+    "tests/streamer/what_if/test_compare.py": (
+        "streamer.what_if.differences",
+        "streamer.what_if.documents",
+    ),
+    "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",

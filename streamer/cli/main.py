@@ -11,6 +11,7 @@ import structlog
 from rich.console import Console
 
 from index import errors
+from streamer.cli.compare import compare
 from streamer.cli.doctor import doctor
 from streamer.cli.evaluation import evaluate
 from streamer.cli.index import index_group
@@ -230,7 +231,7 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
             yield str(error)
 
 
-for command in (index_group, idf, evaluate, calibrate, verify, why, doctor):
+for command in (index_group, idf, evaluate, calibrate, compare, verify, why, doctor):
     cli.add_command(command)
 
 
