@@ -51,6 +51,18 @@ def _short(parameters: Parameters) -> Sequence[str]:
     return ("minhash.features_min" if parameters.scheme == "minhash" else "fingerprint.features_min",)
 
 
+def _recrawled(parameters: Parameters) -> Sequence[str]:
+    return ("index.recrawl", *_matching(parameters))
+
+
+def _recrawled_short(parameters: Parameters) -> Sequence[str]:
+    return ("index.recrawl", *_short(parameters))
+
+
+def _of_template(parameters: Parameters) -> Sequence[str]:
+    return ("index.templates", *_matching(parameters))
+
+
 def _guarded(parameters: Parameters) -> Sequence[str]:
     return ("guard.policy", "guard.share_max", "guard.documents_min", *_matching(parameters))
 
@@ -71,25 +83,25 @@ _WORDINGS = {
     ),
     ("unique", "recrawled"): Wording(
         "Kept: the page came again under its id with another text, which is near to nothing but to its own older one.",
-        _matching,
+        _recrawled,
     ),
     ("unique", "short-text-recrawled"): Wording(
-        "Kept: the page came again under its id with another text, too short to tell likeness.", _short
+        "Kept: the page came again under its id with another text, too short to tell likeness.", _recrawled_short
     ),
     ("update", "recrawled"): Wording(
         "Kept as an update: the page came again under its id with another text, which takes the place of the old one.",
-        _matching,
+        _recrawled,
         OLDER_VERSION,
     ),
     ("update", "short-text-recrawled"): Wording(
         "Kept as an update: the page came again under its id with another text, too short to tell likeness, which takes the "
         "place of the old one.",
-        _short,
+        _recrawled_short,
         OLDER_VERSION,
     ),
     ("unique", "template"): Wording(
         "Kept: it resembles pages of its site by their common template alone, and has a text of its own.",
-        _matching,
+        _of_template,
         LOOKALIKE,
     ),
     ("undecidable", "no-features"): Wording(

@@ -20,7 +20,7 @@ from streamer.records.reason import labels
 from streamer.settings.settings import load
 
 STAMP = {"features_min": "9"}
-MINHASH = parameters_for(load(overrides=["minhash.similarity_min=0.75"]), STAMP)
+MINHASH = parameters_for(load(overrides=["minhash.similarity_min=0.75", "index.insert=unique"]), STAMP)
 MINHASH_ROOT = parameters_for(load(overrides=["minhash.similarity_min=0.75", "index.insert=root"]), STAMP)
 COSINE = Parameters(distance_max=7, look=CosineLook(128, 0.85), fingerprint=STAMP)
 COSINE_ROOT = Parameters(distance_max=3, insert="root", look=CosineLook(128, 0.85), root=RootRule(6))
@@ -73,7 +73,9 @@ def test_thresholds_are_those_of_the_index(parameters: Parameters, expected: dic
 
 
 def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not() -> None:
-    stricter, looser = load(overrides=["minhash.similarity_min=0.9"]), load(overrides=["minhash.similarity_min=0.5"])
+    stricter, looser = (
+        load(overrides=[f"minhash.similarity_min={least}", "index.insert=unique"]) for least in (0.9, 0.5)
+    )
     first, *others = rules_of(wording_of("duplicate", "similar"), stricter, deciding(MINHASH, stricter), MINHASH)
     assert (first.value, first.of_index, [rule.of_index for rule in others]) == ("0.9", False, [True])
     assert deciding(MINHASH, looser) == MINHASH
