@@ -19,6 +19,7 @@ FOLDER_MODULES_MAX = 14
 
 ONLY_IMPORTERS = {
     "kafka": {
+        "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
         "streamer.transports.kafka.diagnosis",
@@ -38,6 +39,7 @@ ONLY_IMPORTERS = {
     "numba": {"index.kernels.jit"},
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
+    "uvicorn": {"streamer.observe.http"},
 }
 
 LAYERS = (
@@ -200,6 +202,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.errors",
         "streamer.records.record",
         "streamer.settings.types",
+        "streamer.transports.by_position",
         "streamer.transports.evidence",
         "streamer.transports.transport",
     ),
@@ -266,14 +269,23 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
+<<<<<<< HEAD
+=======
+    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
+>>>>>>> api
     "tests/streamer/what_if/test_compare.py": (
         "streamer.what_if.differences",
         "streamer.what_if.documents",
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
+<<<<<<< HEAD
+    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
+=======
+>>>>>>> api
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",
+        "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.evidence",
     ),
 }

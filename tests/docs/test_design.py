@@ -9,6 +9,7 @@ DESIGN = (ROOT / "docs" / "design.md").read_text()
 
 FOLDERS_MAX = 28
 ROWS_MAX = 26
+FOLDERS_MAX = 30
 
 
 def rows(heading: str) -> list[str]:
