@@ -269,19 +269,12 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
-<<<<<<< HEAD
-=======
     "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
->>>>>>> api
     "tests/streamer/what_if/test_compare.py": (
         "streamer.what_if.differences",
         "streamer.what_if.documents",
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
-<<<<<<< HEAD
-    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
-=======
->>>>>>> api
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/processes": (
         "streamer.service.worker",
