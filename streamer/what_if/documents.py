@@ -175,7 +175,7 @@ class Documents:
         return self._text(int(self.rows["id_end"][row]), int(self.rows["host_end"][row]))
 
     def entries(self, rows: Rows, first_offset: int) -> Entries:
-        """These rows as a batch, with consecutive offsets from `first_offset` on in place of their own, and without ids."""
+        """These rows as a batch, with consecutive offsets from `first_offset` on in place of their own."""
         chosen = self.rows[rows]
         numbers, source_numbers = np.unique(chosen["source"], return_inverse=True)
         return Entries(
@@ -186,7 +186,7 @@ class Documents:
             reasons=chosen["reason"],
             fingerprints=np.ascontiguousarray(chosen["fingerprint"], np.uint64),
             times_ms=chosen["time_ms"],
-            ids=[""] * len(rows),
+            ids=[self.name(row) for row in rows.tolist()],
             looks=np.ascontiguousarray(chosen["look"]) if chosen["look"].shape[1] else None,
             hosts=[self.host(row) for row in rows.tolist()],
         )
