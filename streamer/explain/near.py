@@ -38,8 +38,11 @@ def sought_of(decided: Decided, document: Document, original: int | None) -> Sou
     return Sought(decided, document.kind, fingerprint, look_of([document]), original)
 
 
-def near_of(index: Index, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
-    """Entries that are near now, the nearest first: also some that are not near enough. The document itself is none."""
+def near_of(index: Index, parameters: Parameters, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
+    """Entries that are near now, the nearest first: also some that are not near enough. The document itself is none.
+
+    parameters  by which the index decides now
+    """
     matches = [match for match in _matches(index, sought) if match.document.position != sought.decided.position]
     matches = matches[:NEAR_MAX]
     if not matches:
@@ -47,7 +50,7 @@ def near_of(index: Index, sought: Sought, names: Mapping[str, str]) -> tuple[Nea
     if sought.kind is Kind.EXACT:
         likenesses, reasons = [Likeness(similarity=1.0)], [""]
     else:
-        likenesses, reasons = _judged(index, sought, matches)
+        likenesses, reasons = _judged(index, parameters, sought, matches)
     own = None if sought.decided.document is None else sought.decided.document.number
     return tuple(
         Near(
@@ -92,9 +95,11 @@ def _matches(index: Index, sought: Sought) -> list[Match]:
     return index.query(sought.fingerprint, radius, NEAR_MAX + 1)[0]
 
 
-def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[list[Likeness], list[str]]:
+def _judged(
+    index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]
+) -> tuple[list[Likeness], list[str]]:
     """Likeness of each match of a NEAR document, and why it would not count; empty where it would."""
-    parameters, count = index.parameters, len(matches)
+    count = len(matches)
     distances = np.array([match.distance for match in matches], np.int16)
     looks = look_of([match.document for match in matches])
     own_looks = np.repeat(sought.look, count, axis=0)
@@ -112,7 +117,7 @@ def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[lis
     if parameters.root is not None:
         reasons = [
             reason or ("" if near else "too far from its original")
-            for reason, near in zip(reasons, _near_to_roots(index, sought, matches), strict=True)
+            for reason, near in zip(reasons, _near_to_roots(index, parameters, sought, matches), strict=True)
         ]
     likenesses = [
         Likeness(
@@ -125,7 +130,7 @@ def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[lis
     return likenesses, reasons
 
 
-def _near_to_roots(index: Index, sought: Sought, matches: Sequence[Match]) -> list[bool]:
+def _near_to_roots(index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]) -> list[bool]:
     """Whether the document is near enough to the root of each match; a match whose root is retired is its own."""
     own = {match.document.number: match.document for match in matches}
     numbers = [match.document.root for match in matches]
@@ -137,7 +142,7 @@ def _near_to_roots(index: Index, sought: Sought, matches: Sequence[Match]) -> li
     stored = dict(zip(numbers, index.documents(numbers), strict=True))
     roots = [own.get(number) or stored[number] for number in numbers]
     there = [root if root is not None else match.document for root, match in zip(roots, matches, strict=True)]
-    distances = index.parameters.root_distances(
+    distances = parameters.root_distances(
         np.repeat(sought.fingerprint, len(matches), axis=0),
         np.array([root.fingerprint for root in there], np.uint64),
         np.repeat(sought.look, len(matches), axis=0),

@@ -13,7 +13,7 @@ from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.explain.explanation import Answer, Explanation, Side, Texts
 from streamer.explain.near import Sought, cosine_of, near_of
 from streamer.explain.side_by_side import excerpt, printable, side_by_side
-from streamer.explain.wording import measure_of
+from streamer.explain.wording import deciding, measure_of
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
@@ -155,10 +155,10 @@ class _Reader:
             of_original.number if of_original else None,
         )
         (fingerprint,) = hexadecimal(prints.kinds, prints.fingerprints)
-        likeness, parameters = explanation.likeness, self._index.parameters
+        likeness, parameters = explanation.likeness, deciding(self._index.parameters, self._settings)
         if likeness and of_original and parameters.insert != "all":
             likeness = replace(likeness, cosine=cosine_of(looks, of_original, parameters))
-        near = near_of(self._index, sought, self._index.stream_names())
+        near = near_of(self._index, parameters, sought, self._index.stream_names())
         measure = measure_of(explanation.decided, likeness, parameters)
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)
 
