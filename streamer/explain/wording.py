@@ -3,20 +3,25 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from index import Decided, Parameters, minhash, second_look
+from index import Parameters, errors, minhash, second_look
 from streamer.explain.explanation import Likeness, Rule
+from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Settings
+
+ORIGINAL, OLDER_VERSION, LOOKALIKE = "original", "older version", "lookalike"
+"""What the document is that a verdict names: what was kept, what is replaced, or what has the same template."""
 
 Keys = Callable[[Parameters], Sequence[str]]
 """Settings that have a say in an index of these parameters, section.key, the first one first."""
 
 
 class Wording(NamedTuple):
-    """What became of a record and why, and the settings that had a say."""
+    """What became of a record and why, the settings that had a say, and what the document is that the verdict names."""
 
     sentence: str
     keys: Keys
+    role: str = ORIGINAL
 
 
 def _none(_: Parameters) -> Sequence[str]:
@@ -46,6 +51,18 @@ def _short(parameters: Parameters) -> Sequence[str]:
     return ("minhash.features_min" if parameters.scheme == "minhash" else "fingerprint.features_min",)
 
 
+def _recrawled(parameters: Parameters) -> Sequence[str]:
+    return ("index.recrawl", *_matching(parameters))
+
+
+def _recrawled_short(parameters: Parameters) -> Sequence[str]:
+    return ("index.recrawl", *_short(parameters))
+
+
+def _of_template(parameters: Parameters) -> Sequence[str]:
+    return ("index.templates", *_matching(parameters))
+
+
 def _guarded(parameters: Parameters) -> Sequence[str]:
     return ("guard.policy", "guard.share_max", "guard.documents_min", *_matching(parameters))
 
@@ -63,6 +80,29 @@ _WORDINGS = {
     ),
     ("duplicate", "short-text-same"): Wording(
         "Dropped: the text is too short to tell likeness, and equals the original's.", _short
+    ),
+    ("unique", "recrawled"): Wording(
+        "Kept: the page came again under its id with another text, which is near to nothing but to its own older one.",
+        _recrawled,
+    ),
+    ("unique", "short-text-recrawled"): Wording(
+        "Kept: the page came again under its id with another text, too short to tell likeness.", _recrawled_short
+    ),
+    ("update", "recrawled"): Wording(
+        "Kept as an update: the page came again under its id with another text, which takes the place of the old one.",
+        _recrawled,
+        OLDER_VERSION,
+    ),
+    ("update", "short-text-recrawled"): Wording(
+        "Kept as an update: the page came again under its id with another text, too short to tell likeness, which takes the "
+        "place of the old one.",
+        _recrawled_short,
+        OLDER_VERSION,
+    ),
+    ("unique", "template"): Wording(
+        "Kept: it resembles pages of its site by their common template alone, and has a text of its own.",
+        _of_template,
+        LOOKALIKE,
     ),
     ("undecidable", "no-features"): Wording(
         "Kept undecided: the text has nothing to compare, no letters and no digits. It went out with the unique ones.",
@@ -105,23 +145,43 @@ def wording_of(verdict: str, reason: str) -> Wording:
     return _WORDINGS.get((verdict, reason)) or Wording(f"{verdict.capitalize()}: {reason}.", _none)
 
 
-def rules_of(wording: Wording, settings: Settings, parameters: Parameters) -> tuple[Rule, ...]:
-    """The settings that had a say: the values that the index is stamped with, else those in force."""
-    stamped = _stamped(parameters)
+def deciding(parameters: Parameters, settings: Settings) -> Parameters:
+    """Parameters by which an index of these parameters decides under the settings, whose thresholds may be stricter.
+
+    Where the settings are not those of the index in anything else, its own.
+    """
+    try:
+        return parameters.deciding(
+            parameters_for(settings, dict(parameters.fingerprint)), str(settings.index.directory)
+        )
+    except errors.ParametersDiffer:
+        return parameters
+
+
+def rules_of(
+    wording: Wording, settings: Settings, parameters: Parameters, stored: Parameters | None = None
+) -> tuple[Rule, ...]:
+    """The settings that had a say, by the parameters that decide now.
+
+    stored  what the index is stamped with; None: the same
+    """
+    values, stamped = _stamped(parameters), _stamped(stored or parameters)
     rules = []
     for key in wording.keys(parameters):
         section, _, name = key.partition(".")
         holder = getattr(settings, section)
-        value = stamped.get(key, getattr(holder, name))
+        if name not in type(holder).model_fields:
+            continue
+        value = values.get(key, getattr(holder, name))
         if key == "decode.text" and value is None:
             value = PRESETS[settings.decode.preset].text
         meaning = type(holder).model_fields[name].description or ""
-        rules.append(Rule(key, _value_text(value), key in stamped, meaning))
+        rules.append(Rule(key, _value_text(value), key in stamped and stamped[key] == value, meaning))
     return tuple(rules)
 
 
 def _stamped(parameters: Parameters) -> dict[str, Any]:
-    """Settings that the index is stamped with."""
+    """Settings that parameters of an index hold."""
     look, root = parameters.look, parameters.root
     found: dict[str, Any] = {"index.insert": parameters.insert}
     if "features_min" in parameters.fingerprint:
@@ -147,10 +207,18 @@ def _value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def measure_of(decided: Decided, likeness: Likeness | None, parameters: Parameters) -> str:
-    """What the likeness of a record to its original says beside the settings; empty where it names none."""
-    if not decided.verdict.names_original:
+_PARTNERS = {OLDER_VERSION: "the version that it replaces", LOOKALIKE: "the page that it resembles"}
+
+
+def measure_of(role: str | None, likeness: Likeness | None, parameters: Parameters) -> str:
+    """What the likeness of a record to the document that its verdict names says beside the settings.
+
+    role  what that document is; None where the verdict names none, and nothing is said
+    """
+    if role is None:
         return ""
+    if role != ORIGINAL:
+        return "" if likeness is None else f"It is {alike(likeness)} {_PARTNERS[role]}."
     if likeness is None:
         return "How alike they are is not known: the decision was restored from the outputs."
     partner = "its match, the original or another duplicate of it" if parameters.insert == "all" else "the original"
@@ -160,19 +228,29 @@ def measure_of(decided: Decided, likeness: Likeness | None, parameters: Paramete
         return _minhash_measure(likeness, partner, parameters)
     if likeness.similarity is not None:
         least = f"{parameters.look.similarity_min:g}" if isinstance(parameters.look, second_look.MetadataLook) else "?"
-        return (
-            f"It is {likeness.similarity:g} similar to {partner}, by text and metadata; from {least} on is a duplicate."
-        )
+        return f"It is {likeness.similarity:g} similar to {partner} by text and metadata, where {least} is enough."
     return _simhash_measure(likeness, partner, parameters)
+
+
+def alike(likeness: Likeness) -> str:
+    """How alike two documents are, in words that a name may follow."""
+    told = []
+    if likeness.similarity is not None:
+        told.append(f"{likeness.similarity:g} similar to")
+    if likeness.distance is not None:
+        told.append("1 bit apart from" if likeness.distance == 1 else f"{likeness.distance} bits apart from")
+    return " and ".join(told)
 
 
 def _minhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
     assert likeness.similarity is not None
-    least = minhash.similarity_of(parameters.distance_max)
+    least, root = minhash.similarity_of(parameters.distance_max), parameters.root
     told = f"It is {likeness.similarity:g} similar to {partner}"
-    if parameters.root is None or likeness.similarity >= least:
-        return f"{told}; from {least:g} on is a duplicate."
-    of_root = minhash.similarity_of(parameters.root.distance_max)
+    if likeness.similarity >= least:
+        return f"{told}, where {least:g} is enough."
+    of_root = None if root is None else minhash.similarity_of(root.distance_max)
+    if of_root is None or likeness.similarity < of_root:
+        return f"{told}, which was enough then; the settings in force ask for {least:g}."
     return f"{told}, and at least {least:g} to another duplicate of it, which made it one; to the original {of_root:g} is enough."
 
 
@@ -184,8 +262,10 @@ def _simhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -
     if isinstance(parameters.look, second_look.CosineLook):
         cosine = "" if likeness.cosine is None else f" of {likeness.cosine:.2f}"
         look = f", and the second look agreed: a cosine{cosine}, where {parameters.look.cosine_min:g} is enough"
-    if parameters.root is None or likeness.distance <= parameters.distance_max:
-        return f"{told}; up to {parameters.distance_max} is a duplicate{look}."
+    if likeness.distance <= parameters.distance_max:
+        return f"{told}, where up to {parameters.distance_max} is near enough{look}."
+    if parameters.root is None or likeness.distance > parameters.root.distance_max:
+        return f"{told}, which was near enough then; the settings in force ask for at most {parameters.distance_max}."
     return (
         f"{told}, and at most {parameters.distance_max} from that of another duplicate of it, which made it one; from the "
         f"original's {parameters.root.distance_max} is enough{look}."
