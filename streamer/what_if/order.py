@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Source, naming_originals
+from index import Index, Source, naming_originals, standing_for_themselves
 from index.tools import Snapshot, portions, snapshot
 from streamer.verification.ledger import NO_VERDICT, NONE
 from streamer.what_if.documents import Documents, Rows
@@ -58,7 +58,8 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     behind = np.flatnonzero(~known & (originals != NONE))
     places[behind] = np.maximum(places[behind], places[originals[behind]])
     times[behind] = np.maximum(times[behind], times[originals[behind]])
-    naming = naming_originals(rows["verdict"])
+    # An update is decided by its older version, where that can be read, and else as a new page.
+    naming = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
     order: Rows = np.lexsort((offsets, sources, naming, times, ~known, places))
     left_out = again(documents) | (naming & (originals == NONE))
     decidable: Rows = order[~left_out[order]]
