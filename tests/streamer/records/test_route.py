@@ -459,7 +459,7 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
 def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     page = (DOCS / "headers.md").read_text()
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]*)` \|", page, re.MULTILINE))
-    duplicate = texts(sent(explained(DUPLICATE)).headers)
+    duplicate = texts(in_shadow(explained(DUPLICATE)).headers)
     dead = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
 
     decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
