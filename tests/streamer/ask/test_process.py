@@ -47,26 +47,22 @@ def answers(answerer: Answerer) -> bool:
     return answerer.ask("echo", b"x") == (200, b"X")
 
 
-def test_before_it_is_ready_nobody_waits_and_afterwards_it_answers(answerer: Answerer) -> None:
+def test_before_it_is_ready_and_after_its_end_nobody_waits(answerer: Answerer) -> None:
     status, body = answerer.ask("echo", b"x")
     assert (status, b"is starting" in body) == (503, True)
-    attend_until(answerer, lambda: answers(answerer))
-
-
-@pytest.mark.parametrize("question", ["die", "hang"])
-def test_a_question_that_ends_it_or_keeps_it_busy_costs_one_answer(answerer: Answerer, question: str) -> None:
-    attend_until(answerer, lambda: answers(answerer))
-    told: list[tuple[int, bytes]] = []
-    asking = threading.Thread(target=lambda: told.append(answerer.ask(question, b"")))
-    asking.start()
-    attend_until(answerer, lambda: not asking.is_alive())
-    assert told[0][0] == 503
-    assert b"ask.timeout_ms" in told[0][1]
-    attend_until(answerer, lambda: answers(answerer))
-
-
-def test_after_its_end_there_is_no_process(answerer: Answerer) -> None:
     attend_until(answerer, lambda: answers(answerer))
     answerer.end()
     assert not answerer.is_started
     assert answerer.ask("echo", b"x")[0] == 503
+
+
+def test_a_question_that_ends_it_or_keeps_it_busy_costs_one_answer(answerer: Answerer) -> None:
+    for question in ("die", "hang"):
+        attend_until(answerer, lambda: answers(answerer))
+        told: list[tuple[int, bytes]] = []
+        asking = threading.Thread(target=lambda asked=question: told.append(answerer.ask(asked, b"")))
+        asking.start()
+        attend_until(answerer, lambda thread=asking: not thread.is_alive())
+        assert told[0][0] == 503
+        assert b"ask.timeout_ms" in told[0][1]
+    attend_until(answerer, lambda: answers(answerer))
