@@ -25,7 +25,7 @@ _RELATIONS = {
 _STANDINGS = {
     Standing.COUNTS: "still counts",
     Standing.EXPIRED: "has expired",
-    Standing.FORGOTTEN: "was forgotten",
+    Standing.FORGOTTEN: "counts no more",
 }
 
 

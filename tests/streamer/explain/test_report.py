@@ -59,7 +59,7 @@ def test_all_that_is_known_is_shown() -> None:
         "Dropped. It is 0.7 similar.",
         "one  news/0/3  duplicate (similar), 0.7500 similar to its own, still counts",
         "its original  root  news/0/1  it has expired",
-        "was forgotten",
+        "counts no more",
         "decode.text = /text (the settings in force)  Where the text is.",
         "1 bit apart, cosine 0.50  far  news/0/9  came later  not near enough",
         "A note.",
