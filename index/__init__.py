@@ -25,14 +25,16 @@ if TYPE_CHECKING:
         Insert,
         Kind,
         Position,
+        RecrawlPolicy,
         Source,
         Verdict,
         naming_originals,
+        standing_for_themselves,
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
     from index.matching.root import RootRule
-    from index.session import Guard, Retention
+    from index.session import Guard, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
 
@@ -53,6 +55,8 @@ __all__ = [
     "Match",
     "Parameters",
     "Position",
+    "Recrawl",
+    "RecrawlPolicy",
     "Retention",
     "RootRule",
     "Source",
@@ -63,6 +67,7 @@ __all__ = [
     "minhash",
     "naming_originals",
     "second_look",
+    "standing_for_themselves",
 ]
 
 _NAMES = {
@@ -76,14 +81,16 @@ _NAMES = {
         "Insert",
         "Kind",
         "Position",
+        "RecrawlPolicy",
         "Source",
         "Verdict",
         "naming_originals",
+        "standing_for_themselves",
     ),
     "index.decide.find": ("Decided", "Standing"),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
-    "index.session": ("Guard", "Retention"),
+    "index.session": ("Guard", "Recrawl", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
 }

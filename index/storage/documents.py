@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, Kind, Position, Source
+from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.storage import log
 from index.storage.layout import Table, pack_fingerprints, pack_numbers, unpack_numbers
 from index.storage.log import Origin
@@ -101,6 +101,25 @@ def roots(
     for batch, documents, places in log.holding(transaction, distinct, words):
         of_distinct[places] = batch.rows["number"][batch.entered()[documents]]
     of_distinct = np.where(visibility.are(transaction, of_distinct), of_distinct, distinct)
+    return of_distinct[inverse]
+
+
+def counting_roots(
+    transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
+) -> npt.NDArray[np.uint64]:
+    """Root by which each match counts with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER where it does not count.
+
+    A member, which was dropped, counts only as long as its root. Whatever was delivered stands for itself where its root is
+    retired. All documents must be in the log.
+    """
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    of_distinct, dropped = distinct.copy(), np.zeros(len(distinct), np.bool_)
+    for batch, documents, places in log.holding(transaction, distinct, words):
+        rows = batch.rows[batch.entered()[documents]]
+        of_distinct[places] = rows["number"]
+        dropped[places] = rows["verdict"] == Verdict.DUPLICATE
+    visible = visibility.are(transaction, of_distinct)
+    of_distinct = np.where(visible, of_distinct, np.where(dropped & (of_distinct != distinct), NO_NUMBER, distinct))
     return of_distinct[inverse]
 
 

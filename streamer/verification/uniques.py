@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import Kind, Verdict, naming_originals
+from index import Kind, Verdict, standing_for_themselves
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -28,8 +28,9 @@ class UniquesCheck:
         self._findings = findings
         self._everything = everything
         parameters = comparison.parameters
-        naming = (Verdict.DUPLICATE, Verdict.SUSPECT)
-        self._entering = (Verdict.UNIQUE,) if parameters.insert == "unique" else (Verdict.UNIQUE, *naming)
+        standing = (Verdict.UNIQUE, Verdict.UPDATE)
+        resembling = (Verdict.DUPLICATE, Verdict.SUSPECT)
+        self._entering = standing if parameters.insert == "unique" else (*standing, *resembling)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
@@ -81,7 +82,8 @@ class UniquesCheck:
         if self._comparison.parameters.root is not None:
             counting = self._near_to_roots(later, earlier)
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
-        unique = state["verdict"][later] == Verdict.UNIQUE
+        # A new version of a page may resemble others, as long as it resembles its older version more.
+        unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
         counting = state["retired"][earlier] == 0
@@ -93,7 +95,8 @@ class UniquesCheck:
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
         """Whether a match counts by its root: bool [n]. Where the root is retired by now, nobody can tell: then it does not."""
         state = self._ledger.state
-        roots = np.where(naming_originals(state["verdict"][matches]), state["original"][matches], matches)
+        standing = standing_for_themselves(state["verdict"][matches])
+        roots = np.where(standing, matches, state["original"][matches])
         counts = roots >= 0
         counts[counts] &= self._comparison.are_known(roots[counts]) & (state["retired"][roots[counts]] == 0)
         _, near = self._comparison.compared_to_roots(rows[counts], roots[counts])

@@ -10,8 +10,8 @@ from tests.support.paths import ROOT
 
 PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "Guard", "HostShare",
-    "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Retention", "RootRule", "Source", "Standing", "Verdict",
-    "WatchedHosts", "errors", "minhash", "naming_originals", "second_look",
+    "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source",
+    "Standing", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "second_look", "standing_for_themselves",
 }  # fmt: skip
 
 HATCHES = {

@@ -107,14 +107,18 @@ def test_a_duplicate_names_its_original_and_the_distance() -> None:
     )
 
 
-def test_a_suspect_is_explained_as_a_duplicate_and_goes_with_the_unique_ones() -> None:
-    suspect = decided(Verdict.SUSPECT, distance=2, original_id="d1", original=ORIGINAL)
-    decision = explained(suspect)
-    assert (decision.reason, decision.original_id, decision.distance) == ("host-beyond-limits", "d1", 2)
+@pytest.mark.parametrize(
+    ("verdict", "reason"), [(Verdict.SUSPECT, "host-beyond-limits"), (Verdict.UPDATE, "recrawled")]
+)
+def test_suspects_and_updates_are_explained_as_duplicates_and_go_with_the_unique_ones(
+    verdict: Verdict, reason: str
+) -> None:
+    decision = explained(decided(verdict, distance=2, original_id="d1", original=ORIGINAL))
+    assert (decision.reason, decision.original_id, decision.distance) == (reason, "d1", 2)
     outgoing = sent(decision)
     assert outgoing.destination is Destination.UNIQUE
     told = told_by(outgoing.headers, Destination.UNIQUE)
-    assert (told.verdict, told.original, told.contradicts) == (Verdict.SUSPECT, ORIGINAL, "")
+    assert (told.verdict, told.original, told.contradicts) == (verdict, ORIGINAL, "")
     assert "does not belong" in told_by(outgoing.headers, Destination.DUPLICATE).contradicts
     nameless = tuple(header for header in outgoing.headers if not header[0].startswith("neardup.original"))
     assert told_by(nameless, Destination.UNIQUE).contradicts == "there is no original"
@@ -447,9 +451,10 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
-    # Undecidable documents and suspects travel with the unique ones; each other verdict has a destination of its own.
+    # Each other verdict has a destination of its own.
+    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE}
     assert [each.destination.value for each in outgoing] == [
-        verdict.label.replace("undecidable", "unique").replace("suspect", "unique") for verdict, _, _ in batch
+        "unique" if verdict in with_uniques else verdict.label for verdict, _, _ in batch
     ]
 
 
