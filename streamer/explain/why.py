@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from index import Decided, Index, Kind, Position, Standing
+from index import Decided, Index, Kind, Position, Standing, Verdict
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link
 from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, sought_of
 from streamer.explain.positions import position_text, positions_of
@@ -122,7 +122,7 @@ def _fate(index: Index, decided: Decided, standing: Standing) -> str:
     """What became of an entry and what follows, in words that follow its name; empty while it counts."""
     if standing is Standing.FORGOTTEN:
         for later in reversed(index.decided([decided.id])):
-            if later.verdict.label == "update" and later.original_position == decided.position:
+            if later.verdict is Verdict.UPDATE and later.original_position == decided.position:
                 return f"was replaced by its version at {position_text(later.position, index.stream_names())}"
     return _FATES[standing]
 
