@@ -17,13 +17,14 @@ import numpy.typing as npt
 from index.decide import admit, check, find, forget, restore
 from index.decide.find import Decided, Standing
 from index.decide.forget import ignored
-from index.decide.lookup import all_visible
+from index.decide.lookup import all_visible, of_one_template
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Position, Source
 from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree, lookup_of
+from index.matching.distance import joined, nearest
 from index.session import Guard, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources
 from index.storage.data_file import DATA_FILE
@@ -269,6 +270,8 @@ class Index:
 
         def operation(session: ReadSession) -> list[list[Match]]:
             matches = all_visible(session, lookup, limit)
+            beside = of_one_template(session, fingerprints, radius)
+            matches = nearest(joined([matches, beside]), limit) if len(beside) else matches
             found = documents.read(session.transaction, matches.numbers, session.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
@@ -319,6 +322,13 @@ class Index:
         An empty id is none. Restored documents have decisions; duplicates that were not restored have none.
         """
         return find.decided(self._opened, frozenset(ids))
+
+    def newest_near(self, limit: int) -> list[Decided]:
+        """Up to `limit` (at least 1) decisions that a record is near but unequal to another, the newest first.
+
+        Looks at the last hundred batches, so it takes some milliseconds whatever the size of the index.
+        """
+        return find.newest_near(self._opened, limit)
 
     def decided_at(self, positions: Sequence[Position]) -> list[Decided | None]:
         """The decision on each position, in the same order; None where the journal knows none, or none any more."""

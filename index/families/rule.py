@@ -148,7 +148,7 @@ class FamilyRule:
 
     def look(self, row: int) -> Sight:
         """What a row resembles, now that all rows before it are concluded."""
-        candidates = self._candidates(row)
+        candidates = self.candidates(row)
         return Sight(candidates, *self._judged(row, candidates))
 
     def distance_to(self, row: int, place: int) -> int:
@@ -204,7 +204,7 @@ class FamilyRule:
         if family != NONE:
             self._count(row, family, verdict)
 
-    def _candidates(self, row: int) -> Candidates:
+    def candidates(self, row: int) -> Candidates:
         """What shares a band with the row, and what shares some of its own text with it."""
         gallery = self.gallery
         of_index = slice(*self._match_begins[row : row + 2])

@@ -4,10 +4,12 @@ Every function takes an open `Index`, or the directory of one, and returns plain
 """
 
 from index.storage.data_file import DATA_FILE, Writer, writer_of
+from index.storage.layout import Family
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
 from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
+from index.tools.families import ExportedFamily
 from index.tools.finding import Finding
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Reader, Survey, readers, survey
@@ -21,6 +23,8 @@ __all__ = [
     "Age",
     "BucketSizes",
     "BulkLoader",
+    "ExportedFamily",
+    "Family",
     "Finding",
     "Imported",
     "Importer",

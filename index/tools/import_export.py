@@ -36,6 +36,7 @@ from index.storage.documents import Document, of_batch
 from index.storage.layout import JOURNAL_KEY, Table, unpack_journal_run
 from index.storage.store import Transaction
 from index.tools.bulk_load import BulkLoader
+from index.tools.families import ExportedFamily, enter_family, exported_families
 
 _NOTHING_LATER = 2**64 - 1
 
@@ -140,6 +141,10 @@ class Snapshot:
     def records(self) -> Iterator[Record]:
         """A record for every position in the log, in the order of the log."""
         return _records(self._session)
+
+    def families(self) -> Iterator[ExportedFamily]:
+        """What is known of families, by the numbers in `records`."""
+        return exported_families(self._session)
 
 
 def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
@@ -362,6 +367,19 @@ class Importer:
             there, own = np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64)
             order = np.argsort(there, kind="stable")
             self._there, self._here = array("Q", there[order].tobytes()), array("Q", own[order].tobytes())
+
+    def add_families(self, families: Sequence[ExportedFamily]) -> None:
+        """Enter what is known of families, unless this index has learnt of some itself; after the last record."""
+
+        def here(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+            found, _ = _mapped(np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64), numbers)
+            return np.where(found == _OWN_NUMBER, NO_NUMBER, found)
+
+        def operation(session: WriteSession) -> None:
+            for family in () if session.transaction.count(Table.FAMILIES) else families:
+                enter_family(session, family, here)
+
+        self._writer.write(operation)
 
     def finish(self, applied: Mapping[Source, Applied]) -> None:
         """Move applied offsets, with their marks, to those of the exported index; call this after the last record."""

@@ -11,6 +11,7 @@ import structlog
 from rich.console import Console
 
 from index import errors
+from streamer.cli.compare import compare
 from streamer.cli.doctor import doctor
 from streamer.cli.evaluation import evaluate
 from streamer.cli.index import index_group
@@ -19,6 +20,7 @@ from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_
 from streamer.cli.outputs import NoLeftovers
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
+from streamer.cli.why import why
 from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
 from streamer.settings.settings import Settings, idle_line, without_use
 
@@ -230,7 +232,7 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
             yield str(error)
 
 
-for command in (index_group, idf, evaluate, calibrate, verify, doctor):
+for command in (index_group, idf, evaluate, calibrate, compare, verify, why, doctor):
     cli.add_command(command)
 index_group.add_command(templates)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from index.entry import Entries, Kind, Verdict
 from index.index import Index
-from index.matching.minhash import Banding, pack_bins
+from index.matching.minhash import Banding, pack_bins, unpack_bins
 from index.matching.root import RootRule
 from index.matching.template import TemplateRule
 from index.storage.parameters import Parameters
@@ -134,3 +134,24 @@ def test_pages_of_a_site_are_kept_and_copies_of_them_found(voters: int, tmp_path
     assert verdicts[60:].count("duplicate") == 60
     with opened(tmp_path / "without", replace(parameters, template=None)) as index:
         assert [verdict for verdict, _, _ in told(index, signatures, [])][:60].count("duplicate") > 50
+
+
+def test_a_query_finds_what_is_filed_by_what_it_has_of_its_own(tmp_path: Path) -> None:
+    signatures = pack_bins(site(np.random.default_rng(11), 120, 1, 1.0), 8)
+    with opened(tmp_path, PARAMETERS) as index:
+        list(told(index, signatures, []))
+        entered = [document for document in index.documents(range(120)) if document is not None]
+        answers = index.query(np.array([document.fingerprint for document in entered], np.uint64), limit=120)
+    distances = {
+        (one.number, other.number): BruteForceFamilies(PARAMETERS).apart(
+            *(tuple(unpack_bins(np.array([each.fingerprint], np.uint64), 8)[0].tolist()) for each in (one, other))
+        )
+        for one in entered
+        for other in entered[:40]
+    }
+    found = {
+        (one.number, match.document.number) for one, answer in zip(entered, answers, strict=True) for match in answer
+    }
+    near = {pair for pair, distance in distances.items() if distance <= PARAMETERS.distance_max}
+    assert {(document.number, document.number) for document in entered} <= found
+    assert len(near & found) > 0.5 * len(near)
