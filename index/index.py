@@ -195,11 +195,14 @@ class Index:
     ) -> Restored:
         """Enter documents that were decided before: no matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
-        originals  position of the original, for DUPLICATE and SUSPECT rows; not read elsewhere
+        verdicts   uint8 [n], UNIQUE, UPDATE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
+        originals  position of the original, for rows that name one; not read elsewhere
 
-        Rows whose position the journal knows stay as they are. The original of such a row must be in the journal or
-        a UNIQUE row of this batch; otherwise the row is left out and counted. Such rows become entries only with
+        The older version of an UPDATE is retired if it is known by then, also where the UPDATE itself was known before: give
+        updates once more after all others. An UPDATE whose older version is not told is entered as UNIQUE.
+        Rows whose position the journal knows stay as they are. The original of a DUPLICATE or SUSPECT row must be in the
+        journal, or a row of this batch that stands for itself; otherwise the row is left out and counted. Such rows become
+        entries only with
         insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is not known. Record
         times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """

@@ -51,12 +51,12 @@ def _admitted(
     crossings: list[HostShare] = []
     learnt: list[int] = []
     for portion in portions:
-        versions = None if session.recrawl.policy == "duplicate" else versions_of(session, portion)
+        versions = versions_of(session, portion)
         found = look_up(session, portion, settle=versions is None)
-        outcome = _decided(session, portion, found, versions)
+        outcome = decided(session, portion, found, versions, session.counters.next_number)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
-        portion = _with_reasons(session, portion, outcome)
+        portion = with_reasons(session, portion, outcome)
         origins = _enter(session, batch, portion, outcome, found)
         if found.families is not None:
             learnt += found.families.learnt(outcome.numbers)
@@ -71,9 +71,10 @@ def _admitted(
     )
 
 
-def _decided(session: WriteSession, portion: Prepared, found: "Found", versions: Versions | None) -> Outcome:
+def decided(
+    session: ReadSession, portion: Prepared, found: "Found", versions: Versions | None, next_number: int
+) -> Outcome:
     """Decide prepared rows: by the rule, or with regard to ids where any is known."""
-    next_number = session.counters.next_number
     if versions is None:
         return decide(found.matched, session.parameters.insert, next_number, found.roots, found.families)
 
@@ -84,10 +85,10 @@ def _decided(session: WriteSession, portion: Prepared, found: "Found", versions:
         found.compared[rows] += anew.compared
         return anew.matched
 
-    return decide_versions(session, portion, found.matched, versions, again, found.families)
+    return decide_versions(session, portion, found.matched, versions, next_number, again, found.families)
 
 
-def _with_reasons(session: WriteSession, portion: Prepared, outcome: Outcome) -> Prepared:
+def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
     """The rows with the reasons to journal: new versions that are UNIQUE have one of their own."""
     if outcome.recrawled is None or not outcome.recrawled.any():
         return portion

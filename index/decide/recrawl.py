@@ -28,7 +28,7 @@ from index.decide.prepare import Prepared
 from index.decide.rule import Matched, Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Verdict
 from index.families.rule import NONE, FamilyRule, Sight
-from index.session import WriteSession
+from index.session import ReadSession
 from index.storage import log
 
 Again = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint64]], Matched]
@@ -52,8 +52,10 @@ class Versions:
     numbers: npt.NDArray[np.uint64]
 
 
-def versions_of(session: WriteSession, portion: Prepared) -> Versions | None:
-    """Older versions of the rows; None where no id is known and none repeats, so that ids make no difference."""
+def versions_of(session: ReadSession, portion: Prepared) -> Versions | None:
+    """Older versions of the rows; None where ids make no difference: by the policy, or as none is known and none repeats."""
+    if session.recrawl.policy == "duplicate":
+        return None
     entries = portion.entries
     decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
     if entries.named is not None:
@@ -71,10 +73,11 @@ def versions_of(session: WriteSession, portion: Prepared) -> Versions | None:
 
 
 def decide_versions(
-    session: WriteSession,
+    session: ReadSession,
     portion: Prepared,
     matched: Matched,
     versions: Versions,
+    next_number: int,
     again: Again,
     families: FamilyRule | None = None,
 ) -> Outcome:
@@ -82,10 +85,15 @@ def decide_versions(
 
     families  knows of all that NEAR rows resemble, where templates are learnt
     """
-    walk = _Walk(session, portion, matched, versions, again, families)
+    # The pairs prepared are the nearest of each row alone; an update may let others count.
+    anew = session.parameters.insert == "all" and session.parameters.look is None and not portion.alone
+    pairs = _pairs_of(portion, matched, anew=anew)
+    walk = _Walk(session, portion, matched, versions, again, pairs, families)
     for row in np.flatnonzero(portion.entries.kinds <= Kind.EXACT).tolist():
         walk.decide(row)
-    return walk.outcome(session.counters.next_number)
+        if portion.alone:
+            walk.forget()
+    return walk.outcome(next_number)
 
 
 class _Match(NamedTuple):
@@ -125,11 +133,12 @@ class _Walk:
 
     def __init__(
         self,
-        session: WriteSession,
+        session: ReadSession,
         portion: Prepared,
         matched: Matched,
         versions: Versions,
         again: Again,
+        pairs: dict[int, list[tuple[int, int]]],
         families: FamilyRule | None,
     ) -> None:
         self._parameters = session.parameters
@@ -142,9 +151,7 @@ class _Walk:
         self._distances, self._originals = matched.distances.copy(), matched.originals.copy()
         self._kinds = matched.kinds
         self._leaders = self._texts.leaders(matched)
-        self._pairs = _pairs_of(
-            portion, matched, session.parameters.insert == "all" and session.parameters.look is None
-        )
+        self._pairs = pairs
         self._alive: dict[int, list[int]] = {}
         self._newest: dict[int, tuple[int, int]] = {}
         self._repeated = np.bincount(versions.keys[versions.keys >= 0]) > 1
@@ -209,6 +216,13 @@ class _Walk:
     def _place(self, families: FamilyRule, own: _Own) -> int:
         """Place of an older version in the gallery."""
         return own.row if own.row >= 0 else int(families.gallery.places(np.array([own.number], np.uint64))[0])
+
+    def forget(self) -> None:
+        """Let the next row be decided as if it were the first."""
+        self._gone_numbers.clear()
+        self._newest.clear()
+        if self._families is not None:
+            self._families.forget()
 
     def _enter(self, row: int) -> None:
         """Let a row that stands for itself become an entry."""
@@ -343,11 +357,8 @@ def _decides(own: _Own, match: _Match | None) -> bool:
     return own.equal or (own.near and own.distance <= match.distance)
 
 
-def _pairs_of(portion: Prepared, matched: Matched, anew: bool) -> dict[int, list[tuple[int, int]]]:
-    """Distances and earlier rows that each row matches; of equal earlier rows the first.
-
-    anew  the pairs prepared are the nearest of each row alone; an update may let others count
-    """
+def _pairs_of(portion: Prepared, matched: Matched, *, anew: bool) -> dict[int, list[tuple[int, int]]]:
+    """Distances and earlier rows that each row matches; of equal earlier rows the first. anew: not those prepared."""
     pairs: dict[int, list[tuple[int, int]]] = {}
     found = matched.pairs
     rows, earlier = found.rows, found.numbers.astype(np.int64)
@@ -365,7 +376,7 @@ def _pairs_of(portion: Prepared, matched: Matched, anew: bool) -> dict[int, list
 class _Texts:
     """What is known of the texts of rows, and of documents in the index, to compare them by."""
 
-    def __init__(self, session: WriteSession, portion: Prepared, versions: npt.NDArray[np.uint64]) -> None:
+    def __init__(self, session: ReadSession, portion: Prepared, versions: npt.NDArray[np.uint64]) -> None:
         self._session = session
         self._parameters = session.parameters
         self._kinds, self._ids = portion.entries.kinds, portion.entries.ids
@@ -444,7 +455,7 @@ class _Texts:
         )
 
 
-def _stored(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> _Columns:
+def _stored(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> _Columns:
     """Kinds, uint8 [n], fingerprints, uint64 [n, words], and looks, uint8 [n, look bytes], of documents in the log.
 
     numbers  uint64 [n], ascending and distinct

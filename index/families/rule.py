@@ -189,6 +189,10 @@ class FamilyRule:
         """Let a row, or where it is NONE a document of the index, count no more, nor what stands for it."""
         self._gone.append(number if row == NONE else ROW_ORDER + row)
 
+    def forget(self) -> None:
+        """Let everything count again."""
+        self._gone.clear()
+
     def _join(self, row: int, family: int, verdict: Verdict, *, entering: bool, voting: bool) -> None:
         self._verdicts[row] = verdict
         if family != NONE:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from index.decide import forget, retention
 from index.decide.batch import Batch
 from index.decide.prepare import require_sound
-from index.decide.restore import enter_undecided
+from index.decide.restore import enter_undecided, retire_replaced
 from index.decide.rule import Outcome
 from index.entry import (
     NO_DISTANCE,
@@ -28,6 +28,7 @@ from index.entry import (
     Source,
     Verdict,
     naming_originals,
+    standing_for_themselves,
 )
 from index.index import Index, internals_of
 from index.session import ReadSession, Result, WriteSession
@@ -171,7 +172,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
         own = np.full(len(found.rows), NO_NUMBER, np.uint64)
         own[found.entered()] = found.numbers()
         named = found.rows["number"]
-        in_sequence = held.has(named) & ((own != named) | (found.rows["verdict"] == Verdict.UNIQUE))
+        in_sequence = held.has(named) & ((own != named) | standing_for_themselves(found.rows["verdict"]))
         order = _order(found)
         settled = _settled(found, order, later.behind(found))
         places = [Source(streams[stream], partition) for stream, partition in found.sources.tolist()]
@@ -302,7 +303,7 @@ class Importer:
         here[known] = self._known(batch.journaled.rows[known])
         verdicts = np.array([record.verdict for record in records], np.uint8)
         named = self._originals(transaction, records, here, known)
-        own = (verdicts == Verdict.UNIQUE) | ((named == NO_NUMBER) & entering)
+        own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
         distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
         new = np.flatnonzero(~known)
         outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], np.where(own, here, named)[new])
@@ -314,6 +315,8 @@ class Importer:
         ]
         enter_undecided(session, batch, entries.take(new), outcome, origins=origins, leaving=leaving[new])
         forget.remove(session, here[leaving])
+        updates = np.flatnonzero(verdicts == Verdict.UPDATE)
+        retire_replaced(session, entries, updates, [each.origin and each.origin.position for each in records])
         retention.note_undecided(session, batch, ~known)
         ends = {record.source: record.offset + 1 for record in records if record.settled}
         sources.move_applied(transaction, ends, {})
@@ -323,7 +326,8 @@ class Importer:
         """Numbers here for the documents of known positions, DECISION [n] -> uint64 [n]; later records may name them."""
         if self._parameters.insert == "unique":
             return rows["number"]
-        return np.where(naming_originals(rows["verdict"]), _OWN_NUMBER, rows["number"])
+        resembling = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
+        return np.where(resembling, _OWN_NUMBER, rows["number"])
 
     def _originals(
         self,
@@ -333,7 +337,13 @@ class Importer:
         known: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.uint64]:
         """Original in this index of each new record that names another document, uint64 [n]; NO_NUMBER elsewhere."""
-        naming = np.array([each.verdict.names_original and each.original is not None for each in records], np.bool_)
+        naming = np.array(
+            [
+                each.verdict.names_original and not each.verdict.stands_for_itself and each.original is not None
+                for each in records
+            ],
+            np.bool_,
+        )
         rows = np.flatnonzero(naming & ~known)
         asked = np.array([records[row].original for row in rows.tolist()], np.uint64)
         found = np.full(len(records), NO_NUMBER, np.uint64)
@@ -412,7 +422,9 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
-    entering = {Verdict.UNIQUE} if insert == "unique" else {Verdict.UNIQUE, Verdict.SUSPECT}
+    entering = {verdict for verdict in Verdict if verdict.stands_for_itself}
+    if insert != "unique":
+        entering.add(Verdict.SUSPECT)
     if insert == "all":
         entering.add(Verdict.DUPLICATE)
     for record in records:

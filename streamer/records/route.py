@@ -167,13 +167,15 @@ def parse_original_position(headers: Headers) -> Position | None:
 def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
     """What restores a lost index, in this order: of an output, the records that enter with a verdict.
 
-    Uniques first: a duplicate or suspect can enter only after its original. The unique output is named again for each verdict
-    that may stand there too; duplicates do where they were delivered in shadow mode.
+    Uniques first: a duplicate or suspect can enter only after its original, and what an update replaced retires once it is
+    there. The unique output is named again for each verdict that may stand there too; duplicates do where they were delivered
+    in shadow mode.
     """
-    outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
+    outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
     if insert == "unique":
         return outputs
-    outputs += [(Destination.UNIQUE, verdict) for verdict in _VERDICTS_NAMING.values()]
+    resembling = [verdict for verdict in _VERDICTS_NAMING.values() if not verdict.stands_for_itself]
+    outputs += [(Destination.UNIQUE, verdict) for verdict in resembling]
     return [*outputs, (Destination.DUPLICATE, Verdict.DUPLICATE)]
 
 
@@ -186,7 +188,12 @@ def restoring_verdict(record: Record) -> Verdict:
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
-    """Those of an output's records that enter a lost index with this verdict."""
+    """Those of an output's records that enter a lost index in the turn of this verdict.
+
+    Updates enter in the turn of the unique ones, and come once more in their own, when all that they replaced is there.
+    """
+    if verdict is Verdict.UNIQUE:
+        return [record for record in records if restoring_verdict(record).stands_for_itself]
     return [record for record in records if restoring_verdict(record) is verdict]
 
 

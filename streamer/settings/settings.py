@@ -29,6 +29,7 @@ _OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.sim
         "insert",
         "root_similarity_min",
         "templates",
+        "recrawl",
         "map_bytes_max",
         "entries_max",
         "age_max_hours",
@@ -119,6 +120,12 @@ class Index(Section):
         True,
         description='MinHash with insert = "root": learn what the pages of a site share, and keep those that have a text of '
         "their own beside it.",
+    )
+    recrawl: Literal["duplicate", "update", "as-new"] = Field(
+        "update",
+        description="A document whose id (decode.id) is known with another text, unless it resembles another document more: it "
+        "is an update, and takes the older version's place; or it is unique, and both versions stay; or ids play no role, and it "
+        "is a duplicate where it resembles its older version.",
     )
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
     entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")

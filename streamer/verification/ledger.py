@@ -37,6 +37,7 @@ STATE = np.dtype(
         ("retired", "u1"),
         ("by_own_text", "u1"),
         ("resembles", "u1"),
+        ("recrawled", "u1"),
         ("distance", "<i2"),
         ("original", "<i8"),
         ("id", "<u8"),
@@ -52,6 +53,7 @@ journaled    verdict as the index tells; NO_VERDICT where the index does not kno
 retired      1 where its entry matches no more
 by_own_text  1 where its entry is found by what it has beside a template alone
 resembles    1 where it is unique and a near-duplicate of an earlier entry
+recrawled    1 where its output tells that it is a new version beside the old one
 distance     as its output tells
 original     row of its original, as its output tells; NONE, or ELSEWHERE
 id           digest of its id, as its output tells

@@ -12,7 +12,7 @@ from index import Kind, Parameters, Position, Verdict
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import Reason, label
+from streamer.records.reason import AS_NEW, Reason, label
 from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.evidence import Output
@@ -164,11 +164,13 @@ class TextCheck:
         if told.verdict is None:
             return ""
         try:
-            expected = label(told.verdict, Reason(reason))
+            expected = {label(told.verdict, Reason(reason))}
+            if told.verdict is Verdict.UNIQUE:
+                expected.add(label(Verdict.UNIQUE, AS_NEW[Reason(reason)]))
         except KeyError:
             return f"cannot be {told.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
-        if told.reason != expected:
-            return f"gives {told.reason!r} as the reason, not {expected!r}"
+        if told.reason not in expected:
+            return f"gives {told.reason!r} as the reason, not {' or '.join(map(repr, sorted(expected)))}"
         if told.id != (document.id or ""):
             return f"names the id {told.id!r}, not {document.id!r}"
         if self._by_headers and told.fingerprint != fingerprint:

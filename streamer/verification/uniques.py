@@ -82,7 +82,8 @@ class UniquesCheck:
         if self._comparison.parameters.root is not None:
             counting = self._near_to_roots(later, earlier)
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
-        unique = state["verdict"][later] == Verdict.UNIQUE
+        # A new version of a page may resemble others, as long as it resembles its older version more.
+        unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
         # Such entries are found by documents that share some of that text, not by whatever resembles them.
@@ -100,7 +101,8 @@ class UniquesCheck:
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
         """Whether a match counts by its root: bool [n]. Where the root is retired by now, nobody can tell: then it does not."""
         state = self._ledger.state
-        roots = np.where(standing_for_themselves(state["verdict"][matches]), matches, state["original"][matches])
+        standing = standing_for_themselves(state["verdict"][matches])
+        roots = np.where(standing, matches, state["original"][matches])
         counts = roots >= 0
         counts[counts] &= self._comparison.are_known(roots[counts]) & (state["retired"][roots[counts]] == 0)
         _, near = self._comparison.compared_to_roots(rows[counts], roots[counts])

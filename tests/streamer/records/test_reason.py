@@ -20,7 +20,7 @@ def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
         reason.name: {Reason.ORDINARY: 5, Reason.SHORT_TEXT: 3}.get(reason, 1) for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 18
+    assert len(listed) == len(set(listed)) == 19
     assert set(listed) == set(labels())
 
 
@@ -67,6 +67,8 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "ORDINARY": 0,
         "NO_FEATURES": 1,
         "SHORT_TEXT": 2,
+        "RECRAWLED": 3,
+        "RECRAWLED_SHORT_TEXT": 4,
         "TOMBSTONE": 16,
         "TOO_LARGE": 17,
         "NOT_UTF_8": 18,
