@@ -13,7 +13,7 @@ from index.tools.families import ExportedFamily
 from index.tools.finding import Finding
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Reader, Survey, readers, survey
-from index.tools.templates import Page, Template, templates_of
+from index.tools.templates import Page, Template, found_by_own_text, templates_of
 from index.tools.verify import verify
 from index.tools.warm_up import compile_kernels
 
@@ -38,6 +38,7 @@ __all__ = [
     "Writer",
     "compile_kernels",
     "copy",
+    "found_by_own_text",
     "has_index",
     "portions",
     "readers",

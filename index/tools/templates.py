@@ -6,13 +6,14 @@ from heapq import nlargest
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Position, Source, Verdict
 from index.families.table import heads_of, read_families
 from index.index import Index, internals_of
 from index.session import ReadSession
 from index.storage import documents, log, scan
-from index.storage.layout import Family, Table, unpack_family, unpack_numbers
+from index.storage.layout import Family, Filing, Table, unpack_family, unpack_numbers
 from index.storage.store import Transaction
 
 KEPT_EXAMPLES_MAX = 5
@@ -58,6 +59,20 @@ def templates_of(index: Index, limit: int, progress: Callable[[int], None] = lam
     `progress` is called with the rows of the log read so far. Memory grows with `limit` alone. Raises IndexDamaged.
     """
     return internals_of(index).read(lambda session: _templates(session, limit, progress))
+
+
+def found_by_own_text(index: Index) -> npt.NDArray[np.uint64]:
+    """Numbers of the pages that are found by what they have beside a template alone, uint64 [n], ascending."""
+
+    def operation(session: ReadSession) -> npt.NDArray[np.uint64]:
+        found = [np.zeros(0, np.uint64)]
+        if session.transaction.count(Table.RELATIVES):
+            for batch in log.walk(session.transaction, session.words):
+                filings = batch.rows["filing"][batch.entered()]
+                found.append(batch.numbers()[filings == Filing.OWN])
+        return np.concatenate(found)
+
+    return internals_of(index).read(operation)
 
 
 def _templates(session: ReadSession, limit: int, progress: Callable[[int], None]) -> list[Template]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Index, Kind, Position, Source, Verdict, naming_originals, standing_for_themselves
-from index.tools import Record, Snapshot, portions, snapshot
+from index.tools import Record, Snapshot, found_by_own_text, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
 from streamer.verification.findings import EXAMPLES_MAX, Findings
@@ -26,6 +26,7 @@ class JournalCheck:
     findings: Findings
     prints: Prints
     _rank: int = 0
+    _by_own_text: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     _counting_from: dict[Source, int] = field(default_factory=dict)
     """Least offset of a source whose entry still counts."""
 
@@ -41,6 +42,8 @@ class JournalCheck:
                 progress(self._rank)
             return {source: applied.offset for source, applied in taken.applied().items()}
 
+        # Read before the rest: what enters meanwhile has no output in the ledger.
+        self._by_own_text = found_by_own_text(index)
         applied = snapshot(index, operation)
         self._unknown(applied, inserts_all=inserts_all, expires=expires)
 
@@ -87,6 +90,9 @@ class JournalCheck:
         state["rank"][rows] = self._rank + places
         state["journaled"][rows] = [record.verdict for record in records]
         state["retired"][rows] = [record.forgotten or record.document is None for record in records]
+        entered = [place for place, record in enumerate(records) if record.document is not None]
+        numbers = [document.number for place in entered if (document := records[place].document) is not None]
+        state["by_own_text"][rows[entered]] = np.isin(np.array(numbers, np.uint64), self._by_own_text)
         counting = [each.offset for each in records if each.document is not None and not each.forgotten]
         if counting:
             self._counting_from[source] = min(self._counting_from.get(source, counting[0]), *counting)

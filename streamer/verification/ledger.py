@@ -35,6 +35,7 @@ STATE = np.dtype(
         ("verdict", "u1"),
         ("journaled", "u1"),
         ("retired", "u1"),
+        ("by_own_text", "u1"),
         ("resembles", "u1"),
         ("recrawled", "u1"),
         ("distance", "<i2"),
@@ -50,6 +51,7 @@ outputs      outputs seen of it
 verdict      as its output tells; NO_VERDICT without one
 journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
 retired      1 where its entry matches no more
+by_own_text  1 where its entry is found by what it has beside a template alone
 resembles    1 where it is unique and a near-duplicate of an earlier entry
 recrawled    1 where its output tells that it is a new version beside the old one
 distance     as its output tells

@@ -86,6 +86,12 @@ class UniquesCheck:
         unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
+        # Such entries are found by documents that share some of that text, not by whatever resembles them.
+        by_own_text = unique & (state["by_own_text"][earlier] > 0)
+        self._findings.unchecked["near-duplicates of pages that are found by their own text beside a template"] += int(
+            by_own_text.sum()
+        )
+        unique &= ~by_own_text
         counting = state["retired"][earlier] == 0
         self._findings.unchecked["near-duplicates of entries that expired or were forgotten"] += int(
             (unique & ordered & ~counting).sum()

@@ -131,6 +131,30 @@ def test_a_service_that_keeps_the_pages_of_a_template_is_sound_and_a_wrong_origi
     assert position_of(record) in str(found["similarity"])
 
 
+def test_pages_that_are_found_by_their_own_text_alone_are_no_missed_matches(tmp_path: Path) -> None:
+    world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=64)}))
+    texts = site("en", 0.22, pages=150, copies=75).texts
+    world.fill([document(f"page-{number}", text) for number, text in enumerate(texts)])
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["near-duplicates of pages that are found by their own text beside a template"] > 0
+
+
+def test_an_index_that_was_restored_with_pages_of_templates_is_sound(tmp_path: Path) -> None:
+    world = World(tmp_path / "first", Settings.model_validate({"batch": Batching(records_max=16)}))
+    texts = site("zh", 0.1, pages=30, copies=10).texts
+    world.fill([document(f"page-{number}", text) for number, text in enumerate(texts)])
+    world.run()
+    world.directory = tmp_path / "restored"
+    world.fill([document("one more", SENTENCES[1])])
+    world.run()
+    assert sum(world.restored) == 40
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["pages of templates that a restored index knows as unique alone"] >= 13
+
+
 def test_an_output_that_is_missing_is_found(tmp_path: Path) -> None:
     world = worked(tmp_path)
     log, offset, record = outputs(world, "documents-duplicate")[2]
