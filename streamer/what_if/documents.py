@@ -48,7 +48,6 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
             ("kind", "u1"),
             ("reason", "u1"),
             ("time_ms", "<i8"),
-            ("named", "?"),
             ("fingerprint", "<u8", (parameters.words,)),
             ("look", "u1", (parameters.look_bytes,)),
         ]
@@ -86,7 +85,6 @@ class DocumentsWriter:
         rows["kind"], rows["reason"], rows["time_ms"] = entries.kinds, entries.reasons, entries.times_ms
         rows["named"] = True if entries.named is None else entries.named
         rows["fingerprint"], rows["look"] = entries.fingerprints, entries.look_rows
-        rows["named"] = False if entries.named is None else entries.named
         rows["verdict"], rows["original_source"] = NO_VERDICT, _NO_SOURCE
         for place, each in enumerate(told):
             if each is None or each.verdict is None:
