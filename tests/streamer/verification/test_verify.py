@@ -862,7 +862,7 @@ def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> N
 
 def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> None:
     texts = [SENTENCES[2] + SENTENCES[3], SENTENCES[2] + SENTENCES[3] + SENTENCES[0], SENTENCES[3] + SENTENCES[2]]
-    world = World(tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}}))
+    world = World(tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique"}}))
     world.fill([document(f"early-{number}", text) for number, text in enumerate(texts)])
     world.run()
     world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.95)})
