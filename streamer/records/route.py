@@ -5,13 +5,13 @@ docs/headers.md shows every header with an example. The headers of the input are
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import orjson
 
 from index import NO_DISTANCE, Decisions, Insert, Position, Source, Verdict, minhash
 from streamer.records.decode import DeadLetter, Document
-from streamer.records.reason import Reason, label
+from streamer.records.reason import Reason, label, verdict_of
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
 
 PREFIX = "neardup."
@@ -46,10 +46,6 @@ DESTINATIONS = {
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
 }
 """Output of each verdict, outside of shadow mode."""
-
-_VERDICTS_NAMING = {
-    verdict.label.encode(): verdict for verdict in Verdict if verdict.names_original and not verdict.stands_for_itself
-}
 
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
@@ -174,17 +170,21 @@ def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
     if insert == "unique":
         return outputs
-    resembling = [verdict for verdict in _VERDICTS_NAMING.values() if not verdict.stands_for_itself]
+    resembling = [verdict for verdict in Verdict if verdict.names_original and not verdict.stands_for_itself]
     outputs += [(Destination.UNIQUE, verdict) for verdict in resembling]
     return [*outputs, (Destination.DUPLICATE, Verdict.DUPLICATE)]
 
 
 def restoring_verdict(record: Record) -> Verdict:
-    """Verdict with which a record of an output enters a lost index: its header's, where it resembles an original; else UNIQUE.
+    """Verdict with which a record of an output enters a lost index: its headers', where that names an original; else UNIQUE."""
+    headers = dict(record.headers)
+    return _restoring_verdict(headers.get(VERDICT) or b"", headers.get(REASON) or b"")
 
-    Pages of templates are unique: the index learns its templates anew.
-    """
-    return _VERDICTS_NAMING.get(dict(record.headers).get(VERDICT) or b"", Verdict.UNIQUE)
+
+@lru_cache(256)
+def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
+    told = verdict_of(verdict.decode(errors="replace"), reason.decode(errors="replace"))
+    return told if told is not None and told.names_original else Verdict.UNIQUE
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:

@@ -11,7 +11,7 @@ from index import Source, Verdict
 from streamer.errors import RecoveryRefused
 from streamer.records.reason import Reason, label
 from streamer.records.record import Destination, Headers, Record
-from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT, destination_of
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, REASON, VERDICT, destination_of
 from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import VERDICTS, Delivered
 
@@ -107,6 +107,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
     stream = sources[name].stream if name in sources else ""
     return (
         (VERDICT, verdict.verdict.label.encode()),
+        *(((REASON, _TEMPLATE.encode()),) if verdict.verdict is Verdict.TEMPLATE else ()),
         (ORIGINAL_POSITION, f"{name}/0/{offset}".encode()),
         (ORIGINAL_STREAM, stream.encode()),
     )
