@@ -1,12 +1,8 @@
 """Verification: a service that worked is sound, and every planted error is found and named."""
 
-<<<<<<< HEAD
-from collections.abc import Callable
-=======
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
->>>>>>> incident
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
