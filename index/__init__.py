@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Source,
         Verdict,
         naming_originals,
+        plain_source,
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
@@ -61,6 +62,7 @@ __all__ = [
     "errors",
     "minhash",
     "naming_originals",
+    "plain_source",
     "second_look",
 ]
 
@@ -78,6 +80,7 @@ _NAMES = {
         "Source",
         "Verdict",
         "naming_originals",
+        "plain_source",
     ),
     "index.decide.find": ("Decided",),
     "index.index": ("Index", "Match", "WatchedHosts"),

@@ -30,6 +30,8 @@ class Verdict(IntEnum):
     DEAD_LETTER = 3
     SUSPECT = 6
     """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
+    GIVEN_BACK = 7
+    """A duplicate that a person gave back: an entry and delivered like a UNIQUE, under a source of its own."""
 
     @property
     def label(self) -> str:
@@ -41,6 +43,11 @@ class Verdict(IntEnum):
         """Whether a row with this verdict names another document, which it resembles."""
         return self in (Verdict.DUPLICATE, Verdict.SUSPECT)
 
+    @property
+    def stands_for_itself(self) -> bool:
+        """Whether a row with this verdict is an entry that is its own root, whatever it names."""
+        return self in (Verdict.UNIQUE, Verdict.GIVEN_BACK)
+
 
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
 
@@ -51,6 +58,14 @@ _NAMING = np.array([verdict for verdict in Verdict if verdict.names_original], n
 def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Whether each row names another document: uint8 [n], values of `Verdict` -> bool [n]."""
     return np.isin(verdicts, _NAMING)
+
+
+_STANDING = np.array([verdict for verdict in Verdict if verdict.stands_for_itself], np.uint8)
+
+
+def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Whether each row is an entry that is its own root: uint8 [n], values of `Verdict` -> bool [n]."""
+    return np.isin(verdicts, _STANDING)
 
 
 class Kind(IntEnum):
@@ -74,6 +89,24 @@ class Source(NamedTuple):
 
     stream: str
     partition: int
+
+
+_GIVEN_BACK = "given-back:"
+
+
+def given_back_source(source: Source) -> Source:
+    """Source under which the index knows what was given back of a source: the drop keeps its own position there."""
+    return Source(_GIVEN_BACK + source.stream, source.partition)
+
+
+def is_given_back(stream: str) -> bool:
+    """Whether a stream is that of given-back documents of another one."""
+    return stream.startswith(_GIVEN_BACK)
+
+
+def plain_source(source: Source) -> Source:
+    """The reverse of `given_back_source`; any other source as it is."""
+    return Source(source.stream.removeprefix(_GIVEN_BACK), source.partition)
 
 
 class Position(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import retention
+from index.decide import give_back, retention
 from index.decide.batch import Batch
 from index.decide.guard import guarded
 from index.decide.lookup import nearest_judged, nearest_visible, stored
@@ -43,8 +43,8 @@ def _admitted(
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
-    for portion in portions:
-        found = _look_up(session, portion)
+    for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
+        found = _look_up(session, portion, comes_again=comes_again)
         outcome = decide(found.matched, session.parameters.insert, session.counters.next_number, found.roots)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
@@ -75,13 +75,16 @@ class _Found:
     equal: npt.NDArray[np.bool_]
 
 
-def _look_up(session: WriteSession, portion: Prepared) -> _Found:
+def _look_up(session: WriteSession, portion: Prepared, *, comes_again: bool) -> _Found:
+    """comes_again: whether the portion is one row with the id of a given-back document."""
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
     equal = np.zeros(count, np.bool_)
     if len(portion.near):
-        if parameters.look is None and parameters.root is None:
+        if comes_again:
+            answer = give_back.nearest_version(session, portion)
+        elif parameters.look is None and parameters.root is None:
             answer = nearest_visible(session, portion.lookup)
         else:
             near = portion.entries.take(portion.near)
@@ -92,8 +95,11 @@ def _look_up(session: WriteSession, portion: Prepared) -> _Found:
         originals[portion.near[answer.best.rows]] = answer.best.numbers
         stale = Matches(portion.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     if len(portion.exact):
-        fingerprints = portion.entries.fingerprints[portion.exact]
-        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
+        if comes_again:
+            numbers = give_back.equal_version(session, portion)
+        else:
+            fingerprints = portion.entries.fingerprints[portion.exact]
+            numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
         originals[portion.exact] = numbers
         distances[portion.exact[numbers != NO_NUMBER]] = 0
     matched = originals != NO_NUMBER

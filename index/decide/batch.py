@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
 from index.decide.rule import Outcome
-from index.entry import Entries, Kind, naming_originals
+from index.entry import Entries, Kind, Verdict, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
 from index.session import WriteSession
@@ -134,6 +134,10 @@ class Batch:
             documents.file_aside(transaction, table, rows.fingerprints[aside], outcome.numbers[aside])
         filed = filings == Filing.BLOCKS
         session.tree.add(rows.fingerprints[filed], outcome.numbers[filed])
+        given_back = np.flatnonzero((outcome.verdicts == Verdict.GIVEN_BACK) & outcome.entering)
+        if len(given_back):
+            ids = [rows.ids[row] for row in given_back.tolist()]
+            documents.note_given_back(transaction, ids, outcome.numbers[given_back])
         if session.journaling:
             for source, (stream, partition) in enumerate(zip(self.streams, self.partitions, strict=True)):
                 offsets = rows.offsets[rows.source_numbers == source]

@@ -8,7 +8,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Position, Source, Verdict, naming_originals
+from index.entry import (
+    NO_DISTANCE,
+    NO_NUMBER,
+    Kind,
+    Position,
+    Source,
+    Verdict,
+    naming_originals,
+    standing_for_themselves,
+)
 from index.session import OpenIndex, ReadSession
 from index.storage import documents, log
 from index.storage.codec import LOG_ROW
@@ -85,8 +94,8 @@ def newest(session: ReadSession, ids: Sequence[str]) -> Newest:
 
 def _places(batch: log.Batch, rows: npt.NDArray[np.int64], of_rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
     """Places of rows, all of which entered, among those that entered: int64 [n] -> int64 [n]."""
-    if (of_rows["verdict"] == Verdict.UNIQUE).all():
-        # A unique row has its own number; else all rows of the batch would be read.
+    if standing_for_themselves(of_rows["verdict"]).all():
+        # Such a row has its own number; else all rows of the batch would be read.
         return (of_rows["number"] - np.uint64(batch.first_number)).astype(np.int64)
     return np.searchsorted(batch.entered(), rows)
 

@@ -12,7 +12,17 @@ from index.decide.batch import Batch
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound
 from index.decide.rule import Outcome
-from index.entry import NO_DISTANCE, NO_NUMBER, Entries, Kind, Position, Source, Verdict, naming_originals
+from index.entry import (
+    NO_DISTANCE,
+    NO_NUMBER,
+    Entries,
+    Kind,
+    Position,
+    Source,
+    Verdict,
+    given_back_source,
+    naming_originals,
+)
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches
 from index.session import ReadSession, WriteSession
@@ -117,21 +127,26 @@ def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Sour
 
 
 def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
-    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown."""
+    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown.
+
+    What was dropped, and given back, stands for itself: that is the later word on the position.
+    """
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
     by_source: dict[Source, list[int]] = {}
     for place, position in enumerate(positions):
         if position is not None:
             by_source.setdefault(position.source, []).append(place)
-    for source, places in by_source.items():
+    given_back = {given_back_source(source): places for source, places in by_source.items()}
+    for source, places in (*by_source.items(), *given_back.items()):
         stream = sources.known_number(transaction, source.stream)
         if stream is None:
             continue
         asked = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
         offsets, inverse = np.unique(asked, return_inverse=True)
         found = journal.find(transaction, stream, source.partition, offsets, words)
-        numbers[places] = np.where(found.known, found.rows["number"], NO_NUMBER)[inverse]
+        known = found.known[inverse]
+        numbers[np.array(places)[known]] = found.rows["number"][inverse][known]
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
     return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
 

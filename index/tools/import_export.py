@@ -28,6 +28,8 @@ from index.entry import (
     Source,
     Verdict,
     naming_originals,
+    plain_source,
+    standing_for_themselves,
 )
 from index.index import Index, internals_of
 from index.session import ReadSession, Result, WriteSession
@@ -166,7 +168,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
         own = np.full(len(found.rows), NO_NUMBER, np.uint64)
         own[found.entered()] = found.numbers()
         named = found.rows["number"]
-        in_sequence = held.has(named) & ((own != named) | (found.rows["verdict"] == Verdict.UNIQUE))
+        in_sequence = held.has(named) & ((own != named) | standing_for_themselves(found.rows["verdict"]))
         order = _order(found)
         settled = _settled(found, order, later.behind(found))
         places = [Source(streams[stream], partition) for stream, partition in found.sources.tolist()]
@@ -194,7 +196,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
 
 
 def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
-    return Original(origin.id, Position(Source(streams[origin.stream], origin.partition), origin.offset))
+    return Original(origin.id, Position(plain_source(Source(streams[origin.stream], origin.partition)), origin.offset))
 
 
 def _order(found: log.Batch) -> npt.NDArray[np.int64]:
@@ -297,7 +299,7 @@ class Importer:
         here[known] = self._known(batch.journaled.rows[known])
         verdicts = np.array([record.verdict for record in records], np.uint8)
         named = self._originals(transaction, records, here, known)
-        own = (verdicts == Verdict.UNIQUE) | ((named == NO_NUMBER) & entering)
+        own = standing_for_themselves(verdicts) | ((named == NO_NUMBER) & entering)
         distances = np.array([NO_DISTANCE if each.distance is None else each.distance for each in records], np.int16)
         new = np.flatnonzero(~known)
         outcome = Outcome(verdicts[new], distances[new], entering[new], here[new], np.where(own, here, named)[new])
@@ -399,6 +401,8 @@ def _require_whole(records: Sequence[Record], insert: Insert) -> None:
         entering.add(Verdict.DUPLICATE)
     for record in records:
         may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
+        # Whose text is no longer one to be compared was given back without an entry.
+        may_enter |= record.verdict is Verdict.GIVEN_BACK and record.document is not None
         for what, part, expected in (
             ("document", record.document, may_enter or record.verdict in entering),
             ("origin", record.origin, record.verdict.names_original),
@@ -411,6 +415,7 @@ def _require_whole(records: Sequence[Record], insert: Insert) -> None:
 _KINDS = {
     Verdict.DUPLICATE: Kind.NEAR,
     Verdict.SUSPECT: Kind.NEAR,
+    Verdict.GIVEN_BACK: Kind.UNDECIDABLE,
     Verdict.UNDECIDABLE: Kind.UNDECIDABLE,
     Verdict.DEAD_LETTER: Kind.DEAD_LETTER,
 }

@@ -121,7 +121,8 @@ class LogCheck:
         own = np.full(len(rows), NO_NUMBER, np.uint64)
         own[batch.entered()] = batch.numbers()
         entered = rows["filing"] != Filing.NOTHING
-        unique = rows["verdict"] == Verdict.UNIQUE
+        given_back = rows["verdict"] == Verdict.GIVEN_BACK
+        unique = (rows["verdict"] == Verdict.UNIQUE) | (given_back & entered)
         decided = unique | naming_originals(rows["verdict"])
         duplicate = rows["verdict"] == Verdict.DUPLICATE
         enters = decided if self._parameters.insert == "all" else decided & ~duplicate
