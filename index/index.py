@@ -206,9 +206,9 @@ class Index:
         """Positions of the last batch that was given back, until its delivery is settled."""
         return give_back.undelivered(self._opened)
 
-    def settle(self) -> None:
-        """Note that nothing is `undelivered` any more."""
-        give_back.settle(self._opened)
+    def settle(self, positions: Collection[Position]) -> bool:
+        """Note that these positions, all that are `undelivered`, are out; returns whether it was they."""
+        return give_back.settle(self._opened, positions)
 
     def begin(self, source: Source, name: str, offset: int) -> None:
         """Register a source and name its stream; `offset` becomes the applied offset where the source has none."""

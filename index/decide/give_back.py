@@ -15,7 +15,7 @@ Deciding and delivering are two steps, as everywhere. A batch that was decided s
 settled, and no other is decided meanwhile.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -81,24 +81,30 @@ def are_known(opened: OpenIndex, positions: Sequence[Position]) -> npt.NDArray[n
 
 def undelivered(opened: OpenIndex) -> list[Position]:
     """Implementation of `Index.undelivered`."""
-
-    def operation(session: ReadSession) -> list[Position]:
-        batch = _unsettled(session)
-        if batch is None:
-            return []
-        of_rows = batch.sources[batch.rows["source"]]
-        streams = streams_of(session.transaction, of_rows["stream"].tolist())
-        columns = of_rows["stream"].tolist(), of_rows["partition"].tolist(), batch.rows["offset"].tolist()
-        return [
-            Position(Source(streams[stream], partition), at) for stream, partition, at in zip(*columns, strict=True)
-        ]
-
-    return opened.read(operation)
+    return opened.read(_undelivered)
 
 
-def settle(opened: OpenIndex) -> None:
+def settle(opened: OpenIndex, positions: Collection[Position]) -> bool:
     """Implementation of `Index.settle`."""
-    opened.store.write(lambda transaction: transaction.delete(Table.META, GIVING_BACK_KEY))
+
+    def operation(session: WriteSession) -> bool:
+        # Another command may have settled it, and decided the next.
+        theirs = set(_undelivered(session)) != set(positions)
+        return not theirs and session.transaction.delete(Table.META, GIVING_BACK_KEY)
+
+    return opened.write(operation)
+
+
+def _undelivered(session: ReadSession) -> list[Position]:
+    """Positions of the batch whose delivery is not settled; none where there is none, or all its entries have expired."""
+    transaction, key = session.transaction, session.transaction.get(Table.META, GIVING_BACK_KEY)
+    if key is None or transaction.get(Table.LOG, key) is None:
+        return []
+    batch = log.copied(transaction, key, session.words)
+    of_rows = batch.sources[batch.rows["source"]]
+    streams = streams_of(transaction, of_rows["stream"].tolist())
+    columns = of_rows["stream"].tolist(), of_rows["partition"].tolist(), batch.rows["offset"].tolist()
+    return [Position(Source(streams[stream], partition), at) for stream, partition, at in zip(*columns, strict=True)]
 
 
 def _journaled(session: ReadSession, positions: Sequence[Position]) -> list[bool]:
@@ -112,14 +118,6 @@ def _journaled(session: ReadSession, positions: Sequence[Position]) -> list[bool
             and bool(journal.find(session.transaction, stream, position.source.partition, at, session.words).known[0])
         )
     return known
-
-
-def _unsettled(session: ReadSession) -> log.Batch | None:
-    """The batch whose delivery is not settled; None where there is none, or its entries have expired."""
-    key = session.transaction.get(Table.META, GIVING_BACK_KEY)
-    if key is None or session.transaction.get(Table.LOG, key) is None:
-        return None
-    return log.copied(session.transaction, key, session.words)
 
 
 def told_apart(

@@ -2,6 +2,7 @@
 
 docs/headers.md shows every header with an example. The headers of the input are kept, except those that begin with
 `neardup.`. Those come from an earlier filter, or from somebody else, and would contradict the headers gained here.
+`neardup.replayed` alone stays: who replays dead letters can see a record that comes back again and again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,9 @@ ORIGINAL_ID = "neardup.original.id"
 ORIGINAL_POSITION = "neardup.original.position"
 ORIGINAL_STREAM = "neardup.original.stream"
 
+REPLAYED = "neardup.replayed"
+REPLAYED_STREAM = "neardup.replayed.stream"
+
 CONNECT_PREFIX = "__connect.errors."
 
 # Part of what is published, not names of classes that can be found here: tools filter dead letters by these texts, and
@@ -40,6 +44,7 @@ DESTINATIONS = {
     Verdict.UNDECIDABLE: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
     Verdict.SUSPECT: Destination.UNIQUE,
+    Verdict.GIVEN_BACK: Destination.UNIQUE,
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
 }
 """Output of each verdict."""
@@ -125,7 +130,9 @@ def route(
     for record, decision in zip(records, decisions, strict=True):
         kept = record.headers
         if kept:
-            kept = tuple(header for header in kept if not header[0].startswith(PREFIX))
+            kept = tuple(
+                header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
+            )
         gained = _gained(record, decision)
         if decision.verdict is Verdict.DEAD_LETTER:
             gained += _connect_errors(record, decision, connector_name, task_id)
@@ -143,10 +150,41 @@ def parse_original_position(headers: Headers) -> Position | None:
     return _parse(headers, ORIGINAL_STREAM, ORIGINAL_POSITION)
 
 
+def parse_replayed_position(headers: Headers) -> Position | None:
+    """Position at which a record was a dead letter before it was replayed; None where it was not."""
+    return _parse(headers, REPLAYED_STREAM, REPLAYED)
+
+
+def is_given_back(headers: Headers) -> bool:
+    """Whether the headers of an output say that it was given back: it stands out of the order of its source."""
+    return (VERDICT, Verdict.GIVEN_BACK.label.encode()) in headers
+
+
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
-    """Those of an output's records that enter a lost index with this verdict: suspects stand among the unique ones."""
-    suspect = (VERDICT, Verdict.SUSPECT.label.encode())
-    return [record for record in records if (suspect in record.headers) == (verdict is Verdict.SUSPECT)]
+    """Those of an output's records that enter a lost index with this verdict: among the unique ones stand others."""
+    apart = {(VERDICT, each.label.encode()): each for each in (Verdict.SUSPECT, Verdict.GIVEN_BACK)}
+    asked = verdict if verdict in apart.values() else None
+    told = (next((apart[header] for header in record.headers if header in apart), None) for record in records)
+    return [record for record, each in zip(records, told, strict=True) if each is asked]
+
+
+def given_back(headers: Headers) -> Headers:
+    """Headers of a record that is given back, from those of its drop: the input's, and what names it and its original."""
+    kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
+    named = tuple(header for header in headers if header[0] in _NAMING)
+    return (*kept, (VERDICT, Verdict.GIVEN_BACK.label.encode()), *named)
+
+
+_NAMING = (POSITION, STREAM, ID, ORIGINAL_ID, ORIGINAL_POSITION, ORIGINAL_STREAM)
+
+
+def replayed(kept: Headers, headers: Headers) -> Headers:
+    """Headers of a dead letter that is sent to the input again: the input's, `kept`, and where it was before.
+
+    headers  of the dead letter, which name its position and its stream
+    """
+    own = dict(headers)
+    return (*kept, (REPLAYED, own[POSITION]), (REPLAYED_STREAM, own[STREAM]))
 
 
 def verdict_line(outgoing: Outgoing) -> bytes:

@@ -49,7 +49,7 @@ class Totals:
         """The totals for machines."""
         return {
             "documents": self.records,
-            **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in Verdict},
+            **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in _DECIDED},
             "already_decided": self.before + self.replayed,
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
@@ -66,7 +66,7 @@ def table(totals: Totals, out: Path) -> Table:
     rows.add_column(justify="right")
     rows.add_column(style="dim")
     rows.add_row("documents", f"{totals.records:,}", "")
-    for verdict in Verdict:
+    for verdict in _DECIDED:
         if verdict is Verdict.SUSPECT and not totals.verdict(verdict):
             continue
         reasons = ", ".join(
@@ -84,6 +84,9 @@ def table(totals: Totals, out: Path) -> Table:
     rows.add_row("every verdict in", "", str(out / "verdicts.jsonl"))
     return rows
 
+
+_DECIDED: tuple[Verdict, ...] = tuple(verdict for verdict in Verdict if verdict is not Verdict.GIVEN_BACK)
+"""What a run decides; a person gives back."""
 
 _FILES = {
     Verdict.UNIQUE: "unique.jsonl",

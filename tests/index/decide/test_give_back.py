@@ -33,7 +33,7 @@ def admitted(index: Index, *rows: Row) -> list[tuple[str, str | None]]:
 
 def given_back(index: Index, *rows: Row) -> list[bool]:
     new = index.give_back(entries_of(rows)).tolist()
-    index.settle()
+    assert index.settle(index.undelivered()) == any(new)
     return new
 
 
@@ -153,7 +153,9 @@ def test_a_batch_is_undelivered_until_it_is_settled_and_no_other_is_decided_mean
             True,
             False,
         ]
-        index.settle()
+        assert not index.settle([])
+        assert not index.settle([Position(ONE, 1), Position(ONE, 2)])
+        assert index.settle([Position(ONE, 1)])
         assert index.undelivered() == []
         assert index.give_back(entries_of([Row(2, 0b10)]), delivered=True).tolist() == [True]
         assert index.undelivered() == []

@@ -406,9 +406,9 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
-    # Undecidable documents and suspects travel with the unique ones; each other verdict has a destination of its own.
+    # Undecidable documents, suspects and what was given back travel with the unique ones; others have one of their own.
     assert [each.destination.value for each in outgoing] == [
-        verdict.label.replace("undecidable", "unique").replace("suspect", "unique") for verdict, _, _ in batch
+        re.sub("undecidable|suspect|given-back", "unique", verdict.label) for verdict, _, _ in batch
     ]
 
 
