@@ -25,6 +25,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.ownership",
+        "streamer.transports.kafka.resending",
         "streamer.transports.kafka.rights",
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
@@ -43,7 +44,7 @@ ONLY_IMPORTERS = {
 LAYERS = (
     ("streamer.__main__",),
     ("streamer.cli",),
-    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor"),
+    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
     ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
@@ -197,6 +198,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.records.record",
         "streamer.settings.types",
         "streamer.transports.evidence",
+        "streamer.transports.resending",
         "streamer.transports.transport",
     ),
     "tables whose values are read by the tests of whoever uses them": (
@@ -262,9 +264,12 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.uniques",
     ),
     "tests/contract": ("streamer.transports.kafka.transport",),
+    "tests/streamer/give_back/test_dead_letters.py": ("streamer.give_back.report",),
     "tests/processes": (
+        "streamer.cli.dead_letters",
         "streamer.service.worker",
         "streamer.transports.kafka.evidence",
+        "streamer.transports.kafka.resending",
     ),
 }
 """Modules without a mirrored test file, by the reason: where else they are tested, or why they need no test."""

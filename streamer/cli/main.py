@@ -11,8 +11,10 @@ import structlog
 from rich.console import Console
 
 from index import errors
+from streamer.cli.dead_letters import dead_letters
 from streamer.cli.doctor import doctor
 from streamer.cli.evaluation import evaluate
+from streamer.cli.give_back import give_back
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
@@ -229,7 +231,7 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
             yield str(error)
 
 
-for command in (index_group, idf, evaluate, calibrate, verify, doctor):
+for command in (index_group, idf, evaluate, calibrate, verify, doctor, give_back, dead_letters):
     cli.add_command(command)
 
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from index import Decided, Index, Kind, Match, Parameters, Position, Source, minhash, second_look
 from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
-from streamer.fingerprint.scheme import parameters_for, scheme_for
-from streamer.service.wiring import usable_directory
+from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.service.wiring import open_index, usable_directory
 from streamer.settings.settings import Settings
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 
@@ -48,6 +48,13 @@ def open_for_writing(settings: Settings) -> Index:
         parameters = index.parameters
     with usable_directory(settings):
         return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+
+
+def open_to_decide(settings: Settings, scheme: Scheme) -> Index:
+    """Open the same index as the service does, to decide by it. Raises IndexProblem, SettingsError; IndexMissing as above."""
+    with open_for_reading(settings):
+        pass
+    return open_index(settings, scheme)
 
 
 def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:

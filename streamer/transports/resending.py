@@ -52,10 +52,13 @@ class Resending(Protocol):
     def claims(self) -> Mapping[Source, Claim]:
         """Committed offsets of the group, and what they say of the index by which was decided."""
 
-    def outputs(self, since_ms: int | None) -> Iterator[list[Output]]:
-        """Committed records of the origin as of now; since_ms: at least those whose timestamp is not before."""
+    def outputs(self, since_ms: int | None, /) -> Iterator[list[Output]]:
+        """Committed records of the origin as of now, with all of their headers.
 
-    def sent(self, since_ms: int | None) -> Iterator[list[Position]]:
+        since_ms  at least those whose timestamp is not before; None: all
+        """
+
+    def sent(self, since_ms: int | None, /) -> Iterator[list[Position]]:
         """Positions for which committed records of the target, as of now, were sent once more; since_ms: as in `outputs`."""
 
     def send(self, records: Sequence[Record]) -> None:

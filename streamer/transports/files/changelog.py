@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from index import Source
+from index import Source, Verdict
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT
@@ -21,6 +21,7 @@ _DESTINATIONS = {
     "unique": Destination.UNIQUE,
     "undecidable": Destination.UNIQUE,
     "suspect": Destination.UNIQUE,
+    "given-back": Destination.UNIQUE,
     "duplicate": Destination.DUPLICATE,
     "dead-letter": Destination.DEAD_LETTER,
 }
@@ -36,8 +37,9 @@ def read_changelog(
     """Records as they were read, of `destinations` and with offsets in `ranges`, in the order of their delivery.
 
     The n-th verdict of a destination belongs to the n-th line of its file. The folder's files must end where the
-    checkpoint says. A duplicate has the headers that name its original. Raises RecoveryRefused where the files do not fit
-    together, or where no original is named, perhaps after some batches.
+    checkpoint says. What was given back comes by itself, whatever its offset. A duplicate has the headers that name its
+    original. Raises RecoveryRefused where the files do not fit together, or where no original is named, perhaps after some
+    batches.
     """
     sources = {each.name: Source(each.stream, 0) for each in inputs}
     records: list[Record] = []
@@ -54,6 +56,10 @@ def read_changelog(
             source = sources.get(name)
             if value is None or source is None:
                 raise _unfit(folder)
+            if verdict.label == Verdict.GIVEN_BACK.label:
+                told: Headers = ((VERDICT, verdict.label.encode()),)
+                yield [Record(source, name, offset, None, value[:-1], NO_TIMESTAMP_MS, told)]
+                continue
             if offset not in ranges.get(source, ()):
                 continue
             headers = _original_headers(folder, verdict, sources)
