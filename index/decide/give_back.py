@@ -60,7 +60,7 @@ def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.ND
     if not new.any():
         return new
     if not delivered:
-        if session.transaction.get(Table.META, GIVING_BACK_KEY) is not None:
+        if _undelivered(session):
             raise GivingBack("Another batch is being given back, and its delivery is not settled.")
         session.transaction.put(Table.META, GIVING_BACK_KEY, LOG_KEY.pack(counters.next_number, counters.journal_rows))
     rows = entries.take(np.flatnonzero(new))

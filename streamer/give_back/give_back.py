@@ -153,7 +153,9 @@ class GiveBack:
     def _settle(self) -> tuple[int, list[Position]]:
         """Deliver what an earlier command decided, unless it came out; returns how much, and positions that are gone."""
         decided = self.index.undelivered()
-        undelivered = set(decided) - self._sent(None) if decided else set()
+        if not decided:
+            return 0, []
+        undelivered = set(decided) - self._sent(None)
         outputs = (found for outputs in self.resending.outputs(None) for found in outputs) if undelivered else ()
         wanted = {
             position_of(each.record): _to_send(each)
