@@ -37,6 +37,7 @@ docs/accuracy
 docs/benchmarks
 docs/limits
 docs/operations
+docs/api
 docs/settings
 docs/headers
 docs/metrics

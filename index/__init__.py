@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from index import errors
-    from index.decide.find import Decided
+    from index.decide.find import Decided, Standing
     from index.entry import (
         NO_DISTANCE,
         NO_NUMBER,
@@ -57,6 +57,7 @@ __all__ = [
     "Retention",
     "RootRule",
     "Source",
+    "Standing",
     "Verdict",
     "WatchedHosts",
     "errors",
@@ -82,7 +83,7 @@ _NAMES = {
         "naming_originals",
         "plain_source",
     ),
-    "index.decide.find": ("Decided",),
+    "index.decide.find": ("Decided", "Standing"),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
     "index.session": ("Guard", "Retention"),

@@ -14,8 +14,8 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import admit, find, forget, give_back, restore
-from index.decide.find import Decided
+from index.decide import admit, check, find, forget, give_back, restore
+from index.decide.find import Decided, Standing
 from index.decide.forget import ignored
 from index.decide.lookup import all_visible
 from index.decide.restore import NO_ENDS, Restored
@@ -69,6 +69,7 @@ class Index:
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
         self.parameters = opened.parameters
+        """Those that the index decides by; opened without any, those of its creation."""
         self.retention = opened.retention
         self.identity = opened.identity
 
@@ -89,7 +90,8 @@ class Index:
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
-        parameters         must equal those of the index's creation; None, with read_only: any
+        parameters         must equal those of the index's creation, but that thresholds may be stricter (`Parameters.deciding`);
+                           None, with read_only: any
         map_bytes_initial  first size of the memory map; doubled when needed, up to map_bytes_max
         read_only          no writes, and the index must exist
         hooks              called around every commit
@@ -163,6 +165,15 @@ class Index:
         was never begun becomes known without a name. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """
         return admit.admit(self._opened, entries, ends, marks)
+
+    def check(self, entries: Entries) -> Decisions:
+        """What `admit` would say to each of these documents if it came next, alone, at a new position; writes nothing.
+
+        Positions are not read: no row is `replayed`. Nothing is promised, so `originals` is NO_NUMBER for all rows that name
+        no other document. A document's own time does not move retention by age on, as admitting it might. Never waits for
+        a writer. Raises IndexDamaged; ValueError for a broken batch.
+        """
+        return check.check(self._opened, entries)
 
     def restore(
         self,
@@ -259,7 +270,7 @@ class Index:
 
         Compares fingerprints alone, without a second look.
 
-        distance_max  None: that of the index; may exceed it. SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
+        distance_max  None: that of `parameters`; may exceed it. SimHash: 0 to 7 bits, complete. MinHash: 0 to 10,000, among
                       entries that share a band
         limit         matches of each fingerprint, at most
         """
@@ -322,6 +333,14 @@ class Index:
         An empty id is none. Restored documents have decisions; duplicates that were not restored have none.
         """
         return find.decided(self._opened, frozenset(ids))
+
+    def decided_at(self, positions: Sequence[Position]) -> list[Decided | None]:
+        """The decision on each position, in the same order; None where the journal knows none, or none any more."""
+        return find.decided_at(self._opened, positions)
+
+    def standings(self, numbers: Sequence[int]) -> list[Standing]:
+        """Whether each document still counts, in the same order; of numbers that were given to documents."""
+        return find.standings(self._opened, numbers)
 
     def watched_hosts(self, limit: int = 10) -> WatchedHosts:
         """Up to `limit` hosts with the largest share of near but unequal duplicates among their recent documents."""

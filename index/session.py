@@ -74,6 +74,8 @@ class ReadSession:
         self.transaction = transaction
         self.parameters = opened.parameters
         self.words = opened.parameters.words
+        self.retention = opened.retention
+        self.guard = opened.guard
         self._tree = opened.tree
         self._ids = opened.ids
 
@@ -105,8 +107,6 @@ class WriteSession(ReadSession):
     def __init__(self, transaction: Transaction, opened: "OpenIndex") -> None:
         """Use `OpenIndex.write`."""
         super().__init__(transaction, opened)
-        self.retention = opened.retention
-        self.guard = opened.guard
         self.journaling = opened.journaling
         self.tree = opened.tree
         self.tree.follow(transaction)

@@ -44,8 +44,11 @@ ONLY_IMPORTERS = {
 LAYERS = (
     ("streamer.__main__",),
     ("streamer.cli",),
+    ("streamer.service.supervisor",),
+    ("streamer.ask",),
     ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
     ("streamer.service", "streamer.evaluation"),
+    ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
     ("streamer.fingerprint.simhash", "streamer.fingerprint.minhash"),
     ("streamer.fingerprint", "streamer.transports.kafka", "streamer.transports.files"),
@@ -242,6 +245,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.cli.methods",
         "streamer.service.file_job",
     ),
+    "tests/streamer/explain/test_why.py": ("streamer.explain.near",),
     "tests/streamer/service/test_loop.py": ("streamer.service.wiring",),
     "tests/streamer/settings/test_settings.py": (
         "streamer.settings.kafka",

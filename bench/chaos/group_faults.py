@@ -86,14 +86,18 @@ def transaction_left_open_in_output(world: World, chance: random.Random) -> None
 
 
 def _leave_open(world: World, topic: str, partition: int, chance: random.Random, ends: tuple[str, ...]) -> None:
-    producer = KafkaProducer(
-        bootstrap_servers=world.broker.bootstrap_servers,
-        transactional_id=f"stranger-{chance.randrange(2**32)}",
-        transaction_timeout_ms=3_000,
-        max_block_ms=3_000,
-        request_timeout_ms=2_000,
-        delivery_timeout_ms=3_000,
-    )
+    try:
+        producer = KafkaProducer(
+            bootstrap_servers=world.broker.bootstrap_servers,
+            transactional_id=f"stranger-{chance.randrange(2**32)}",
+            transaction_timeout_ms=3_000,
+            max_block_ms=3_000,
+            request_timeout_ms=2_000,
+            delivery_timeout_ms=3_000,
+        )
+    except KafkaError:
+        # The broker is away as well: then there is nobody to leave a transaction to.
+        return
     try:
         producer.init_transactions()
         producer.begin_transaction()

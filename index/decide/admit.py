@@ -18,9 +18,10 @@ from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
-from index.session import OpenIndex, WriteSession
+from index.session import OpenIndex, ReadSession, WriteSession
 from index.storage import documents, sources
 from index.storage.layout import Table
+from index.storage.log import Origin
 
 
 def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
@@ -44,7 +45,7 @@ def _admitted(
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
     for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
-        found = _look_up(session, portion, comes_again=comes_again)
+        found = look_up(session, portion, comes_again=comes_again)
         outcome = decide(found.matched, session.parameters.insert, session.counters.next_number, found.roots)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
@@ -58,7 +59,7 @@ def _admitted(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """Matches of prepared rows, in the index and among themselves.
 
     matched   input of the rule
@@ -75,8 +76,11 @@ class _Found:
     equal: npt.NDArray[np.bool_]
 
 
-def _look_up(session: WriteSession, portion: Prepared, *, comes_again: bool) -> _Found:
-    """comes_again: whether the portion is one row with the id of a given-back document."""
+def look_up(session: ReadSession, portion: Prepared, *, comes_again: bool = False) -> Found:
+    """Look up prepared rows.
+
+    comes_again  whether the portion is one row with the id of a given-back document
+    """
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -107,10 +111,10 @@ def _look_up(session: WriteSession, portion: Prepared, *, comes_again: bool) -> 
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
     found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
     roots = None if parameters.root is None else _roots(session, parameters.root, portion.entries, originals)
-    return _Found(found, roots, compared, stale, equal)
+    return Found(found, roots, compared, stale, equal)
 
 
-def _roots(session: WriteSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
+def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
     """Roots of these rows: the rows themselves, and their originals in the index, uint64 [n]."""
     distinct = np.unique(originals[originals != NO_NUMBER])
     fingerprints, looks = stored(session, distinct)
@@ -142,12 +146,7 @@ def _decisions(
     crossings: Sequence[HostShare],
 ) -> Decisions:
     rows, origins = batch.journaled.rows, batch.journaled.origins
-    ids: list[str | None] = [None] * len(rows)
-    positions: list[Position | None] = [None] * len(rows)
-    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
-    for row, origin in origins.items():
-        ids[row] = origin.id
-        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    ids, positions = named(session, origins, len(rows))
     return Decisions(
         verdicts=rows["verdict"].astype(np.uint8),
         reasons=rows["reason"].astype(np.uint8),
@@ -159,3 +158,16 @@ def _decisions(
         candidates=candidates,
         crossings=crossings,
     )
+
+
+def named(
+    session: ReadSession, origins: Mapping[int, Origin], count: int
+) -> tuple[list[str | None], list[Position | None]]:
+    """Id and position of the original of each of `count` rows, by row; None where there is none."""
+    ids: list[str | None] = [None] * count
+    positions: list[Position | None] = [None] * count
+    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
+    for row, origin in origins.items():
+        ids[row] = origin.id
+        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    return ids, positions

@@ -1,7 +1,8 @@
-"""Finding by id: documents, and all decisions on an id, also on what entered nothing."""
+"""Finding by id or position: documents, and all decisions, also on what entered nothing; whether entries still count."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import groupby
 from typing import NamedTuple
 
@@ -19,20 +20,29 @@ from index.entry import (
     standing_for_themselves,
 )
 from index.session import OpenIndex, ReadSession
-from index.storage import documents, log
+from index.storage import documents, journal, log
 from index.storage.codec import LOG_ROW
 from index.storage.documents import Document
 from index.storage.layout import Filing
-from index.storage.sources import streams_of
+from index.storage.sources import known_number, streams_of
+
+
+class Standing(StrEnum):
+    """Whether an entry still counts."""
+
+    COUNTS = "counts"
+    EXPIRED = "expired"
+    FORGOTTEN = "forgotten"
 
 
 class Decided(NamedTuple):
-    """One decision on an id.
+    """One decision on a record.
 
     distance           distance to the match, as `Decisions` gives it; None where there is none
     original_id        id of the original of a DUPLICATE or a SUSPECT, else None
     original_position  its position
     document           the document that entered, if one did
+    next_number        number of the next document to enter then: the index knew documents below it, and no others
     """
 
     id: str
@@ -45,6 +55,7 @@ class Decided(NamedTuple):
     original_id: str | None
     original_position: Position | None
     document: Document | None
+    next_number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +134,45 @@ def decided(opened: OpenIndex, ids: Collection[str]) -> list[Decided]:
     return opened.read(operation)
 
 
+def decided_at(opened: OpenIndex, positions: Sequence[Position]) -> list[Decided | None]:
+    """Implementation of `Index.decided_at`."""
+    by_source: dict[Source, dict[int, list[int]]] = {}
+    for place, position in enumerate(positions):
+        by_source.setdefault(position.source, {}).setdefault(position.offset, []).append(place)
+
+    def operation(session: ReadSession) -> list[Decided | None]:
+        found: list[Decided | None] = [None] * len(positions)
+        for source, places_of in by_source.items():
+            stream = known_number(session.transaction, source.stream)
+            if stream is None:
+                continue
+            offsets = np.array(sorted(places_of), np.uint64)
+            for batch, rows, at in journal.holding(
+                session.transaction, stream, source.partition, offsets, session.words
+            ):
+                for offset, each in zip(offsets[at].tolist(), _decided(session, batch, rows), strict=True):
+                    for place in places_of[offset]:
+                        found[place] = each
+        return found
+
+    return opened.read(operation)
+
+
+def standings(opened: OpenIndex, asked: Sequence[int]) -> list[Standing]:
+    """Implementation of `Index.standings`."""
+    of_asked = np.array(asked, np.uint64)
+
+    def operation(session: ReadSession) -> list[Standing]:
+        visibility = session.visibility
+        columns = visibility.are_retired(of_asked), visibility.are(session.transaction, of_asked)
+        return [
+            Standing.FORGOTTEN if forgotten else Standing.COUNTS if visible else Standing.EXPIRED
+            for forgotten, visible in zip(*columns, strict=True)
+        ]
+
+    return opened.read(operation)
+
+
 def numbers(session: ReadSession, ids: Collection[str]) -> npt.NDArray[np.uint64]:
     """Numbers of the documents with one of these ids, uint64 [n], ascending."""
     found = [np.empty(0, np.uint64)]
@@ -148,7 +198,9 @@ def _decided(session: ReadSession, batch: log.Batch, rows: npt.NDArray[np.int64]
     entered = np.isin(batch.entered(), rows)
     entries = documents.of_batch(transaction, batch, np.flatnonzero(entered))
     document_of = dict(zip(batch.entered()[entered].tolist(), entries, strict=True))
-    for row, id_, own, source in zip(rows.tolist(), batch.ids(rows), columns, of_rows.tolist(), strict=True):
+    next_numbers = batch.first_number + np.searchsorted(batch.entered(), rows)
+    columns_of_rows = (rows.tolist(), batch.ids(rows), columns, of_rows.tolist(), next_numbers.tolist())
+    for row, id_, own, source, next_number in zip(*columns_of_rows, strict=True):
         origin, distance = origins.get(row), int(own["distance"])
         at = None if origin is None else Position(Source(streams[origin.stream], origin.partition), origin.offset)
         yield Decided(
@@ -162,4 +214,5 @@ def _decided(session: ReadSession, batch: log.Batch, rows: npt.NDArray[np.int64]
             original_id=None if origin is None else origin.id,
             original_position=at,
             document=document_of.get(row),
+            next_number=next_number,
         )

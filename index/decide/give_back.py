@@ -54,7 +54,9 @@ def give_back(opened: OpenIndex, entries: Entries, *, delivered: bool) -> npt.ND
 
 def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
     """`give_back` within one session."""
-    entries = replace(entries, sources=tuple(map(given_back_source, entries.sources)))
+    # Why it was dropped stays with the drop.
+    sources, reasons = tuple(map(given_back_source, entries.sources)), np.zeros_like(entries.reasons)
+    entries = replace(entries, sources=sources, reasons=reasons)
     batch, counters = Batch(session, entries), session.counters
     new = ~batch.journaled.known
     if not new.any():
@@ -121,9 +123,16 @@ def _journaled(session: ReadSession, positions: Sequence[Position]) -> list[bool
 
 
 def told_apart(
-    session: WriteSession, entries: Entries, new: npt.NDArray[np.bool_], portions: list[Prepared]
+    session: ReadSession,
+    entries: Entries,
+    new: npt.NDArray[np.bool_],
+    portions: list[Prepared],
+    *,
+    alone: bool = False,
 ) -> Iterator[tuple[Prepared, bool]]:
     """Portions of the new rows of a batch, bool [n]; and whether each is one row with the id of a given-back document.
+
+    alone  as in `prepared`
 
     Matches among the rows of a portion do not tell versions from other documents, so such a row has a portion of its own.
     Where there is none, these are the portions that were prepared before.
@@ -135,10 +144,12 @@ def told_apart(
     rows = np.flatnonzero(new)
     edges = np.flatnonzero(again[rows][1:] | again[rows][:-1]) + 1
     for part in np.split(rows, edges):
-        yield from ((portion, bool(again[part[0]])) for portion in prepared(entries, part, session.parameters))
+        yield from (
+            (portion, bool(again[part[0]])) for portion in prepared(entries, part, session.parameters, alone=alone)
+        )
 
 
-def nearest_version(session: WriteSession, portion: Prepared) -> Answer:
+def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
     """As `nearest_visible`, of a portion with one row, which is NEAR: its nearest earlier version."""
     row, parameters = portion.entries, session.parameters
     equals = nearest_visible(session, exact_lookup_of(row.fingerprints, parameters))
@@ -164,7 +175,7 @@ def nearest_version(session: WriteSession, portion: Prepared) -> Answer:
     return Answer(best, compared, equals.stale, equals.equal)
 
 
-def equal_version(session: WriteSession, portion: Prepared) -> npt.NDArray[np.uint64]:
+def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uint64]:
     """Earliest equal version, uint64 [1], of a portion with one row, which is EXACT; NO_NUMBER where there is none."""
     numbers, _ = _versions(session, portion.entries.ids[0])
     fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
@@ -172,7 +183,7 @@ def equal_version(session: WriteSession, portion: Prepared) -> npt.NDArray[np.ui
     return numbers[counts][:1] if counts.any() else np.array([NO_NUMBER], np.uint64)
 
 
-def _versions(session: WriteSession, id_: str) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def _versions(session: ReadSession, id_: str) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Numbers of the earlier versions with this id, uint64 [n] ascending, and of their roots, uint64 [n]."""
     transaction, words = session.transaction, session.words
     numbers = find.numbers(session, {id_})
@@ -183,7 +194,7 @@ def _versions(session: WriteSession, id_: str) -> tuple[npt.NDArray[np.uint64], 
     return numbers[own], roots[own]
 
 
-def _kinds(session: WriteSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+def _kinds(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
     """Kind of each document in the log: numbers uint64 [n], ascending and distinct -> uint8 [n]."""
     kinds = np.zeros(len(numbers), np.uint8)
     for batch, at, places in log.holding(session.transaction, numbers, session.words):

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from index.decide.prepare import Prepared
 from index.decide.rule import Outcome
 from index.entry import NO_NUMBER, HostShare, Kind, Verdict
-from index.lsm.simhash_lookup import first_of_equals
 from index.matching.host_sketch import NO_HOST
-from index.session import WriteSession
+from index.session import ReadSession, WriteSession
 from index.storage.layout import HOSTS_KEY, Table, pack_hosts, unpack_hosts
 
 
@@ -37,18 +36,39 @@ def guarded(session: WriteSession, portion: Prepared, outcome: Outcome, equal: n
         return Guarded(outcome, [])
     limits = session.guard.limits
     before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
-    firsts = np.arange(len(portion.rows))
-    firsts[portion.near] = portion.near[first_of_equals(portion.entries.fingerprints[portion.near])]
-    unequal = (outcome.verdicts == Verdict.DUPLICATE) & (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
-    # An equal row may have entered before, in an earlier batch or in this one.
-    unequal &= ~equal & ((firsts == np.arange(len(firsts))) | ~outcome.entering[firsts])
+    unequal = _unequal(portion, outcome, equal)
     sketch = before.with_rows(portion.hosts, portion.entries.hosts or (), unequal, limits)
     session.transaction.put(Table.META, HOSTS_KEY, pack_hosts(sketch))
     if session.guard.suspects and unequal.any():
         beyond = np.flatnonzero(unequal & before.beyond_before(portion.hosts, unequal, limits))
-        _, places = np.unique(firsts[beyond], return_index=True)
+        _, places = np.unique(portion.firsts[beyond], return_index=True)
         outcome = _with_suspects(outcome, beyond[places], session.counters.next_number)
     return Guarded(outcome, sketch.crossed(before))
+
+
+def foreseen(
+    session: ReadSession, portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_], next_number: int
+) -> Outcome:
+    """The outcome that `guarded` would give each row if it came alone; counts nothing.
+
+    next_number  from which `outcome` numbers entering rows
+    """
+    if not session.guard.suspects or not (portion.hosts != NO_HOST).any():
+        return outcome
+    before = unpack_hosts(session.transaction.get(Table.META, HOSTS_KEY))
+    unequal = _unequal(portion, outcome, equal)
+    beyond = unequal & before.are_beyond(portion.hosts, session.guard.limits)
+    return _with_suspects(outcome, np.flatnonzero(beyond), next_number)
+
+
+def _unequal(portion: Prepared, outcome: Outcome, equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Rows that are near but unequal duplicates, bool [n]."""
+    unequal: npt.NDArray[np.bool_] = outcome.verdicts == Verdict.DUPLICATE
+    unequal &= (portion.entries.kinds == Kind.NEAR) & (outcome.distances != 0)
+    # An equal row may have entered before, in an earlier batch or in this one.
+    firsts = portion.firsts
+    unequal &= ~equal & ((firsts == np.arange(len(firsts))) | ~outcome.entering[firsts])
+    return unequal
 
 
 def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: int) -> Outcome:

@@ -12,7 +12,7 @@ import xxhash
 from index.entry import Entries, Kind
 from index.lsm.simhash_lookup import first_of_equals
 from index.lsm.tree import Lookup, lookup_of
-from index.matching.distance import Matches, nearest
+from index.matching.distance import Matches, nearest, no_matches
 from index.matching.host_sketch import NO_HOST
 from index.storage.parameters import Parameters
 
@@ -31,7 +31,7 @@ class Prepared:
     pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count
     compared  int64 [n], comparisons made for the pairs
     exact     int64 [e], EXACT rows
-    firsts    int64 [n], for EXACT rows the first EXACT row with an equal fingerprint
+    firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
     hosts     uint64 [n], key of each row's host: XXH3 of its name; NO_HOST where it has none
     """
 
@@ -75,33 +75,47 @@ def prepared_batch(entries: Entries, parameters: Parameters) -> list[Prepared]:
     return prepared(entries, np.arange(len(entries)), parameters)
 
 
-def prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> list[Prepared]:
-    """Prepare these rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order."""
+def prepared(
+    entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool = False
+) -> list[Prepared]:
+    """Prepare these rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order.
+
+    alone  whether each row is to be decided as if it came alone, so that no row matches another of the batch
+    """
     return [
-        _prepared(entries.take(rows[start : start + ROWS_AT_ONCE]), rows[start : start + ROWS_AT_ONCE], parameters)
-        for start in range(0, len(rows), ROWS_AT_ONCE)
+        _prepared(entries.take(some), some, parameters, alone=alone)
+        for some in (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
     ]
 
 
-def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters) -> Prepared:
+def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool) -> Prepared:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    look, looks = parameters.look, None if entries.looks is None else entries.looks[near]
-    if look is None or looks is None:
-        lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max)
-        pairs, near_compared = lookup.pairs(nearest_only=parameters.insert == "all")
-    else:
-        lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, looks)
-        pairs, near_compared = lookup.pairs(nearest_only=False)
-        told, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
-        pairs = nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None)
+    lookup, pairs, near_compared = _looked_up(entries, near, parameters, alone=alone)
     compared = np.zeros(len(rows), np.int64)
     compared[near] = near_compared
-    firsts = np.zeros(len(rows), np.int64)
-    firsts[exact] = exact[first_of_equals(entries.fingerprints[exact])]
+    firsts = np.arange(len(rows))
+    if not alone:
+        for of_kind in (near, exact):
+            firsts[of_kind] = of_kind[first_of_equals(entries.fingerprints[of_kind])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
     matches = Matches(near[pairs.rows], pairs.distances, earlier)
     return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, host_keys(entries))
+
+
+def _looked_up(
+    entries: Entries, near: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool
+) -> tuple[Lookup, Matches, npt.NDArray[np.int64]]:
+    """Look-up of the NEAR rows, int64 [m], the matches among them that count, and the comparisons made, int64 [m]."""
+    look, looks = parameters.look, entries.look_rows[near]
+    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, None if look is None else looks)
+    if alone:
+        return lookup, no_matches(), np.zeros(len(near), np.int64)
+    if look is None:
+        return lookup, *lookup.pairs(nearest_only=parameters.insert == "all")
+    pairs, compared = lookup.pairs(nearest_only=False)
+    told, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
+    return lookup, nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None), compared
 
 
 def host_keys(entries: Entries) -> npt.NDArray[np.uint64]:

@@ -93,6 +93,15 @@ class HostSketch:
         found &= keys != NO_HOST
         return found
 
+    def are_beyond(self, keys: npt.NDArray[np.uint64], limits: HostLimits) -> npt.NDArray[np.bool_]:
+        """Whether each host, uint64 [n], is beyond the limits now: bool [n]; as `beyond_before` of each row by itself."""
+        places, watched = self._places(keys)
+        columns = np.zeros((3, len(keys)), np.int64)
+        for column, name in zip(columns, ("documents", "unequal", "beyond"), strict=True):
+            column[watched] = self.hosts[name][places[watched]]
+        documents, unequal, beyond = columns
+        return limits.exceeded(documents, unequal, beyond == 1) & watched
+
     def with_rows(
         self,
         keys: npt.NDArray[np.uint64],

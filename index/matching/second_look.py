@@ -18,7 +18,7 @@ A match counts where the similarity is large enough. Its verdict and its rank ar
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -137,6 +137,15 @@ class MetadataLook:
 
 Look = CosineLook | MetadataLook
 _KINDS: Mapping[str, type[Look]] = {look.kind: look for look in (CosineLook, MetadataLook)}
+
+
+def stricter_look(stored: Look, asked: Look) -> Look:
+    """The stored look with the threshold of the other, where only that differs and is stricter; else the stored one."""
+    if isinstance(stored, CosineLook) and isinstance(asked, CosineLook):
+        return replace(stored, cosine_min=max(stored.cosine_min, asked.cosine_min))
+    if isinstance(stored, MetadataLook) and isinstance(asked, MetadataLook):
+        return replace(stored, similarity_min=max(stored.similarity_min, asked.similarity_min))
+    return stored
 
 
 def cosine(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -46,21 +46,32 @@ def find(
     rows = np.zeros(len(offsets), DECISION)
     known = np.zeros(len(offsets), np.bool_)
     origins: dict[int, Origin] = {}
+    for batch, of_batch, places in holding(transaction, stream, partition, offsets, words):
+        for name in DECISION.names or ():
+            rows[name][places] = batch.rows[name][of_batch]
+        known[places] = True
+        naming = naming_originals(rows["verdict"][places])
+        origins.update(zip(places[naming].tolist(), batch.origins(of_batch[naming]), strict=True))
+    return JournaledDecisions(rows, known, origins)
+
+
+def holding(
+    transaction: Transaction, stream: int, partition: int, offsets: npt.NDArray[np.uint64], words: int
+) -> Iterator[tuple[log.Batch, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Batches of the log that hold some of these offsets, uint64 [n], ascending, of one source.
+
+    Yields a batch, its rows int64 [m], and the places int64 [m] of their offsets in `offsets`.
+    """
     for begin, end, _, run in _runs(transaction, stream, partition, offsets):
         if run is None or int(offsets[begin]) > run.last:
             continue
         batch = log.read(transaction, run.batch, words)
         of_source = np.flatnonzero(batch.rows["source"] == run.source)
-        held = batch.rows[of_source]
-        places = np.searchsorted(held["offset"], offsets[begin:end])
-        places[places == len(held)] = 0
-        for name in DECISION.names or ():
-            rows[name][begin:end] = held[name][places]
-        known[begin:end] = held["offset"][places] == offsets[begin:end]
-        duplicates = begin + np.flatnonzero(known[begin:end] & naming_originals(rows["verdict"][begin:end]))
-        of_duplicates = batch.origins(of_source[places[duplicates - begin]])
-        origins.update(zip(duplicates.tolist(), of_duplicates, strict=True))
-    return JournaledDecisions(rows, known, origins)
+        held = batch.rows["offset"][of_source]
+        rows = np.searchsorted(held, offsets[begin:end])
+        rows[rows == len(held)] = 0
+        found = np.flatnonzero(held[rows] == offsets[begin:end])
+        yield batch, of_source[rows[found]], begin + found
 
 
 def add(

@@ -13,17 +13,19 @@ from index.errors import FormatUnknown, ParametersDiffer
 from index.matching.distance import hamming
 from index.matching.minhash import DISTANCE_UNITS, Banding, signature_distances, similarity_of
 from index.matching.root import RootRule
-from index.matching.second_look import Look, MetadataLook, look_fields, look_of
+from index.matching.second_look import Look, MetadataLook, look_fields, look_of, stricter_look
 from index.matching.simhash import BLOCK_BITS
 from index.storage.layout import FORMAT_VERSION
 
 BITS = (64, 128)
 DISTANCE_MAX = 7
 
+_THRESHOLDS = {"distance_max", "similarity_min", "look.cosine_min", "look.similarity_min", "root.distance_max"}
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Everything that must not change during an index's life.
+    """Everything that must not change during an index's life, but for thresholds: to decide, they may be stricter.
 
     bits          length of a fingerprint: 64 or 128; for MinHash bins * bin_bits
     distance_max  near-duplicates are at most so far apart: 0 to 7 bits; for MinHash 0 to 10,000 ten-thousandths of
@@ -188,6 +190,37 @@ class Parameters:
             root = asked.root or replace(root, distance_max=max(root.distance_max, asked.distance_max))
         return replace(self, distance_max=asked.distance_max, look=asked.look, banding=asked.banding, root=root)
 
+    def deciding(self, asked: "Parameters", where: str) -> "Parameters":
+        """Parameters by which an index with this stamp decides, where `asked` is asked for; `where` names it in the message.
+
+        Thresholds may be stricter than those stored: entries beyond them are found, and do not count. A looser one would ask for
+        candidates that nothing files and for entries that duplicates did not become. By what entries are filed stays as
+        stored: the bands of MinHash, and with insert = "root" how far members are from their matches.
+
+        Raises ParametersDiffer where a threshold is looser, or anything else differs.
+        """
+        look = None if self.look is None or asked.look is None else stricter_look(self.look, asked.look)
+        if (self.scheme, self.bits, look is None) != (asked.scheme, asked.bits, self.look is None):
+            self.require_equal(asked, where)
+        root = self.root
+        if root is not None and asked.root is not None:
+            root = replace(root, distance_max=min(root.distance_max, asked.root.distance_max))
+        distance_max = look.reach if isinstance(look, MetadataLook) else min(self.distance_max, asked.distance_max)
+        stricter = replace(self, distance_max=distance_max, look=look, root=root)
+        if distance_max < self.distance_max:
+            asked = asked._filed_as(self)
+        stricter.require_equal(asked, where)
+        return stricter
+
+    def _filed_as(self, stored: "Parameters") -> "Parameters":
+        """These parameters with what follows from a threshold as `stored` has it."""
+        banding, root = self.banding, self.root
+        if banding is not None and stored.banding is not None and banding.bins == stored.banding.bins:
+            banding = replace(banding, bands=stored.banding.bands, rows=stored.banding.rows)
+        if root is not None and stored.root is not None:
+            root = replace(root, apart=stored.root.apart)
+        return replace(self, banding=banding, root=root)
+
     def require_equal(self, asked: "Parameters", where: str) -> None:
         """Compare the stored parameters with those asked for; `where` names the index in the message.
 
@@ -202,7 +235,9 @@ class Parameters:
             raise ParametersDiffer(
                 f"The index in {where} was built with other settings:\n"
                 + "\n".join(lines)
-                + "\nUse the stored settings, or begin a new index in another directory (index.directory)."
+                + ("\nThresholds may be stricter than the stored ones, not looser." if _THRESHOLDS & {*names} else "")
+                + "\nUse the stored settings, rebuild the index with these (streamer index rebuild DIRECTORY), or begin a new "
+                "one in another directory (index.directory)."
             )
 
     def _by_name(self) -> dict[str, str]:

@@ -11,7 +11,9 @@ from index.storage.store import Store, Transaction
 
 
 def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
-    """Parameters that the index was created with; stamps a new index, and makes all tables usable.
+    """Parameters to decide by: those of the index's creation, or stricter ones (`Parameters.deciding`).
+
+    Stamps a new index, and makes all tables usable.
 
     asked  parameters of the opening; None: whatever the index has
     where  name of the index in messages
@@ -24,9 +26,9 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
     stamp = store.read(_found)
     if stamp is not None:
         stored = Parameters.from_stamp(stamp, where)
-        stored.require_equal(asked or stored, where)
+        deciding = stored if asked is None else stored.deciding(asked, where)
         store.prepare(Table)
-        return stored
+        return deciding
     if asked is None:
         raise FormatUnknown(f"The index in {where} was never finished being created.")
     store.prepare(Table)
@@ -39,9 +41,7 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
             transaction.put(Table.META, IDENTITY_KEY, uuid.uuid4().bytes)
         return first or asked.stamp()
 
-    stored = Parameters.from_stamp(store.write(operation), where)
-    stored.require_equal(asked, where)
-    return stored
+    return Parameters.from_stamp(store.write(operation), where).deciding(asked, where)
 
 
 def identified(store: Store, where: str) -> str:

@@ -15,7 +15,7 @@ from index.storage.store import Transaction
 
 
 class Visibility:
-    """Visibility of entries at one moment, and after every `note_retired` in the same transaction."""
+    """Visibility of entries at one moment, and after every further retirement in the same transaction."""
 
     def __init__(self, transaction: Transaction, words: int) -> None:
         self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
@@ -35,6 +35,10 @@ class Visibility:
     def some_have_expired(self) -> bool:
         """Whether any entry ever expired, by number or by age."""
         return self.horizon.number > 0 or self._unsure_below > 0
+
+    def expire_below(self, number: int) -> None:
+        """Let no entry below this number be visible, from now on."""
+        self.horizon = self.horizon._replace(number=max(self.horizon.number, number))
 
     def note_retired(self, numbers: npt.NDArray[np.uint64]) -> None:
         """Retire entries one by one, from now on: numbers uint64 [n]."""

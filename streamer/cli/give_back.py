@@ -7,6 +7,7 @@ the index is not whole.
 
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ def give_back(
     """
     from streamer.fingerprint.scheme import scheme_for
     from streamer.give_back import report
-    from streamer.give_back.give_back import GiveBack, require_whole
+    from streamer.give_back.give_back import GiveBack, alone, require_whole
     from streamer.give_back.selection import Selection, moment_ms
     from streamer.index_admin import tables, tools
     from streamer.observe.logs import configure_logging
@@ -80,7 +81,8 @@ def give_back(
     selection = Selection(id_, original, host, since_ms)
     scheme = scheme_for(settings)
     opened = tools.open_for_reading(settings) if dry_run else tools.open_to_decide(settings, scheme)
-    with opened as index, tables.progress_bar("giving back", None) as done:
+    only = nullcontext() if dry_run else alone(settings.index.directory)
+    with opened as index, only, tables.progress_bar("giving back", None) as done:
         try:
             require_whole(resending, index)
             resending.open(to_send=not dry_run)

@@ -11,16 +11,20 @@ A command that dies leaves at most one batch undelivered. What the unique output
 older backup was brought back) is entered, and not sent.
 """
 
+import fcntl
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import structlog
 
-from index import Index, Position
+from index import Index, Position, errors
 from streamer.errors import RecoveryRefused, SettingsError
 from streamer.fingerprint.scheme import Scheme
 from streamer.give_back.batches import batches, position_of
@@ -182,6 +186,22 @@ class GiveBack:
 
     def _entries(self, records: Sequence[Record]) -> Any:
         return prepare(self.decoder, self.fingerprinter, records)
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Hold the lock of the only command that gives back by this index. Raises GivingBack where another one does.
+
+    The lock ends with its process. Whoever names another kafka.instance would not be kept off by the brokers.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise errors.GivingBack(f"Another give-back works by the index in {directory}: wait for its end.") from error
+    finally:
+        os.close(descriptor)
 
 
 def require_whole(resending: Resending, index: Index) -> None:

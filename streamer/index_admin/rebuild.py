@@ -21,7 +21,7 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position, restored_as
+from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
 from streamer.service.pipeline import prepare
 from streamer.service.wiring import open_index
 from streamer.settings.settings import Settings
@@ -145,9 +145,8 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
     duplicates enter. The service itself enters what is decided meanwhile, when it starts with the new index.
     `progress` is called with the number of records read so far. Raises SettingsError, BrokerUnavailable, IndexProblem.
     """
-    outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-    if settings.index.insert != "unique":
-        outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
+    outputs = restoring_outputs(settings.index.insert)
+    seen_among_uniques = {Verdict.UNIQUE}
     fingerprinter = scheme_for(settings)
     read = known = 0
     with open_index(settings, fingerprinter) as index:
@@ -157,12 +156,16 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
             index.begin(source, settings.topics.input, 0)
         ranges = {source: range(reached.get(source, 0), end) for source, end in ends.items()}
         ranges = {source: offsets for source, offsets in ranges.items() if offsets}
-        _warn_of_trimmed(settings, ranges, [destination for destination, _ in outputs])
+        _warn_of_trimmed(settings, ranges, list(dict.fromkeys(destination for destination, _ in outputs)))
         loading = BulkLoader(index)
         for destination, verdict in outputs:
+            if destination is Destination.UNIQUE and verdict not in seen_among_uniques:
+                continue
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
                 # Only after the last topic has everything below an offset entered.
                 is_last = destination is outputs[-1][0]
+                if destination is Destination.UNIQUE:
+                    seen_among_uniques.update(map(restoring_verdict, found))
                 known += _entered(loading, parts, found, verdict, set_applied=is_last)
                 read += len(found)
                 progress(read)

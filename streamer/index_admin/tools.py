@@ -6,7 +6,6 @@ The index is opened for reading only, beside a running service. `index_admin.tab
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ import numpy.typing as npt
 
 from index import Decided, Index, Kind, Match, Parameters, Position, Source, minhash, second_look
 from index.tools import Age, BucketSizes, Finding, readers, survey
+from streamer.explain.positions import position_text as position_text
+from streamer.explain.positions import time_text as time_text
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
 from streamer.service.wiring import open_index, usable_directory
 from streamer.settings.settings import Settings
-from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,22 +227,6 @@ def _described(id_: str, position: Position, time_ms: int, names: Mapping[str, s
         "stream": position.source.stream,
         "time": time_text(time_ms),
     }
-
-
-def position_text(position: Position, names: Mapping[str, str]) -> str:
-    """`name/partition/offset`; a stream without a name stands for itself."""
-    source = position.source
-    return f"{names.get(source.stream) or source.stream}/{source.partition}/{position.offset}"
-
-
-def time_text(time_ms: int) -> str | None:
-    """Time in ISO 8601, UTC; None for no time, and for one outside the calendar."""
-    if time_ms == NO_TIMESTAMP_MS:
-        return None
-    try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def verdict(findings: list[Finding]) -> dict[str, Any]:

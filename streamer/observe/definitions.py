@@ -152,6 +152,9 @@ BATCH_AGE = Definition(
     "Seconds that the batch under way in a worker has taken since it was read; 0 where none is.",
     ("worker",),
 )
+SHADOW = Definition(
+    "neardup_shadow", "gauge", "Whether near-duplicates go to the unique topic too, by route.shadow: 1, else 0."
+)
 BUILD_INFO = Definition(
     "neardup_build_info",
     "gauge",
@@ -188,5 +191,6 @@ DEFINITIONS = (
     LAST_DELIVERY,
     BROKER_CONTACT,
     BATCH_AGE,
+    SHADOW,
     BUILD_INFO,
 )

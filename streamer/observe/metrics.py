@@ -64,6 +64,7 @@ from streamer.observe.definitions import (
     RESTORE_GAPS,
     RESTORED,
     RESTORING_OFFSETS,
+    SHADOW,
     SIMILARITY,
     STEP_SECONDS,
     UNEQUAL_DUPLICATES,
@@ -277,6 +278,7 @@ class Metrics:
         self._last_delivery = self._gauge(LAST_DELIVERY)
         self._broker_contact = self._gauge(BROKER_CONTACT)
         self._batch_age = self._gauge(BATCH_AGE)
+        self._shadow = self._gauge(SHADOW)
         self._lags_shown: set[tuple[str, int]] = set()
         self._start_at_zero()
 
@@ -344,6 +346,10 @@ class Metrics:
     def index_limit(self, bytes_max: int) -> None:
         """Show the bytes that the index never exceeds; called once, at start."""
         self._index_bytes_max.set(bytes_max)
+
+    def shadow(self, *, on: bool) -> None:
+        """Show whether duplicates go to the unique topic too; called once, at start."""
+        self._shadow.set(on)
 
     def show_hosts(self, watched: WatchedHosts) -> None:
         """Show the worst hosts in place of those shown before; called in the process that is scraped."""

@@ -10,13 +10,14 @@ from functools import cache
 
 import orjson
 
-from index import NO_DISTANCE, Decisions, Position, Source, Verdict, minhash
+from index import NO_DISTANCE, Decisions, Insert, Position, Source, Verdict, minhash
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
 
 PREFIX = "neardup."
 VERDICT = "neardup.verdict"
+SHADOW = "neardup.shadow"
 REASON = "neardup.reason"
 POSITION = "neardup.position"
 STREAM = "neardup.stream"
@@ -47,7 +48,19 @@ DESTINATIONS = {
     Verdict.GIVEN_BACK: Destination.UNIQUE,
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
 }
-"""Output of each verdict."""
+"""Output of each verdict, outside of shadow mode."""
+
+_VERDICTS_NAMING = {verdict.label.encode(): verdict for verdict in Verdict if verdict.names_original}
+_RESTORED_APART = {**_VERDICTS_NAMING, Verdict.GIVEN_BACK.label.encode(): Verdict.GIVEN_BACK}
+
+
+def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
+    """Output of a record with this verdict. In shadow mode duplicates go with the unique ones, and nothing else changes.
+
+    What could not be decoded is a dead letter all the same: shadow mode withholds decisions, and of that none was made.
+    """
+    destination = DESTINATIONS[verdict]
+    return Destination.UNIQUE if shadow and destination is Destination.DUPLICATE else destination
 
 
 def explain(
@@ -115,15 +128,17 @@ def route(
     connector_name: str,
     task_id: str,
     with_headers: bool = True,
+    shadow: bool = False,
 ) -> list[Outgoing]:
     """Outgoing records for n records, row for row: destination and headers; all else goes out as it came in.
 
     connector_name, task_id  for the Kafka Connect headers of dead letters
     with_headers             False makes no headers at all, for an outside that takes none
+    shadow                   see `destination_of`; a header names the output that a record was kept out of
     """
     if not with_headers:
         return [
-            Outgoing(DESTINATIONS[decision.verdict], record, (), decision)
+            Outgoing(destination_of(decision.verdict, shadow=shadow), record, (), decision)
             for record, decision in zip(records, decisions, strict=True)
         ]
     outgoing: list[Outgoing] = []
@@ -133,10 +148,13 @@ def route(
             kept = tuple(
                 header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
             )
+        destination = destination_of(decision.verdict, shadow=shadow)
         gained = _gained(record, decision)
+        if destination is not DESTINATIONS[decision.verdict]:
+            gained += ((SHADOW, DESTINATIONS[decision.verdict].encode()),)
         if decision.verdict is Verdict.DEAD_LETTER:
             gained += _connect_errors(record, decision, connector_name, task_id)
-        outgoing.append(Outgoing(DESTINATIONS[decision.verdict], record, kept + gained, decision))
+        outgoing.append(Outgoing(destination, record, kept + gained, decision))
     return outgoing
 
 
@@ -160,14 +178,6 @@ def is_given_back(headers: Headers) -> bool:
     return (VERDICT, Verdict.GIVEN_BACK.label.encode()) in headers
 
 
-def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
-    """Those of an output's records that enter a lost index with this verdict: among the unique ones stand others."""
-    apart = {(VERDICT, each.label.encode()): each for each in (Verdict.SUSPECT, Verdict.GIVEN_BACK)}
-    asked = verdict if verdict in apart.values() else None
-    told = (next((apart[header] for header in record.headers if header in apart), None) for record in records)
-    return [record for record, each in zip(records, told, strict=True) if each is asked]
-
-
 def given_back(headers: Headers) -> Headers:
     """Headers of a record that is given back, from those of its drop: the input's, and what names it and its original."""
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
@@ -187,13 +197,38 @@ def replayed(kept: Headers, headers: Headers) -> Headers:
     return (*kept, (REPLAYED, own[POSITION]), (REPLAYED_STREAM, own[STREAM]))
 
 
+def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
+    """What restores a lost index, in this order: of an output, the records that enter with a verdict.
+
+    Uniques first, and with them what was given back: a duplicate or suspect can enter only after its original. The unique
+    output is named again for each verdict that may stand there too; duplicates do where they were delivered in shadow mode.
+    """
+    outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
+    if insert == "unique":
+        return outputs
+    outputs += [(Destination.UNIQUE, verdict) for verdict in _VERDICTS_NAMING.values()]
+    return [*outputs, (Destination.DUPLICATE, Verdict.DUPLICATE)]
+
+
+def restoring_verdict(record: Record) -> Verdict:
+    """Verdict with which a record of an output enters a lost index: its header's, where that names an original, or says that the
+    record was given back; else UNIQUE."""
+    return _RESTORED_APART.get(dict(record.headers).get(VERDICT) or b"", Verdict.UNIQUE)
+
+
+def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
+    """Those of an output's records that enter a lost index with this verdict."""
+    return [record for record in records if restoring_verdict(record) is verdict]
+
+
 def verdict_line(outgoing: Outgoing) -> bytes:
     r"""One JSON object, without a line break: source, line (from 1), id, verdict, original, distance, reason.
 
     `original` is the original's id. id, original and distance are null where there is none. A duplicate's line also has
     `original_source` and `original_line`, where the original stood. Where the index measures similarity, distance is
     null, and a duplicate's line has `similarity`. A dead letter's line has `detail`, the decoder's words, if there are
-    any. Bytes of a file's name that are no UTF-8 are shown as \xNN.
+    any. In shadow mode a duplicate's line has `shadow`, the output that it was kept out of. Bytes of a file's name that are
+    no UTF-8 are shown as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
     line = {
@@ -212,6 +247,8 @@ def verdict_line(outgoing: Outgoing) -> bytes:
         line["similarity"] = decision.similarity
     if decision.detail is not None:
         line["detail"] = decision.detail
+    if outgoing.destination is not DESTINATIONS[decision.verdict]:
+        line["shadow"] = DESTINATIONS[decision.verdict]
     try:
         return orjson.dumps(line)
     except TypeError:

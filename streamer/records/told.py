@@ -14,8 +14,10 @@ from streamer.records.route import (
     ORIGINAL_ID,
     PREFIX,
     REASON,
+    SHADOW,
     SIMILARITY,
     VERDICT,
+    destination_of,
     parse_original_position,
     parse_position,
 )
@@ -41,6 +43,7 @@ class Told:
     kept         headers that came with the input
     contradicts  what of all this cannot be, in words; empty where nothing does
     offsets      how many offsets of the input it stands for, from its position on: more than one where they cannot be read
+    shadow       whether it was delivered in shadow mode, which kept it out of another output
     """
 
     verdict: Verdict | None
@@ -54,6 +57,7 @@ class Told:
     kept: Headers
     contradicts: str = ""
     offsets: int = 1
+    shadow: bool = False
 
 
 def told_by(headers: Headers, destination: Destination) -> Told:
@@ -65,10 +69,14 @@ def told_by(headers: Headers, destination: Destination) -> Told:
     contradictions = []
     if len(own) < len(headers) - len(kept):
         contradictions.append("a header stands twice")
+    shadow = SHADOW in texts
     if verdict is None:
         contradictions.append("there is no verdict")
-    elif DESTINATIONS[verdict] is not destination:
-        contradictions.append(f"the verdict {verdict.label} does not belong here")
+    else:
+        if destination_of(verdict, shadow=shadow) is not destination:
+            contradictions.append(f"the verdict {verdict.label} does not belong here")
+        if shadow and (texts[SHADOW] != DESTINATIONS[verdict] or destination is DESTINATIONS[verdict]):
+            contradictions.append(f"nothing keeps the verdict {verdict.label} out of {texts[SHADOW]!r}")
     if verdict is Verdict.DEAD_LETTER:
         if [name for name, _ in kept[-CONNECT_HEADERS:] if name.startswith(CONNECT_PREFIX)][9:]:
             kept = kept[:-CONNECT_HEADERS]
@@ -97,6 +105,7 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         kept,
         "; ".join(contradictions),
         int(offsets),
+        shadow,
     )
 
 

@@ -77,7 +77,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
     Returns the totals of this run, and whether the input was read to its end (False after Ctrl-C or SIGTERM).
     Raises InputUnreadable, InputChanged, SettingsError, DeliveryDoubtful, IndexProblem.
     """
-    totals = Totals()
+    totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
     fingerprinter = scheme_for(settings)
     with open_index(settings, fingerprinter) as index:

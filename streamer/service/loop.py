@@ -151,8 +151,13 @@ class Service:
         *,
         connector_name: str,
         task_id: str,
+        shadow: bool,
     ) -> None:
-        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them."""
+        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them.
+
+        `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
+        sends it.
+        """
         self._transport = transport
         self._index = index
         self._by_similarity = index.parameters.by_similarity
@@ -164,6 +169,7 @@ class Service:
         self._listener = listener
         self._connector_name = connector_name
         self._task_id = task_id
+        self._shadow = shadow
         self._stream_names: dict[str, str] = {}
         self._state = State.STARTING
         self._has_begun = False
@@ -293,6 +299,7 @@ class Service:
             connector_name=self._connector_name,
             task_id=self._task_id,
             with_headers=self._transport.takes_headers,
+            shadow=self._shadow,
         )
 
     def _names_of(self, decisions: Decisions) -> dict[str, str]:

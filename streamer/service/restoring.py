@@ -22,7 +22,7 @@ from streamer.errors import RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_original_position, restored_as
+from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
 from streamer.service.pipeline import prepare
 from streamer.transports.transport import Transport, Trimmed
 
@@ -78,11 +78,8 @@ class Restoration:
         self._names = names
         self._stop_where_trimmed = stop_where_trimmed
         self._listener = listener
-        # Uniques first: a duplicate or suspect can enter only after its original.
-        self._outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
-        if index.parameters.insert != "unique":
-            self._outputs += [(Destination.UNIQUE, Verdict.SUSPECT), (Destination.DUPLICATE, Verdict.DUPLICATE)]
-        self._suspects_seen = False
+        self._outputs = restoring_outputs(index.parameters.insert)
+        self._seen_among_uniques = {Verdict.UNIQUE}
         self._found: Counter[str] = Counter()
         self._newest_ms = -1
         self._steps = self._all_steps()
@@ -139,9 +136,11 @@ class Restoration:
     def _enter_all(self, offsets: int) -> Generator[None]:
         began = reported = time.monotonic()
         for destination, verdict in self._outputs:
-            if verdict is Verdict.SUSPECT and not self._suspects_seen:
+            if destination is Destination.UNIQUE and verdict not in self._seen_among_uniques:
                 continue
             for records in self._transport.changelog(self._behind, [destination]):
+                if destination is Destination.UNIQUE:
+                    self._seen_among_uniques.update(map(restoring_verdict, records))
                 self._enter(records, verdict)
                 if time.monotonic() - reported > REPORT_SECONDS:
                     reported = time.monotonic()
@@ -151,7 +150,6 @@ class Restoration:
     def _enter(self, found: Sequence[Record], verdict: Verdict) -> None:
         records = restored_as(verdict, found)
         if verdict is Verdict.UNIQUE:
-            self._suspects_seen |= bool(restored_as(Verdict.SUSPECT, found))
             self._give_back(restored_as(Verdict.GIVEN_BACK, found))
         if not records:
             # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.

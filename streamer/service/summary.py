@@ -13,7 +13,11 @@ from streamer.service.loop import STEPS, BatchReport
 
 @dataclass(slots=True)
 class Totals:
-    """Sums over the batches of one run. `before` counts the records that earlier runs had delivered."""
+    """Sums over the batches of one run.
+
+    before  records that earlier runs had delivered
+    shadow  whether duplicates go with the unique ones (route.shadow)
+    """
 
     before: int = 0
     records: int = 0
@@ -22,6 +26,7 @@ class Totals:
     seconds: float = 0.0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     step_cpu_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
+    shadow: bool = False
 
     def add(self, batch: BatchReport) -> None:
         """Count one delivered batch."""
@@ -80,7 +85,10 @@ def table(totals: Totals, out: Path) -> Table:
         rows.add_row("already decided", f"{known:,}", "by an earlier run: same verdicts, nothing changed")
     rows.add_row("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s in all")
     for verdict, name in _FILES.items():
-        rows.add_row(f"{_words(verdict)} in", "", str(out / name))
+        if totals.shadow and verdict is Verdict.DUPLICATE:
+            continue
+        words = "unique, near-duplicate" if totals.shadow and verdict is Verdict.UNIQUE else _words(verdict)
+        rows.add_row(f"{words} in", "", str(out / name))
     rows.add_row("every verdict in", "", str(out / "verdicts.jsonl"))
     return rows
 

@@ -116,6 +116,9 @@ class Supervisor:
             metrics.prepare(Path(directory), worker=None)
             measures = metrics.Metrics()
             measures.index_limit(self._settings.index.map_bytes_max)
+            measures.shadow(on=self._settings.route.shadow)
+            if self._settings.route.shadow:
+                log.warning("shadow mode: near-duplicates go to the unique topic too", setting="route.shadow")
             guard = guard_of(http)
             server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, guard)
             with server:

@@ -20,13 +20,14 @@ from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Transport
 
 
-def open_index(settings: Settings, fingerprinter: Scheme) -> Index:
+def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
     """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
     with usable_directory(settings):
         return Index.open(
             settings.index.directory,
             parameters_for(settings, fingerprinter.stamp()),
             map_bytes_max=settings.index.map_bytes_max,
+            read_only=read_only,
             retention=retention_of(settings.index),
             guard=guard_of(settings.guard),
         )
@@ -86,6 +87,7 @@ def build_service(
         listener,
         connector_name=settings.kafka.group,
         task_id=task_id,
+        shadow=settings.route.shadow,
     )
 
 

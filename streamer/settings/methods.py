@@ -74,7 +74,7 @@ class Minhash(Section):
         ge=0.3,
         le=1.0,
         description="Documents at least this similar are near-duplicates, by the estimated Jaccard similarity of their "
-        "shingles. The bands follow from it.",
+        "shingles. The bands follow from it. A larger one than the index's is set by a restart.",
     )
     shingles: Literal["characters", "words"] = Field(
         "characters", description="Shingles of a document: runs of letters or runs of words (docs/minhash.md)."

@@ -19,7 +19,7 @@ DISTANCES = {"none": 4, "cosine": 7}
 
 
 class SecondLook(Section):
-    """A second look at matches within the distance, chosen by `fingerprint.second_look`. The index is stamped with it."""
+    """A second look at matches within the distance, chosen by `fingerprint.second_look`. A stricter one is set by a restart."""
 
     cosine_min: float = Field(
         0.85,

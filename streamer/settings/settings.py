@@ -87,7 +87,8 @@ class Index(Section):
         DISTANCES["none"],
         ge=0,
         le=7,
-        description="SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. It "
+        description="SimHash: documents this many bits apart or nearer are near-duplicates, where a second look agrees. A "
+        "smaller one than the index's is set by a restart. It "
         'follows from the section second_look where fingerprint.second_look = "metadata".',
     )
     insert: Literal["unique", "root", "all"] = Field(
@@ -109,6 +110,16 @@ class Index(Section):
     entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")
     age_max_hours: float | None = Field(
         None, ge=0.001, description="A document counts until the record time of its partition is this much later."
+    )
+
+
+class Route(Section):
+    """Where records go."""
+
+    shadow: bool = Field(
+        False,
+        description="Shadow mode: near-duplicates go to the unique topic too, with their verdict in the headers; so the filter "
+        "drops nothing. It may be switched at any start.",
     )
 
 
@@ -211,6 +222,7 @@ class Settings(Section):
     second_look: SecondLook = SecondLook()
     index: Index = Index()
     guard: Guard = Guard()
+    route: Route = Route()
     recovery: Recovery = Recovery()
     workers: Workers = Workers()
     observe: Observe = Observe()

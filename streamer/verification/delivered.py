@@ -9,7 +9,7 @@ import numpy.typing as npt
 from index import Position, Source, Verdict
 from streamer.records.reason import Reason, label
 from streamer.records.record import Destination
-from streamer.records.route import DESTINATIONS
+from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.evidence import Extent, Output
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import (
@@ -151,14 +151,15 @@ class DeliveredCheck:
     def _trimmed_below(self, source: Source) -> npt.NDArray[np.uint64]:
         """Offset below which outputs of a source may have left their logs, by verdict: uint64 [256].
 
-        Where the index does not know the verdict, any log may have held the output.
+        Where the index does not know the verdict, any log may have held the output. A duplicate may have gone with the unique
+        ones, in shadow mode.
         """
         below = dict.fromkeys(Destination, 0)
         for log, destination in self.extent.trimmed.items():
             below[destination] = max(below[destination], self._least.get((log, source), _EVERYTHING))
         by_verdict = np.full(NO_VERDICT + 1, max(below.values()), np.uint64)
         for verdict, destination in DESTINATIONS.items():
-            by_verdict[verdict] = below[destination]
+            by_verdict[verdict] = max(below[destination], below[destination_of(verdict, shadow=True)])
         return by_verdict
 
     def _note_rows(self, check: str, rows: npt.NDArray[np.int64]) -> None:

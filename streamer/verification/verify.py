@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from index import Index, Verdict
+from index import Index, Parameters, Verdict
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
 from streamer.records.decode import Decoder
@@ -41,9 +41,10 @@ def verify(settings: Settings, evidence: Evidence, index: Index, progress: Progr
     was ever committed, IndexDamaged, and what the evidence raises.
     """
     scheme = scheme_for(settings)
-    index.parameters.require_equal(parameters_for(settings, scheme.stamp()), str(settings.index.directory))
+    asked = parameters_for(settings, scheme.stamp())
+    deciding = index.parameters.deciding(asked, str(settings.index.directory))
     with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
-        return _Verification(settings, evidence, index, scheme, progress, sample, Path(folder)).run()
+        return _Verification(settings, evidence, index, deciding, scheme, progress, sample, Path(folder)).run()
 
 
 class _Verification:
@@ -52,6 +53,7 @@ class _Verification:
         settings: Settings,
         evidence: Evidence,
         index: Index,
+        deciding: Parameters,
         scheme: Scheme,
         progress: Progress,
         sample: int | None,
@@ -60,6 +62,7 @@ class _Verification:
         self._settings = settings
         self._evidence = evidence
         self._index = index
+        self._deciding = deciding
         self._scheme = scheme
         self._progress = progress
         self._sample = sample
@@ -83,11 +86,13 @@ class _Verification:
         self._read_index(ledger, extent, prints)
         delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
         check_originals(ledger, self._findings, self._index.parameters.insert)
-        comparison = Comparison(prints, self._index.parameters)
+        # Earlier settings may have been less strict: as strict as the index's at least.
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
-            SimilarityCheck(ledger, comparison, self._findings).run(done)
+            SimilarityCheck(ledger, Comparison(prints, self._index.parameters), self._findings).run(done)
         with self._progress("comparing unique documents with each other", len(ledger)) as done:
-            UniquesCheck(ledger, comparison, self._findings, everything=share >= 1).run(self._folder, done)
+            UniquesCheck(ledger, Comparison(prints, self._deciding), self._findings, everything=share >= 1).run(
+                self._folder, done
+            )
         return self._findings
 
     def _share(self, rows: int) -> float:

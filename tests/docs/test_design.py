@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
-ROWS_MAX = 25
+ROWS_MAX = 26
 
 
 def rows(heading: str) -> list[str]:

@@ -82,6 +82,36 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
         assert index.documents([len(oracle.known)]) == [None]
 
 
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@settings(max_examples=10, deadline=None)
+@given(st.data())
+def test_an_index_decides_by_a_stricter_distance_as_one_that_was_made_with_it(insert: Any, data: st.DataObject) -> None:
+    """With insert = "root" as one whose members lie as far apart as they do in this one."""
+    distance_max = data.draw(st.integers(0, 6))
+    rows = rows_of(data.draw(st.integers(0, 2**32)), data.draw(st.integers(2, 120)), 64)
+    half = len(rows) // 2
+    root = root_rules(insert, distance_max, data)
+    stored = Parameters(64, data.draw(st.integers(distance_max + 1, 7)), insert, root=root and RootRule(20, root.apart))
+    oracle = BruteForceIndex(distance_max, insert, root=root)
+    with tempfile.TemporaryDirectory() as directory:
+        opened(Path(directory), stored).close()
+        for part in (rows[:half], rows[half:]):
+            asked = Parameters(64, distance_max, insert, root=root and replace(root, apart=distance_max // 3))
+            with opened(Path(directory), asked) as index:
+                assert admitted(index, part) == oracle.admit(entries_of(part), ends_of(part))
+
+
+def test_a_verdict_stays_whatever_threshold_is_asked_for_later(tmp_path: Path) -> None:
+    rows = [Row(0, 0), Row(1, 0b111), Row(2, 0b1110000)]
+    with opened(tmp_path, Parameters(distance_max=3)) as index:
+        decided = admitted(index, rows[:2])
+    with opened(tmp_path, Parameters(distance_max=2)) as index:
+        assert admitted(index, rows[:2]) == decided
+        assert [answer.verdict for answer in admitted(index, rows[1:])] == [Verdict.DUPLICATE, Verdict.UNIQUE]
+    with opened(tmp_path, Parameters(distance_max=3)) as index:
+        assert admitted(index, rows)[:2] == decided
+
+
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("distance_max", range(8))
 def test_the_last_bit_decides_wherever_it_stands(bits: int, distance_max: int) -> None:

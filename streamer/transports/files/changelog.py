@@ -10,21 +10,14 @@ import orjson
 from index import Source, Verdict
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Headers, Record
-from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT, destination_of
 from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import VERDICTS, Delivered
 
 NO_TIMESTAMP_MS = -1
 """Timestamp of a line, which has none; Kafka writes the same number for none."""
 
-_DESTINATIONS = {
-    "unique": Destination.UNIQUE,
-    "undecidable": Destination.UNIQUE,
-    "suspect": Destination.UNIQUE,
-    "given-back": Destination.UNIQUE,
-    "duplicate": Destination.DUPLICATE,
-    "dead-letter": Destination.DEAD_LETTER,
-}
+_VERDICTS = {verdict.label: verdict for verdict in Verdict}
 
 
 def read_changelog(
@@ -56,8 +49,8 @@ def read_changelog(
             source = sources.get(name)
             if value is None or source is None:
                 raise _unfit(folder)
-            if verdict.label == Verdict.GIVEN_BACK.label:
-                told: Headers = ((VERDICT, verdict.label.encode()),)
+            if verdict.verdict is Verdict.GIVEN_BACK:
+                told: Headers = ((VERDICT, verdict.verdict.label.encode()),)
                 yield [Record(source, name, offset, None, value[:-1], NO_TIMESTAMP_MS, told)]
                 continue
             if offset not in ranges.get(source, ()):
@@ -77,7 +70,7 @@ def read_changelog(
 class _Verdict(NamedTuple):
     """A line of the verdicts; `original` is the name and offset of a duplicate's or suspect's original."""
 
-    label: str
+    verdict: Verdict
     destination: Destination
     name: str
     offset: int
@@ -86,15 +79,15 @@ class _Verdict(NamedTuple):
 
 def _verdict(folder: Path, line: bytes) -> _Verdict:
     try:
-        verdict = orjson.loads(line)
-        destination, name, number = _DESTINATIONS[verdict["verdict"]], verdict["source"], verdict["line"]
-        source, at = verdict.get("original_source"), verdict.get("original_line")
+        fields = orjson.loads(line)
+        verdict, name, number = _VERDICTS[fields["verdict"]], fields["source"], fields["line"]
+        source, at = fields.get("original_source"), fields.get("original_line")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise _unfit(folder) from error
     if not isinstance(name, str) or type(number) is not int:
         raise _unfit(folder)
     original = (source, at - 1) if isinstance(source, str) and type(at) is int else None
-    return _Verdict(verdict["verdict"], destination, name, number - 1, original)
+    return _Verdict(verdict, destination_of(verdict, shadow="shadow" in fields), name, number - 1, original)
 
 
 def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Source]) -> Headers:
@@ -102,7 +95,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
 
     Raises RecoveryRefused where the original has no name.
     """
-    if verdict.label not in ("duplicate", "suspect"):
+    if not verdict.verdict.names_original:
         return ()
     if verdict.original is None:
         raise RecoveryRefused(
@@ -113,7 +106,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
     # The original may be of another folder, which this one knows by name alone: then it cannot be told.
     stream = sources[name].stream if name in sources else ""
     return (
-        (VERDICT, verdict.label.encode()),
+        (VERDICT, verdict.verdict.label.encode()),
         (ORIGINAL_POSITION, f"{name}/0/{offset}".encode()),
         (ORIGINAL_STREAM, stream.encode()),
     )

@@ -10,7 +10,7 @@ import orjson
 
 from index import NO_DISTANCE, Position, Source, Verdict, minhash
 from streamer.records.record import Destination, Record
-from streamer.records.route import DESTINATIONS
+from streamer.records.route import destination_of
 from streamer.records.told import Told
 from streamer.settings.settings import Batching
 from streamer.transports.evidence import Extent, Output
@@ -70,7 +70,7 @@ class FileEvidence:
                 if told.verdict is None:
                     found.append(Output(Destination.UNIQUE, VERDICTS, number, told, None))
                     continue
-                destination = DESTINATIONS[told.verdict]
+                destination = destination_of(told.verdict, shadow=told.shadow)
                 value = next(lines[f"{destination}.jsonl"], None)
                 found.append(self._output(destination, number, told, value))
                 if len(found) == self._batch.records_max:
@@ -126,6 +126,7 @@ class FileEvidence:
                 self._original(fields) if verdict.names_original else None,
                 fields["original"] or "",
                 (),
+                shadow="shadow" in fields,
             )
         except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
             return Told(None, "", None, "", None, NO_DISTANCE, None, "", (), f"cannot be read: {problem}")

@@ -37,6 +37,8 @@ class KafkaResending:
     def __init__(self, settings: Settings, way: Way) -> None:
         self._settings = settings
         self._way = way
+        # Among the transactional ids that the service's user may use.
+        self._instance = f"{settings.kafka.instance}-{way.name}"
         self._target = settings.topics.input if way.target is None else topic_of(settings, way.target)
         self._admin: KafkaAdminClient | None = None
         self._producer: KafkaProducer | None = None
@@ -48,8 +50,8 @@ class KafkaResending:
         if to_send:
             with broker_errors(self._settings, "connecting"):
                 self._admin = make_admin(self._settings)
-            with broker_errors(self._settings, f"taking over the transactions of {self._way.name!r}"):
-                self._producer = take_over(self._settings, self._way.name, self._admin, [self._target])
+            with broker_errors(self._settings, f"taking over the transactions of {self._instance!r}"):
+                self._producer = take_over(self._settings, self._instance, self._admin, [self._target])
 
     def claims(self) -> Mapping[Source, Claim]:
         """See `Resending`."""

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.decide import find
-from index.entry import NO_NUMBER, Kind
+from index.decide.find import Standing
+from index.entry import NO_NUMBER, Kind, Position, Source
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes
 from index.matching.root import RootRule
@@ -80,8 +81,18 @@ def require_found(index: Index) -> None:
         assert newest.entered[at] == (document is not None)
         number, fingerprint = (document.number, document.fingerprint) if document else (int(NO_NUMBER), (0,))
         assert (newest.numbers[at], newest.fingerprints[at].tolist()) == (number, list(fingerprint))
-    documents = [each.document for each in index.decided(IDS) if each.document]
+    told = index.decided(IDS)
+    documents = [each.document for each in told if each.document]
     assert index.find(IDS) == sorted(documents) == documents
+    assert index.decided_at([each.position for each in reversed(told)]) == told[::-1]
+    assert index.decided_at([Position(ONE, 10**6), Position(Source("nobody", 0), 0)]) == [None, None]
+    known = 0
+    for each in told:
+        assert each.next_number >= known
+        known = each.next_number
+        if each.document:
+            assert each.document.number == known
+            known += 1
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -124,3 +135,18 @@ def test_ids_are_found_whatever_moves_expires_is_forgotten_is_broken_off_or_open
             with looked_at(Path(name)) as index:
                 require_found(index)
         assert wrong(Path(name)) == {}
+
+
+def test_an_entry_counts_until_it_expires_or_is_forgotten(tmp_path: Path) -> None:
+    rows = [Row(offset, 0xFFFF << 10 * offset, id=f"page {offset}") for offset in range(5)]
+    with opened(tmp_path, retention=Retention(entries_max=3)) as index:
+        for row in rows:
+            index.admit(entries_of([row]), ends_of([row]))
+        index.forget(["page 3"])
+        assert index.standings([4, 0, 3, 2]) == [
+            Standing.COUNTS,
+            Standing.EXPIRED,
+            Standing.FORGOTTEN,
+            Standing.COUNTS,
+        ]
+        assert index.standings([]) == []

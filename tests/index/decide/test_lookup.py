@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from index.decide import lookup
 from index.entry import Kind, Verdict
 from index.index import Index
+from index.matching.root import RootRule
 from index.matching.second_look import CosineLook, MetadataLook
 from index.session import Retention
 from index.storage import log
@@ -51,7 +52,14 @@ def test_a_second_look_decides_as_brute_force_does_with_forgotten_and_expired_do
     entries_max = data.draw(st.sampled_from([None, None, 20]))
     second_look = brute_force_look(look)
     oracle = BruteForceIndex(parameters.distance_max, insert, entries_max, second_look=second_look, root=root)
+    looser = CosineLook(12, 0.3) if isinstance(look, CosineLook) else MetadataLook(10, 0.9, 0.22)
+    made_with = replace(
+        parameters_with(looser, "unique", bits, 6), insert=insert, root=root and RootRule(30, root.apart)
+    )
     with tempfile.TemporaryDirectory() as name:
+        if data.draw(st.booleans()):
+            # Decides by stricter thresholds than those that it was made with.
+            opened(Path(name), made_with).close()
         begin = 0
         while begin < len(rows):
             with opened(Path(name), parameters, sizes=SMALL, retention=Retention(entries_max)) as index:

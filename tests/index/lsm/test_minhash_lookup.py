@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,26 @@ def test_admit_decides_as_brute_force_does_however_the_rows_are_batched(
         near = [known for known in oracle.known if known.kind is Kind.NEAR]
         assert index.statistics().entries == len(near)
         require_packed(index, near)
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@settings(max_examples=6, deadline=None)
+@given(st.data())
+def test_an_index_decides_by_a_stricter_similarity_as_one_that_was_made_with_it_and_has_the_same_bands(
+    insert: Any, data: st.DataObject
+) -> None:
+    similarity_min, banding = data.draw(st.sampled_from([0.6, 0.7, 0.9, 1.0])), banding_for(64, 8, 0.5)
+    rows = rows_of(data.draw(st.integers(0, 2**32)), data.draw(st.integers(2, 40)), banding)
+    half = len(rows) // 2
+    root = RootRule(distance_of(similarity_min / 2), 500) if insert == "root" else None
+    stored = parameters_of(banding, insert, 0.5, root and RootRule(distance_of(0.1), 500))
+    asked = parameters_of(banding_for(64, 8, similarity_min), insert, similarity_min, root and replace(root, apart=100))
+    oracle = BruteForceSignatures(distance_of(similarity_min), insert, banding=banding, root=root)
+    with tempfile.TemporaryDirectory() as directory:
+        Index.open(Path(directory), stored, map_bytes_max=MAP_BYTES_MAX).close()
+        for part in (rows[:half], rows[half:]):
+            with Index.open(Path(directory), asked, map_bytes_max=MAP_BYTES_MAX) as index:
+                assert admitted(index, part) == oracle.admit(entries_of(part, banding.bits), ends_of(part))
 
 
 def test_the_oracle_sees_duplicates_uniques_and_pairs_that_share_no_band() -> None:

@@ -9,6 +9,7 @@ from index.errors import FormatUnknown, ParametersDiffer
 from index.index import Index
 from index.matching.distance import hamming
 from index.matching.minhash import Banding, banding_for, signature_distances
+from index.matching.root import RootRule
 from index.matching.second_look import CosineLook, MetadataLook
 from index.storage.parameters import Parameters
 
@@ -27,24 +28,26 @@ def test_the_message_names_every_setting_that_differs_and_what_to_do(tmp_path: P
         "  fingerprint.features: stored words, asked shingles\n"
         "  fingerprint.shingle_words: stored (not set), asked 2\n"
         "  insert: stored unique, asked all\n"
-        "Use the stored settings, or begin a new index in another directory (index.directory)."
+        "Use the stored settings, rebuild the index with these (streamer index rebuild DIRECTORY), or begin a new one in "
+        "another directory (index.directory)."
     )
 
 
 def test_the_message_names_similarities_of_minhash_and_the_scheme_alone_where_that_differs(tmp_path: Path) -> None:
     stored = Parameters(512, 3_000, "unique", {"scheme": "minhash"}, Banding(64, 8, 11, 4))
     Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
-    nearer = replace(stored, distance_max=2_000, banding=Banding(64, 8, 9, 5))
+    farther = replace(stored, distance_max=4_000, banding=Banding(64, 8, 21, 3))
     told = []
-    for asked in (nearer, STORED):
+    for asked in (farther, STORED):
         with pytest.raises(ParametersDiffer) as raised:
             Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
         told.append(str(raised.value).splitlines()[1:-1])
     assert told == [
         [
-            "  banding.bands: stored 11, asked 9",
-            "  banding.rows: stored 4, asked 5",
-            "  similarity_min: stored 0.7, asked 0.8",
+            "  banding.bands: stored 11, asked 21",
+            "  banding.rows: stored 4, asked 3",
+            "  similarity_min: stored 0.7, asked 0.6",
+            "Thresholds may be stricter than the stored ones, not looser.",
         ],
         ["  scheme: stored minhash, asked simhash"],
     ]
@@ -53,7 +56,7 @@ def test_the_message_names_similarities_of_minhash_and_the_scheme_alone_where_th
 @pytest.mark.parametrize(
     "asked",
     [
-        Parameters(64, 2, "unique", STORED.fingerprint),
+        Parameters(64, 2, "all", STORED.fingerprint),
         Parameters(64, 4, "unique", STORED.fingerprint),
         Parameters(64, 3, "unique", {"features": "words"}),
     ],
@@ -81,6 +84,79 @@ def test_a_second_look_is_stamped_with_its_thresholds(look: CosineLook | Metadat
     other = CosineLook(256, 0.8) if isinstance(look, CosineLook) else MetadataLook(100, 0.9, 0.248)
     with pytest.raises(ParametersDiffer, match=r"_min: stored 0.\d+, asked 0.\d+\n"):
         Index.open(tmp_path, Parameters(64, 5, "unique", look=other), map_bytes_max=MAP_BYTES_MAX)
+
+
+MINHASH = Parameters(1_024, 3_000, "root", {"bins": "128"}, banding_for(128, 8, 0.7), root=RootRule(5_000, 1_000))
+COSINE, METADATA = Parameters(64, 7, look=CosineLook(256, 0.85)), Parameters(64, 5, look=MetadataLook(100, 0.9, 0.25))
+STRICTER = [
+    (STORED, replace(STORED, distance_max=0), replace(STORED, distance_max=0)),
+    # The bands that fit a similarity are another matter, and so is how far members lie apart.
+    (
+        MINHASH,
+        replace(MINHASH, distance_max=1_000, banding=banding_for(128, 8, 0.9), root=RootRule(4_000, 333)),
+        replace(MINHASH, distance_max=1_000, root=RootRule(4_000, 1_000)),
+    ),
+    (MINHASH, replace(MINHASH, root=RootRule(4_000, 1_000)), replace(MINHASH, root=RootRule(4_000, 1_000))),
+    (COSINE, Parameters(64, 7, look=CosineLook(256, 0.9)), Parameters(64, 7, look=CosineLook(256, 0.9))),
+    (COSINE, Parameters(64, 6, look=CosineLook(256, 0.9)), Parameters(64, 6, look=CosineLook(256, 0.9))),
+    (METADATA, *[Parameters(64, 3, look=MetadataLook(100, 0.9, 0.3))] * 2),
+    (replace(METADATA, look=MetadataLook(100, 0.9, 0.245)), METADATA, METADATA),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked", "deciding"), STRICTER)
+def test_an_index_is_opened_with_stricter_thresholds_and_keeps_its_own(
+    tmp_path: Path, stored: Parameters, asked: Parameters, deciding: Parameters
+) -> None:
+    Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
+    with Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX) as index:
+        assert index.parameters == deciding
+    with Index.open(tmp_path, None, map_bytes_max=MAP_BYTES_MAX, read_only=True) as index:
+        assert index.parameters == stored
+
+
+LOOSER = [
+    (STORED, replace(STORED, distance_max=4), ["distance_max"]),
+    (MINHASH, replace(MINHASH, distance_max=3_001), ["similarity_min"]),
+    (MINHASH, replace(MINHASH, root=RootRule(5_001, 1_000)), ["root.distance_max"]),
+    (MINHASH, replace(MINHASH, distance_max=1_000, root=RootRule(5_001, 333)), ["root.distance_max"]),
+    (COSINE, Parameters(64, 6, look=CosineLook(256, 0.8)), ["look.cosine_min"]),
+    (METADATA, Parameters(64, 5, look=MetadataLook(100, 0.9, 0.2499)), ["look.similarity_min"]),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked", "names"), LOOSER)
+def test_a_looser_threshold_is_refused_and_which_way_is_open_is_told(
+    tmp_path: Path, stored: Parameters, asked: Parameters, names: list[str]
+) -> None:
+    Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
+    with pytest.raises(ParametersDiffer) as raised:
+        Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
+    lines = str(raised.value).splitlines()
+    assert [line.split(":")[0].strip() for line in lines[1:-2]] == names
+    assert lines[-2] == "Thresholds may be stricter than the stored ones, not looser."
+    assert "streamer index rebuild" in lines[-1]
+
+
+OTHER_THAN_STRICTER = [
+    (MINHASH, replace(MINHASH, distance_max=1_000, banding=Banding(256, 4, 40, 6)), "banding.bins"),
+    (MINHASH, replace(MINHASH, banding=banding_for(128, 8, 0.9)), "banding.rows"),
+    (COSINE, Parameters(64, 6, look=CosineLook(128, 0.9)), "look.cells"),
+    (COSINE, Parameters(64, 3, look=MetadataLook(256, 0.9, 0.3)), "look.kind"),
+    (METADATA, Parameters(64, 3, look=MetadataLook(100, 0.8, 0.4)), "look.content_weight"),
+    (METADATA, Parameters(64, 3, look=MetadataLook(128, 0.9, 0.3)), "look.functions"),
+    (METADATA, Parameters(64, 3), "look.kind"),
+    (STORED, Parameters(64, 2, "unique", {"features": "words"}), "fingerprint.weight"),
+]
+
+
+@pytest.mark.parametrize(("stored", "asked", "name"), OTHER_THAN_STRICTER)
+def test_nothing_else_may_differ_beside_a_stricter_threshold(
+    tmp_path: Path, stored: Parameters, asked: Parameters, name: str
+) -> None:
+    Index.open(tmp_path, stored, map_bytes_max=MAP_BYTES_MAX).close()
+    with pytest.raises(ParametersDiffer, match=rf"\n  {name}: stored"):
+        Index.open(tmp_path, asked, map_bytes_max=MAP_BYTES_MAX)
 
 
 def test_thresholds_are_taken_over_where_entries_stay_what_they_are() -> None:

@@ -1,6 +1,7 @@
 """`streamer verify --out`: what `streamer filter` wrote is proven, and planted errors are named by file and line."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,6 +55,28 @@ def test_what_was_filtered_is_sound() -> None:
     assert {each["check"] for each in found["checks"] if not each["examined"]} == {"key", "timestamp", "headers"}
     done = run("verify", "--out", "out", "--index", "index")
     assert "all is sound" in done.out
+
+
+@pytest.mark.usefixtures("filtered")
+def test_files_filtered_in_shadow_mode_keep_every_line_are_sound_and_restore_a_lost_index() -> None:
+    filtering = ["--out", "shadow", "--index", "index-2", "--set", "index.insert=all"]
+    done = run("filter", "first.jsonl", *filtering, "--set", "route.shadow=true")
+    assert "unique, near-duplicate in" in done.out
+    dead = len(Path("shadow/dead-letter.jsonl").read_bytes().splitlines())
+    assert len(Path("shadow/unique.jsonl").read_bytes().splitlines()) == 100 - dead
+    shutil.rmtree("index-2")
+    assert run("filter", "first.jsonl", "second.jsonl", *filtering).code == 0
+    verified = run("verify", "--out", "shadow", "--index", "index-2", "--set", "index.insert=all", "--json")
+    assert wrong(orjson.loads(verified.out)) == {}
+    assert Path("shadow/duplicate.jsonl").read_bytes().count(b"\n") >= 50
+    now, never = verdict_lines("shadow"), verdict_lines("out")
+    assert [line["verdict"] for line in now] == [line["verdict"] for line in never]
+    told = [number for number, line in enumerate(now) if "shadow" in line]
+    assert told == [number for number, line in enumerate(now[:100]) if line["verdict"] == "duplicate"]
+
+
+def verdict_lines(folder: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in Path(folder, "verdicts.jsonl").read_bytes().splitlines()]
 
 
 @pytest.mark.usefixtures("filtered")

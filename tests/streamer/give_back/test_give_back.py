@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index import Index, Verdict
+from index import Index, Verdict, errors
 from index.storage.store import CommitHooks
 from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
 from streamer.fingerprint.scheme import parameters_for, scheme_for
-from streamer.give_back.give_back import GiveBack, Survey, require_whole
+from streamer.give_back.give_back import GiveBack, Survey, alone, require_whole
 from streamer.give_back.selection import Selection
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Batching, Settings
@@ -190,6 +190,13 @@ def test_a_command_that_was_taken_over_sends_no_more_and_settles_nothing_of_the_
     found = run(world, Selection(id="nobody"))
     assert (found.finished, found.gone) == (4, [])
     assert len(given_back(world)) == 4
+
+
+def test_one_command_at_a_time_gives_back_by_an_index(tmp_path: Path) -> None:
+    with alone(tmp_path), pytest.raises(errors.GivingBack, match="wait for its end"), alone(tmp_path):
+        pass
+    with alone(tmp_path):
+        pass
 
 
 def test_a_decided_record_that_has_left_the_duplicates_is_told(tmp_path: Path) -> None:

@@ -1,22 +1,23 @@
 """An index rebuilt from the output topics, whatever stands in its place."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from index import Source
+from index import Source, Verdict
 from index.storage.layout import STAMP_KEY, Table
 from index.tools import DATA_FILE, FORMER_FILE
 from streamer.errors import BrokerUnavailable
 from streamer.index_admin import rebuild
 from streamer.records.record import Destination, Record
-from streamer.settings.settings import Settings
+from streamer.settings.settings import Route, Settings
 from streamer.transports.transport import Trimmed
 from tests.support.command_line import Done, run
-from tests.support.indexes import changed, looked_at, opened, wrong
+from tests.support.indexes import all_records, changed, looked_at, opened, wrong
 from tests.support.memory_broker import Crash, Crashed, MemoryTransport
 from tests.support.memory_service import SENTENCES, World, document
 
@@ -130,6 +131,22 @@ def test_what_is_delivered_after_a_rebuild_enters_the_new_index_also_where_it_wa
     destinations = [name for name, _ in world.outputs().values()]
     assert destinations[-1] == world.settings.topics.duplicate
     assert len(destinations) == len(SENTENCES) + 2
+
+
+@pytest.mark.parametrize("insert", ["unique", "all"])
+def test_what_came_out_in_shadow_mode_enters_a_rebuilt_index_as_what_it_was_decided_to_be(
+    world: World, tmp_path: Path, insert: str
+) -> None:
+    for shadow in (True, False):
+        world.settings = world.settings.model_copy(update={"route": Route(shadow=shadow)})
+        world.fill([document(f"copy-{shadow}-{number}", text + "!") for number, text in enumerate(SENTENCES)])
+        world.run()
+    assert len(world.broker.records(world.settings.topics.unique)) == 2 * len(SENTENCES)
+    assert rebuilt(world, tmp_path / "new", "--set", f"index.insert={insert}").code == 0
+    with looked_at(tmp_path / "new") as index:
+        found = Counter(record.verdict for record in all_records(index))
+    count = len(SENTENCES)
+    assert found == {Verdict.UNIQUE: count} | ({} if insert == "unique" else {Verdict.DUPLICATE: 2 * count})
 
 
 def test_an_output_that_has_lost_records_is_told_of(world: World, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def see_everything(measures: metrics.Metrics) -> None:
     measures.worker_seen(0, contact_seconds=1.7e9, batch_age_seconds=2.5)
     measures.observe_index(3, 4_096)
     measures.index_limit(2**40)
+    measures.shadow(on=True)
     measures.show_hosts(WatchedHosts([HostShare("site.example", 200, 190, True)], 1))
     measures.skipped("documents", 0, 5)
     measures.restored(2)

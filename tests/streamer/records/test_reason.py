@@ -17,11 +17,12 @@ def labels_of(reason: Reason) -> list[tuple[str, str]]:
 
 def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
     assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
-        reason.name: {Reason.ORDINARY: 3, Reason.SHORT_TEXT: 2}.get(reason, 1) for reason in Reason
+        reason.name: {Reason.ORDINARY: 4, Reason.SHORT_TEXT: 2}.get(reason, 1) for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 15
-    assert set(listed) == set(labels())
+    assert len(listed) == len(set(listed)) == 16
+    # What a person gives back is no decision of the service, and no metric.
+    assert set(listed) == {*labels(), ("given-back", "given-back")}
 
 
 def test_a_dead_letter_is_labelled_by_the_name_of_its_reason() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Position, Source, Verdict
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Insert, Position, Source, Verdict
 from streamer.records import route as module
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, labels
@@ -18,6 +18,7 @@ from streamer.records.route import (
     parse_original_position,
     parse_position,
     restored_as,
+    restoring_outputs,
     route,
     verdict_line,
 )
@@ -124,7 +125,47 @@ def test_suspects_and_no_others_enter_a_lost_index_as_suspects() -> None:
         record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"suspect", b"undecidable", b"duplicate")
     ]
     assert restored_as(Verdict.SUSPECT, found) == found[1:2]
-    assert restored_as(Verdict.UNIQUE, found) == restored_as(Verdict.DUPLICATE, found) == [found[0], *found[2:]]
+    assert restored_as(Verdict.UNIQUE, found) == [found[0], found[2]]
+    assert restored_as(Verdict.DUPLICATE, found) == found[3:]
+
+
+def in_shadow(decision: Decision) -> Outgoing:
+    (outgoing,) = route([record()], [decision], **TASK, shadow=True)
+    return outgoing
+
+
+def test_in_shadow_mode_a_duplicate_goes_with_the_unique_ones_and_tells_what_it_was_kept_out_of() -> None:
+    dropped, kept = sent(explained(DUPLICATE)), in_shadow(explained(DUPLICATE))
+    assert (dropped.destination, kept.destination) == (Destination.DUPLICATE, Destination.UNIQUE)
+    assert kept.headers == (*dropped.headers, ("neardup.shadow", b"duplicate"))
+    assert orjson.loads(verdict_line(kept)) == orjson.loads(verdict_line(dropped)) | {"shadow": "duplicate"}
+
+
+@pytest.mark.parametrize("verdict", sorted(module.DESTINATIONS.keys() - {Verdict.DUPLICATE}))
+def test_shadow_mode_changes_nothing_of_what_is_no_duplicate(verdict: Verdict) -> None:
+    decision = Decision(verdict, "any", "d2")
+    assert in_shadow(decision) == sent(decision)
+    assert verdict_line(in_shadow(decision)) == verdict_line(sent(decision))
+
+
+def test_what_was_delivered_in_shadow_mode_tells_so_or_contradicts_itself() -> None:
+    headers = in_shadow(explained(DUPLICATE)).headers
+    told = told_by(headers, Destination.UNIQUE)
+    assert (told.verdict, told.shadow, told.contradicts) == (Verdict.DUPLICATE, True, "")
+    assert "does not belong here" in told_by(headers, Destination.DUPLICATE).contradicts
+    assert "does not belong here" in told_by(headers[:-1], Destination.UNIQUE).contradicts
+    other = (*headers[:-1], ("neardup.shadow", b"dead-letter"))
+    assert "nothing keeps" in told_by(other, Destination.UNIQUE).contradicts
+    unique = (*sent(explained(decided(Verdict.UNIQUE))).headers, ("neardup.shadow", b"unique"))
+    assert "nothing keeps" in told_by(unique, Destination.UNIQUE).contradicts
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_outputs(insert: Insert) -> None:
+    first, *others = restoring_outputs(insert)
+    assert first == (Destination.UNIQUE, Verdict.UNIQUE)
+    wanted = {(Destination.UNIQUE, Verdict.DUPLICATE), (Destination.DUPLICATE, Verdict.DUPLICATE)}
+    assert wanted <= set(others) if insert != "unique" else not others
 
 
 def test_a_stream_without_a_name_stands_for_itself() -> None:
@@ -412,6 +453,34 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
     ]
 
 
+# --- once more ---
+
+
+def test_a_record_that_is_given_back_has_the_headers_it_came_with_and_what_names_it_and_its_original() -> None:
+    came = (("trace", b"7"), ("neardup.verdict", b"somebody else's"), ("trace", b"8"))
+    dropped = sent(explained(DUPLICATE), record(headers=came)).headers
+    headers = module.given_back(dropped)
+    assert headers[:2] == (came[0], came[2])
+    names = ("position", "stream", "id", "original.id", "original.position", "original.stream")
+    assert texts(headers[2:]) == {"neardup.verdict": "given-back"} | {
+        name: text for name, text in texts(dropped).items() if name in {f"neardup.{each}" for each in names}
+    }
+    assert module.is_given_back(headers)
+    assert not module.is_given_back(dropped)
+    told = told_by(headers, Destination.UNIQUE)
+    assert (told.verdict, told.contradicts, told.original) == (Verdict.GIVEN_BACK, "", ORIGINAL)
+    assert "does not belong here" in told_by(headers, Destination.DUPLICATE).contradicts
+
+
+def test_a_replayed_dead_letter_tells_on_where_it_was_and_nothing_else_of_ours() -> None:
+    dead = sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers
+    again = module.replayed(told_by(dead, Destination.DEAD_LETTER).kept, dead)
+    assert texts(again) == {"neardup.replayed": "documents/3/123456", "neardup.replayed.stream": SOURCE.stream}
+    assert module.parse_replayed_position(again) == Position(SOURCE, 123_456)
+    out = sent(explained(DUPLICATE), record(headers=(("neardup.id", b"x"), *again))).headers
+    assert out[:2] == again
+
+
 # --- the page ---
 
 
@@ -428,6 +497,10 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     unreadable = replace(record(None), lost=Lost(3, "damaged"))
     offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)
     duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
+
+    duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
+    position = {"neardup.position": b"documents/3/98", "neardup.stream": SOURCE.stream.encode()}
+    duplicate |= texts(module.replayed((), tuple(position.items())))
 
     assert rows == {**{name: value for name, value in dead.items() if name.startswith("__")}, **duplicate}
     for _, text in labels():

@@ -17,11 +17,11 @@ from index.tools import Record as ExportedRecord
 from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.record import Lost, Record
+from streamer.records.record import Headers, Lost, Record
 from streamer.service.loop import STEPS, Service, State
 from streamer.service.pipeline import fingerprint_documents
 from streamer.service.trial import Trials, Tried
-from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Settings, Workers
+from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Route, Settings, Workers
 from tests.support.indexes import all_records, looked_at
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
 from tests.support.memory_service import SENTENCES, World, document
@@ -64,6 +64,41 @@ def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
     expected = peaceful(tmp_path / "3", settings()).outputs()
     for size in (1, 2, 5, 100):
         assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
+
+
+def decisions_of(world: World) -> dict[str, Headers]:
+    return {position: headers for position, (_, headers) in world.outputs().items()}
+
+
+def switched(world: World, *, shadow: bool) -> None:
+    world.settings = world.settings.model_copy(update={"route": Route(shadow=shadow)})
+
+
+def test_in_shadow_mode_every_document_goes_with_the_unique_ones_and_no_decision_changes(tmp_path: Path) -> None:
+    world = peaceful(tmp_path / "shadow", settings(route={"shadow": True}))
+    destinations = Counter(destination for destination, _ in world.outputs().values())
+    assert destinations == {"documents-unique": 13, "documents-dead-letter": 1}
+    expected = peaceful(tmp_path / "filter", settings())
+    assert decisions_of(world) == decisions_of(expected)
+    assert [report.outcomes for report in world.reports] == [report.outcomes for report in expected.reports]
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+@pytest.mark.parametrize("point", list(CrashPoint))
+def test_a_batch_that_was_decided_before_shadow_mode_was_switched_comes_out_once_and_as_it_was_decided(
+    tmp_path: Path, point: CrashPoint, shadow: bool
+) -> None:
+    expected = peaceful(tmp_path / "peace", settings())
+    world = World(tmp_path / "crash", settings(route={"shadow": not shadow}))
+    world.fill([*stream()[:9], Crash(point), *stream()[9:]])
+    with pytest.raises(Crashed):
+        world.run_once()
+    before = world.outputs()
+    switched(world, shadow=shadow)
+    world.run()
+    assert decisions_of(world) == decisions_of(expected)
+    late = [name for position, (name, _) in world.outputs().items() if position not in before]
+    assert ("documents-duplicate" in late) is not shadow
 
 
 def site(count: int) -> list[bytes]:

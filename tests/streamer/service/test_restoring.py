@@ -18,8 +18,9 @@ from streamer.service.loop import State
 from streamer.service.recovery import Recoverer, Unrecovered
 from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Index as IndexSettings
-from streamer.settings.settings import Recovery, Settings
+from streamer.settings.settings import Recovery, Route, Settings
 from streamer.transports.transport import Assigned
+from tests.support.indexes import all_records, looked_at
 from tests.support.memory_broker import Crashed, MemoryTransport, Partition, Stored
 from tests.support.memory_service import SENTENCES, World, document
 
@@ -60,6 +61,31 @@ def test_what_another_worker_owned_is_restored_before_the_first_decision(tmp_pat
     assert originals == [f"{topic}/1/{number}" for number in range(len(SENTENCES))]
     with reopened(world) as index:
         assert {source.partition: at.offset for source, at in index.applied().items()} == {0: 6, 1: 12}
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_a_lost_index_is_restored_from_what_came_out_with_shadow_mode_on_and_off_as_if_it_had_never_been_on(
+    tmp_path: Path, insert: Insert
+) -> None:
+    found = []
+    for shadow in ([False, False, False], [False, True, False], [True, False, True]):
+        directory = tmp_path / str(shadow)
+        world = World(directory / "lost", Settings(index=IndexSettings(insert=insert)))
+        world.fill([document(f"first-{number}", text) for number, text in enumerate(SENTENCES)])
+        for number, is_on in enumerate(shadow):
+            world.settings = world.settings.model_copy(update={"route": Route(shadow=is_on)})
+            world.fill([document(f"{number}-{each}", text + "!" * number) for each, text in enumerate(SENTENCES)])
+            world.run()
+        world.directory = directory / "new"
+        world.fill([document(f"last-{number}", text + "?") for number, text in enumerate(SENTENCES)])
+        world.run()
+        assert sum(world.restored) == len(SENTENCES) * (1 if insert == "unique" else 4)
+        found.append([(at, headers) for at, (_, headers) in sorted(world.outputs().items())])
+        with looked_at(world.directory) as index:
+            entries = [(record.offset, record.verdict) for record in all_records(index)]
+        found.append(sorted(entries))
+    assert found[0::2] == [found[0]] * 3
+    assert found[1::2] == [found[1]] * 3
 
 
 def reopened(world: World) -> Index:

@@ -109,6 +109,12 @@ def test_suspects_are_shown_to_people_where_there_are_any(totals: Totals) -> Non
     assert "suspects, let pass 3 host-beyond-limits 3" in shown(totals)
 
 
+def test_in_shadow_mode_people_are_told_that_unique_lines_and_near_duplicates_stand_in_one_file(totals: Totals) -> None:
+    totals.shadow = True
+    assert "unique, near-duplicate in out/unique.jsonl" in shown(totals)
+    assert "out/duplicate.jsonl" not in shown(totals)
+
+
 def shown(totals: Totals) -> str:
     console = Console(file=io.StringIO(), width=120)
     console.print(table(totals, OUT))

@@ -51,6 +51,7 @@ def make_settings(count: int = 1, directory: Path = Path("index")) -> Settings:
             },
             "observe": {"port": port},
             "index": {"directory": directory},
+            "route": {"shadow": True},
         }
     )
 
@@ -416,6 +417,7 @@ def test_one_port_shows_all_workers_a_killed_one_comes_back_and_sigterm_ends_the
     def conduct() -> None:
         wait_for(lambda: answers(settings, "/readyz", "ok"))
         assert answers(settings, "/metrics", "neardup_restored_total 3.0")
+        assert answers(settings, "/metrics", "neardup_shadow 1.0")
         former = process_of(settings, 0)
         other = process_of(settings, 1)
         assert former is not None

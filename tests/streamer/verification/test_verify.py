@@ -21,7 +21,7 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Headers, Lost, Record
 from streamer.records.route import route
 from streamer.service.pipeline import prepare
-from streamer.settings.settings import Batching, Settings
+from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.verification.findings import Findings
 from streamer.verification.report import report
@@ -163,6 +163,34 @@ def test_an_output_of_both_topics_is_found(tmp_path: Path) -> None:
     world.broker.topics["documents-unique"].partitions[0].append(record)
     assert "doubled" in wrong(verified(world))
     assert "contradiction" in wrong(verified(world))
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+def test_a_service_that_worked_in_shadow_mode_or_did_once_is_sound(tmp_path: Path, shadow: bool) -> None:
+    world = worked(tmp_path, route={"shadow": not shadow})
+    world.settings = world.settings.model_copy(update={"route": Route(shadow=shadow)})
+    world.fill([document(f"late-{number}", text + "?") for number, text in enumerate(SENTENCES)], 1)
+    world.run()
+    kept = [
+        record for _, _, record in outputs(world, "documents-unique") if b"duplicate" in dict(record.headers).values()
+    ]
+    assert len(kept) >= len(SENTENCES)
+    assert wrong(verified(world)) == {}
+    # The unique topic lost its beginning, and with it duplicates that only the index still knows.
+    for partition in range(2):
+        world.broker.delete_before("documents-unique", partition, 14)
+    assert wrong(verified(world)) == {}
+
+
+def test_a_duplicate_among_the_unique_ones_that_does_not_tell_of_shadow_mode_is_found(tmp_path: Path) -> None:
+    world = worked(tmp_path, route={"shadow": True})
+    log, offset, record = next(
+        each for each in outputs(world, "documents-unique") if b"duplicate" in dict(each[2].headers).values()
+    )
+    headers = tuple(header for header in record.headers if header[0] != "neardup.shadow")
+    log.records[offset] = replace(record, headers=headers)
+    (problem,) = wrong(verified(world))["contradiction"]
+    assert problem.endswith("the verdict duplicate does not belong here")
 
 
 @pytest.mark.parametrize("position", ["documents/0/9999", "documents/7/0"])
@@ -778,6 +806,21 @@ def test_a_number_of_offsets_that_is_none_is_found(tmp_path: Path) -> None:
 
 def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:
     world = worked(tmp_path)
-    world.settings = Settings.model_validate({"minhash": {"similarity_min": 0.9}})
+    world.settings = Settings.model_validate({"minhash": {"similarity_min": 0.6}})
     with pytest.raises(errors.ParametersDiffer, match="similarity_min"):
         verified(world)
+
+
+def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> None:
+    texts = [SENTENCES[2] + SENTENCES[3], SENTENCES[2] + SENTENCES[3] + SENTENCES[0], SENTENCES[3] + SENTENCES[2]]
+    world = World(tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}}))
+    world.fill([document(f"early-{number}", text) for number, text in enumerate(texts)])
+    world.run()
+    world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.95)})
+    world.fill([document(f"late-{number}", text + SENTENCES[5]) for number, text in enumerate(texts)])
+    world.run()
+    told = [dict(record.headers)["neardup.verdict"] for _, _, record in outputs(world, "documents-unique")]
+    assert (len(told), len(outputs(world, "documents-duplicate"))) == (4, 2)
+    assert wrong(verified(world)) == {}
+    world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.3)})
+    assert "near-uniques" in wrong(verified(world))

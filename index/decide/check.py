@@ -1,0 +1,45 @@
+"""Check: what admitting would say, by the same look-up, rule and guard, in a read session. Writes nothing."""
+
+import numpy as np
+
+from index.decide import give_back
+from index.decide.admit import look_up, named
+from index.decide.guard import foreseen
+from index.decide.prepare import Prepared, prepared, require_sound
+from index.decide.rule import decide
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals
+from index.session import OpenIndex, ReadSession
+from index.storage import documents
+from index.storage.counters import counters_of
+
+
+def check(opened: OpenIndex, entries: Entries) -> Decisions:
+    """Implementation of `Index.check`."""
+    require_sound(entries, opened.parameters)
+    portions = prepared(entries, np.arange(len(entries)), opened.parameters, alone=True)
+    return opened.read(lambda session: _checked(session, entries, portions))
+
+
+def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -> Decisions:
+    count, next_number = len(entries), counters_of(session.transaction).next_number
+    if session.retention.entries_max is not None:
+        session.visibility.expire_below(next_number - session.retention.entries_max)
+    verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
+    distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER)
+    candidates = np.zeros(count, np.int64)
+    for portion, comes_again in give_back.told_apart(session, entries, np.ones(count, np.bool_), portions, alone=True):
+        found = look_up(session, portion, comes_again=comes_again)
+        outcome = decide(found.matched, session.parameters.insert, next_number, found.roots)
+        outcome = foreseen(session, portion, outcome, found.equal, next_number)
+        verdicts[portion.rows], distances[portion.rows] = outcome.verdicts, outcome.distances
+        originals[portion.rows] = outcome.originals
+        candidates[portion.rows] = found.compared
+    # The others would get numbers of their own, which nobody has given.
+    originals[~naming_originals(verdicts)] = NO_NUMBER
+    naming = np.flatnonzero(originals != NO_NUMBER)
+    stored = documents.origins(session.transaction, originals[naming], session.words)
+    origins = {row: stored[number] for row, number in zip(naming.tolist(), originals[naming].tolist(), strict=True)}
+    ids, positions = named(session, origins, count)
+    return Decisions(
+        verdicts, entries.reasons.copy(), distances, originals, ids, positions, np.zeros(count, np.bool_), candidates
+    )

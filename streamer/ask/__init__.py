@@ -1,0 +1,1 @@
+"""Asking the index: from Python, and for the service's port."""

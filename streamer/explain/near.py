@@ -1,0 +1,159 @@
+"""What is near a fingerprint now, and why it would make a duplicate of a document, or would not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index import NO_DISTANCE, Decided, Document, Index, Kind, Match, Parameters, Standing, minhash, second_look
+from streamer.explain.explanation import Likeness, Near
+from streamer.explain.positions import position_text
+
+NEAR_MAX = 5
+"""Entries told of a document."""
+
+_SIMILARITY_BEYOND = 0.2
+"""Entries so much less similar than the threshold are told, too."""
+_BITS_BEYOND = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What to look near of: the fingerprint of a document, uint64 [1, words], and its look, uint8 [1, look bytes].
+
+    original  number of its original; None where it has none, or where the index knows that one no more
+    """
+
+    decided: Decided
+    kind: Kind
+    fingerprint: npt.NDArray[np.uint64]
+    look: npt.NDArray[np.uint8]
+    original: int | None
+
+
+def sought_of(decided: Decided, document: Document, original: int | None) -> Sought:
+    """The same of a document that entered."""
+    fingerprint = np.array([document.fingerprint], np.uint64)
+    return Sought(decided, document.kind, fingerprint, _look_of([document]), original)
+
+
+def near_of(index: Index, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
+    """Entries that are near now, the nearest first: also some that are not near enough. The document itself is none."""
+    matches = [match for match in _matches(index, sought) if match.document.position != sought.decided.position]
+    matches = matches[:NEAR_MAX]
+    if not matches:
+        return ()
+    if sought.kind is Kind.EXACT:
+        likenesses, reasons = [Likeness(similarity=1.0)], [""]
+    else:
+        likenesses, reasons = _judged(index, sought, matches)
+    own = None if sought.decided.document is None else sought.decided.document.number
+    return tuple(
+        Near(
+            match.document.id,
+            match.document.position,
+            position_text(match.document.position, names),
+            match.document.time_ms,
+            likeness,
+            _relation(match.document, sought.original, own),
+            match.document.number >= sought.decided.next_number,
+            why_not,
+        )
+        for match, likeness, why_not in zip(matches, likenesses, reasons, strict=True)
+    )
+
+
+def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None:
+    """Likeness that a distance of a decision means; None for none."""
+    if distance is None:
+        return None
+    if parameters.by_similarity:
+        return Likeness(similarity=minhash.similarity_of(distance))
+    return Likeness(distance=distance)
+
+
+def cosine_of(left: Document, right: Document, parameters: Parameters) -> float | None:
+    """Cosine by which a second look judges two documents; None where there is no such look."""
+    if not isinstance(parameters.look, second_look.CosineLook):
+        return None
+    return float(second_look.cosine(_look_of([left]).view(np.int8), _look_of([right]).view(np.int8))[0])
+
+
+def _matches(index: Index, sought: Sought) -> list[Match]:
+    if sought.kind is Kind.EXACT:
+        return [match for match in index.query_exact(sought.fingerprint) if match is not None]
+    parameters = index.parameters
+    beyond = round(_SIMILARITY_BEYOND * 10_000) if parameters.scheme == "minhash" else _BITS_BEYOND
+    radius = min(parameters.distance_limit, parameters.distance_max + beyond)
+    return index.query(sought.fingerprint, radius, NEAR_MAX + 1)[0]
+
+
+def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[list[Likeness], list[str]]:
+    """Likeness of each match of a NEAR document, and why it would not count; empty where it would."""
+    parameters, count = index.parameters, len(matches)
+    distances = np.array([match.distance for match in matches], np.int16)
+    looks = _look_of([match.document for match in matches])
+    own_looks = np.repeat(sought.look, count, axis=0)
+    reasons = ["" if distance <= parameters.distance_max else "not near enough" for distance in distances.tolist()]
+    told, cosines = distances, [None] * count
+    if parameters.look is not None:
+        judged = parameters.look.judge(distances, own_looks, looks)
+        reasons = [
+            reason or ("" if counts else "refused by the second look")
+            for reason, counts in zip(reasons, judged.counts.tolist(), strict=True)
+        ]
+        told = judged.distances
+        if isinstance(parameters.look, second_look.CosineLook):
+            cosines = second_look.cosine(own_looks.view(np.int8), looks.view(np.int8)).tolist()
+    if parameters.root is not None:
+        reasons = [
+            reason or ("" if near else "too far from its original")
+            for reason, near in zip(reasons, _near_to_roots(index, sought, matches), strict=True)
+        ]
+    likenesses = [
+        Likeness(
+            minhash.similarity_of(of_rule) if parameters.by_similarity else None,
+            None if parameters.scheme == "minhash" else of_fingerprints,
+            cosine,
+        )
+        for of_rule, of_fingerprints, cosine in zip(told.tolist(), distances.tolist(), cosines, strict=True)
+    ]
+    return likenesses, reasons
+
+
+def _near_to_roots(index: Index, sought: Sought, matches: Sequence[Match]) -> list[bool]:
+    """Whether the document is near enough to the root of each match; a match whose root is retired is its own."""
+    own = {match.document.number: match.document for match in matches}
+    numbers = [match.document.root for match in matches]
+    standing = index.standings(numbers)
+    numbers = [
+        root if stands is Standing.COUNTS else match.document.number
+        for root, stands, match in zip(numbers, standing, matches, strict=True)
+    ]
+    stored = dict(zip(numbers, index.documents(numbers), strict=True))
+    roots = [own.get(number) or stored[number] for number in numbers]
+    there = [root if root is not None else match.document for root, match in zip(roots, matches, strict=True)]
+    distances = index.parameters.root_distances(
+        np.repeat(sought.fingerprint, len(matches), axis=0),
+        np.array([root.fingerprint for root in there], np.uint64),
+        np.repeat(sought.look, len(matches), axis=0),
+        _look_of(there),
+    )
+    return [distance != NO_DISTANCE for distance in distances.tolist()]
+
+
+def _look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
+    """Looks, uint8 [n, look bytes]."""
+    joined = b"".join(document.look for document in documents)
+    return np.frombuffer(joined, np.uint8).reshape(len(documents), len(joined) // len(documents))
+
+
+def _relation(document: Document, original: int | None, own: int | None) -> str:
+    if original is not None and document.number == original:
+        return "original"
+    if original is not None and document.root == original:
+        return "member"
+    if own is not None and document.root == own:
+        return "copy"
+    return "other"

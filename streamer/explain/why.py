@@ -1,0 +1,141 @@
+"""Why a record was decided as it was, by what the index knows; `texts` adds the words."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from index import Decided, Index, Kind, Position, Standing
+from streamer.explain.explanation import Answer, Explanation, Likeness, Link
+from streamer.explain.near import cosine_of, likeness_of, near_of, sought_of
+from streamer.explain.positions import position_text, positions_of
+from streamer.explain.wording import measure_of, rules_of, wording_of
+from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.records.reason import Reason, label
+from streamer.settings.settings import Settings
+
+DECISIONS_MAX = 10
+"""Decisions told on one id, unless more are asked for."""
+
+CHAIN_MAX = 16
+"""Originals followed from one decision on."""
+
+_FATES = {
+    Standing.EXPIRED: "expired since: nothing is a duplicate of it any more",
+    Standing.FORGOTTEN: "forgotten since: nothing is a duplicate of it any more",
+}
+
+_NOT_ENTERED = {
+    "unique": "It did not enter the index: only unique documents do (index.insert).",
+    "root": "It did not enter the index: it is so near to its match that it would find nothing which its match does not.",
+}
+
+
+def explain(
+    index: Index, settings: Settings, asked: str, *, limit: int | None = DECISIONS_MAX, over_files: bool = False
+) -> Answer:
+    """Every decision on an id, or the one on a position, newest first. `index` may be open for reading only.
+
+    asked  an id; name/partition/offset; over files also name:line, with lines from 1
+    limit  decisions to tell at most; None: all
+
+    Raises IndexDamaged.
+    """
+    positions = positions_of(asked, index.stream_names(), over_files=over_files)
+    found = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
+    found = list({each.position: each for each in found}.values())
+    explanations = [_explanation(index, settings, each) for each in found[:limit]]
+    problem = "" if found else _problem(index, asked, positions)
+    return Answer(asked, explanations, len(found) - len(explanations), problem)
+
+
+def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanation:
+    parameters, names, entered = index.parameters, index.stream_names(), decided.document
+    verdict, reason = _labels(decided)
+    wording = wording_of(verdict, reason)
+    chain = _chain(index, decided)
+    original = chain[0].decided.document if chain and chain[0].decided else None
+    likeness = likeness_of(decided.distance, parameters)
+    if likeness is not None and entered and original and parameters.insert != "all":
+        likeness = replace(likeness, cosine=cosine_of(entered, original, parameters))
+    standing = None if entered is None else index.standings([entered.number])[0]
+    told = Explanation(
+        decided,
+        position_text(decided.position, names),
+        verdict,
+        reason,
+        wording.sentence,
+        likeness,
+        measure_of(decided, likeness, parameters),
+        rules_of(wording, settings, parameters),
+        chain,
+        None if decided.kind in (Kind.NEAR, Kind.EXACT) else (),
+        standing=standing,
+        notes=_notes(index, decided, standing),
+    )
+    if entered is None:
+        return told
+    sought = sought_of(decided, entered, original.number if original else None)
+    (fingerprint,) = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)
+    return replace(told, near=near_of(index, sought, names), fingerprint=fingerprint)
+
+
+def _labels(decided: Decided) -> tuple[str, str]:
+    return decided.verdict.label, label(decided.verdict, Reason(decided.reason))
+
+
+def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
+    """The original, then what it resembled itself, and so on. A root that was retired leaves duplicates as originals."""
+    links: list[Link] = []
+    names = index.stream_names()
+    at, id_ = decided.original_position, decided.original_id
+    while at is not None and len(links) < CHAIN_MAX:
+        (of_original,) = index.decided_at([at])
+        links.append(_link(index, id_ or "", at, position_text(at, names), of_original))
+        at, id_ = (of_original.original_position, of_original.original_id) if of_original else (None, None)
+    return tuple(links)
+
+
+def _link(index: Index, id_: str, position: Position, where: str, decided: Decided | None) -> Link:
+    if decided is None:
+        note = "its decision has left the index, so it has expired"
+        return Link(id_, position, where, None, None, None, None, None, note)
+    likeness: Likeness | None = likeness_of(decided.distance, index.parameters)
+    if decided.document is None:
+        return Link(id_, position, where, decided, *_labels(decided), likeness, None, "")
+    (standing,) = index.standings([decided.document.number])
+    return Link(id_, position, where, decided, *_labels(decided), likeness, standing, _FATES.get(standing, ""))
+
+
+def _notes(index: Index, decided: Decided, standing: Standing | None) -> tuple[str, ...]:
+    if standing in _FATES:
+        return (f"It was {_FATES[standing]}." if standing is Standing.FORGOTTEN else f"It has {_FATES[standing]}.",)
+    if not decided.verdict.names_original:
+        return ()
+    if standing is None and decided.kind is Kind.NEAR and index.parameters.insert in _NOT_ENTERED:
+        return (_NOT_ENTERED[index.parameters.insert],)
+    if standing is not None:
+        return ("It entered the index: what is near to it is a duplicate of the same original.",)
+    return ()
+
+
+def _problem(index: Index, asked: str, positions: Sequence[Position]) -> str:
+    """Why nothing is known of what was asked for, in words."""
+    names, applied = index.stream_names(), index.applied()
+    for position in positions:
+        end = applied.get(position.source)
+        where = position_text(position, names)
+        if end is None:
+            return f"{where}: this index has decided nothing of this partition"
+        if position.offset >= end.offset:
+            name, _, _ = where.rpartition("/")
+            return f"{where}: not decided yet; of {name} all is decided below offset {end.offset}"
+        return (
+            f"{where}: all below offset {end.offset} is decided, but nothing is known of this one: it has expired, it is no "
+            "record (transactions leave gaps), or this index was restored, which knows fewer duplicates"
+        )
+    known = ", ".join(sorted({name for name in names.values() if name})) or "none"
+    return (
+        f"nothing is known of {asked!r}: no record with this id came, or its decision has expired, or it is a duplicate and the "
+        f"index was restored; a position is TOPIC/PARTITION/OFFSET of an input that the index knows ({known})"
+    )

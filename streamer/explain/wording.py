@@ -1,0 +1,192 @@
+"""What is said of each verdict and its reason, and which settings had a say. A new verdict or reason is a line here."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from index import Decided, Parameters, minhash, second_look
+from streamer.explain.explanation import Likeness, Rule
+from streamer.settings.presets import PRESETS
+from streamer.settings.settings import Settings
+
+Keys = Callable[[Parameters], Sequence[str]]
+"""Settings that have a say in an index of these parameters, section.key, the first one first."""
+
+
+class Wording(NamedTuple):
+    """What became of a record and why, and the settings that had a say."""
+
+    sentence: str
+    keys: Keys
+
+
+def _none(_: Parameters) -> Sequence[str]:
+    return ()
+
+
+def _keys(*keys: str) -> Keys:
+    return lambda _: keys
+
+
+def _matching(parameters: Parameters) -> list[str]:
+    """What makes two documents near-duplicates."""
+    if parameters.scheme == "minhash":
+        keys = ["minhash.similarity_min"]
+    elif isinstance(parameters.look, second_look.MetadataLook):
+        keys = ["second_look.similarity_min", "second_look.content_weight"]
+    else:
+        keys = ["index.distance_max"]
+        if parameters.look is not None:
+            keys.append("second_look.cosine_min")
+    if parameters.root is not None:
+        keys.append("index.root_similarity_min" if parameters.scheme == "minhash" else "index.root_distance_max")
+    return [*keys, "index.insert"]
+
+
+def _short(parameters: Parameters) -> Sequence[str]:
+    return ("minhash.features_min" if parameters.scheme == "minhash" else "fingerprint.features_min",)
+
+
+def _guarded(parameters: Parameters) -> Sequence[str]:
+    return ("guard.policy", "guard.share_max", "guard.documents_min", *_matching(parameters))
+
+
+_WORDINGS = {
+    ("unique", "no-match"): Wording("Kept: nothing that counted then was near enough.", _matching),
+    ("duplicate", "similar"): Wording("Dropped as a near-duplicate of the original.", _matching),
+    ("suspect", "host-beyond-limits"): Wording(
+        "Kept as a suspect: it is a near-duplicate of the original, but most of its site's recent pages were, as pages of one "
+        "template are. So the guard let it pass.",
+        _guarded,
+    ),
+    ("unique", "short-text-new"): Wording(
+        "Kept: the text is too short to tell likeness, and no equal one counted then.", _short
+    ),
+    ("duplicate", "short-text-same"): Wording(
+        "Dropped: the text is too short to tell likeness, and equals the original's.", _short
+    ),
+    ("undecidable", "no-features"): Wording(
+        "Kept undecided: the text has nothing to compare, no letters and no digits. It went out with the unique ones.",
+        _none,
+    ),
+    ("dead-letter", "tombstone"): Wording(
+        "Put among the dead letters: the record has no value. In a compacted topic that deletes its key.", _none
+    ),
+    ("dead-letter", "too-large"): Wording(
+        "Put among the dead letters: it is larger than the settings allow.",
+        _keys("decode.value_bytes_max", "decode.characters_max"),
+    ),
+    ("dead-letter", "not-utf-8"): Wording("Put among the dead letters: its bytes are no UTF-8.", _none),
+    ("dead-letter", "not-json"): Wording("Put among the dead letters: it is no JSON.", _keys("decode.format")),
+    ("dead-letter", "nested-too-deep"): Wording(
+        "Put among the dead letters: its JSON is nested deeper than the parser goes.", _none
+    ),
+    ("dead-letter", "no-text"): Wording(
+        "Put among the dead letters: it has no text where the settings look for one.",
+        _keys("decode.text", "decode.preset"),
+    ),
+    ("dead-letter", "text-not-string"): Wording(
+        "Put among the dead letters: what stands where the text should be is no text.",
+        _keys("decode.text", "decode.preset"),
+    ),
+    ("dead-letter", "unreadable"): Wording(
+        "Put among the dead letters: the records from this position on are damaged in the topic, and were skipped.",
+        _keys("recovery.unreadable"),
+    ),
+    ("dead-letter", "poison"): Wording(
+        "Put among the dead letters: every process that decoded or fingerprinted it ended, or took too long.",
+        _keys("workers.deaths_max", "workers.document_timeout_ms"),
+    ),
+}
+"""By labels, as headers have them."""
+
+
+def wording_of(verdict: str, reason: str) -> Wording:
+    """Wording of a verdict and a reason, both labels; their bare names where there is none yet."""
+    return _WORDINGS.get((verdict, reason)) or Wording(f"{verdict.capitalize()}: {reason}.", _none)
+
+
+def rules_of(wording: Wording, settings: Settings, parameters: Parameters) -> tuple[Rule, ...]:
+    """The settings that had a say: the values that the index is stamped with, else those in force."""
+    stamped = _stamped(parameters)
+    rules = []
+    for key in wording.keys(parameters):
+        section, _, name = key.partition(".")
+        holder = getattr(settings, section)
+        value = stamped.get(key, getattr(holder, name))
+        if key == "decode.text" and value is None:
+            value = PRESETS[settings.decode.preset].text
+        meaning = type(holder).model_fields[name].description or ""
+        rules.append(Rule(key, _value_text(value), key in stamped, meaning))
+    return tuple(rules)
+
+
+def _stamped(parameters: Parameters) -> dict[str, Any]:
+    """Settings that the index is stamped with."""
+    look, root = parameters.look, parameters.root
+    found: dict[str, Any] = {"index.insert": parameters.insert}
+    if "features_min" in parameters.fingerprint:
+        section = "minhash" if parameters.scheme == "minhash" else "fingerprint"
+        found[f"{section}.features_min"] = parameters.fingerprint["features_min"]
+    if parameters.scheme == "minhash":
+        found["minhash.similarity_min"] = minhash.similarity_of(parameters.distance_max)
+        if root is not None:
+            found["index.root_similarity_min"] = minhash.similarity_of(root.distance_max)
+        return found
+    found["index.distance_max"] = parameters.distance_max
+    if root is not None:
+        found["index.root_distance_max"] = root.distance_max
+    if isinstance(look, second_look.CosineLook):
+        found["second_look.cosine_min"] = look.cosine_min
+    elif isinstance(look, second_look.MetadataLook):
+        found["second_look.similarity_min"] = look.similarity_min
+        found["second_look.content_weight"] = look.content_weight
+    return found
+
+
+def _value_text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def measure_of(decided: Decided, likeness: Likeness | None, parameters: Parameters) -> str:
+    """What the likeness of a record to its original says beside the settings; empty where it names none."""
+    if not decided.verdict.names_original:
+        return ""
+    if likeness is None:
+        return "How alike they are is not known: the decision was restored from the outputs."
+    partner = "its match, the original or another duplicate of it" if parameters.insert == "all" else "the original"
+    if likeness.distance == 0 or likeness.similarity == 1:
+        return f"It equals {partner} in all that is compared."
+    if parameters.scheme == "minhash":
+        return _minhash_measure(likeness, partner, parameters)
+    if likeness.similarity is not None:
+        least = f"{parameters.look.similarity_min:g}" if isinstance(parameters.look, second_look.MetadataLook) else "?"
+        return (
+            f"It is {likeness.similarity:g} similar to {partner}, by text and metadata; from {least} on is a duplicate."
+        )
+    return _simhash_measure(likeness, partner, parameters)
+
+
+def _minhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
+    assert likeness.similarity is not None
+    least = minhash.similarity_of(parameters.distance_max)
+    told = f"It is {likeness.similarity:g} similar to {partner}"
+    if parameters.root is None or likeness.similarity >= least:
+        return f"{told}; from {least:g} on is a duplicate."
+    of_root = minhash.similarity_of(parameters.root.distance_max)
+    return f"{told}, and at least {least:g} to another duplicate of it, which made it one; to the original {of_root:g} is enough."
+
+
+def _simhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
+    assert likeness.distance is not None
+    bits = "1 bit" if likeness.distance == 1 else f"{likeness.distance} bits"
+    told = f"Its fingerprint is {bits} apart from that of {partner}"
+    look = ""
+    if isinstance(parameters.look, second_look.CosineLook):
+        cosine = "" if likeness.cosine is None else f" of {likeness.cosine:.2f}"
+        look = f", and the second look agreed: a cosine{cosine}, where {parameters.look.cosine_min:g} is enough"
+    if parameters.root is None or likeness.distance <= parameters.distance_max:
+        return f"{told}; up to {parameters.distance_max} is a duplicate{look}."
+    return (
+        f"{told}, and at most {parameters.distance_max} from that of another duplicate of it, which made it one; from the "
+        f"original's {parameters.root.distance_max} is enough{look}."
+    )

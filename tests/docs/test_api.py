@@ -1,0 +1,29 @@
+"""The examples of docs/api.md run as printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_every_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for example in EXAMPLES:
+        exec(compile(example, "docs/api.md", "exec"), names)
+    assert capsys.readouterr().out == "duplicate 1.0 first\n"
+    rows = [{"text": "A text that is here once. " * 20}, {"text": "A text that is here once. " * 20}]
+    kept = names["without_duplicates"](rows, tmp_path / "rows", "frame", 0)  # type: ignore[operator]
+    assert kept == rows[:1]
+    pipeline = names["NearDuplicates"]()  # type: ignore[operator]
+    pipeline.open_spider(type("Spider", (), {"name": "news"}))
+    assert pipeline.process_item(rows[0], None) == rows[0]
+    with pytest.raises(ValueError, match="near-duplicate of filter:news/0/0"):
+        pipeline.process_item(rows[1], None)
+    pipeline.close_spider(None)

@@ -1,0 +1,26 @@
+"""An answer is a decision in a caller's words."""
+
+import pytest
+
+from index import Verdict
+from streamer.ask.answer import answer_of
+from streamer.records.record import Decision
+
+
+def test_a_position_that_stands_for_an_id_is_no_id() -> None:
+    assert answer_of(Decision(Verdict.UNIQUE, "no-match", "check/0/3"), "check/0/3").id is None
+    assert answer_of(Decision(Verdict.UNIQUE, "no-match", "a"), "check/0/3").id == "a"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kept"),
+    [
+        (Verdict.UNIQUE, True),
+        (Verdict.SUSPECT, True),
+        (Verdict.UNDECIDABLE, True),
+        (Verdict.DUPLICATE, False),
+        (Verdict.DEAD_LETTER, False),
+    ],
+)
+def test_kept_is_what_goes_to_the_unique_output(verdict: Verdict, kept: bool) -> None:
+    assert answer_of(Decision(verdict, "any", "a"), "check/0/0").kept is kept

@@ -1,0 +1,149 @@
+"""The library says what the service says, decides a position once, and stands beside a running service."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+from rich.console import Console
+
+from index import errors
+from streamer import Answer, Filter, Settings
+from streamer.service.file_job import filter_files
+from streamer.settings.settings import load
+from tests.support.news import LINES
+
+TEXT = (
+    "In the harbour of the small town the fishermen mended their nets and spoke of the storm that had passed at night. "
+    * 3
+)
+NEAR = TEXT + "Nobody was hurt."
+OTHER = (
+    "The parliament voted on the budget for schools, and both parties claimed the result as a victory of their own. "
+    * 3
+)
+
+
+def settings_for(directory: Path, *overrides: str) -> Settings:
+    return load(None, [f"index.directory={directory}", *overrides], {}, over_files=True)
+
+
+def lines_of(out: Path) -> list[dict[str, object]]:
+    return [orjson.loads(line) for line in (out / "verdicts.jsonl").read_bytes().splitlines()]
+
+
+def told(answer: Answer) -> tuple[object, ...]:
+    return answer.verdict, answer.reason, answer.similarity, answer.distance, answer.original_id
+
+
+@pytest.mark.parametrize("scheme", ["minhash", "simhash"])
+def test_admitting_says_what_the_service_says_of_the_same_documents(tmp_path: Path, scheme: str) -> None:
+    lines = LINES[:300]
+    (tmp_path / "news.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    settings = settings_for(tmp_path / "service", f"fingerprint.scheme={scheme}")
+    filter_files(settings, [tmp_path / "news.jsonl"], tmp_path / "out", Console(quiet=True))
+    expected = [
+        (line["verdict"], line["reason"], line.get("similarity"), line["distance"], line["original"])
+        for line in lines_of(tmp_path / "out")
+    ]
+    with Filter.open(tmp_path / "library", settings) as library:
+        answers = [*library.admit(lines[:120]), *library.admit(lines[120:])]
+    assert {answer.verdict for answer in answers} >= {"unique", "duplicate", "dead-letter"}
+    assert [told(answer) for answer in answers] == expected
+    with Filter.open(tmp_path / "service", settings, read_only=True) as beside:
+        assert {answer.verdict for answer in beside.check(lines) if answer.kept} == {"undecidable"}
+
+
+def test_a_check_changes_nothing_and_admitting_then_says_the_same(tmp_path: Path) -> None:
+    with Filter.open(tmp_path) as seen:
+        assert [told(each) for each in seen.check([{"id": "a", "text": TEXT}])] == [
+            ("unique", "no-match", None, None, None)
+        ]
+        seen.admit([{"id": "a", "text": TEXT}])
+        checked = seen.check([{"id": "b", "text": NEAR}, {"id": "c", "text": OTHER}, {"id": "d", "text": OTHER}])
+        assert [each.verdict for each in checked] == ["duplicate", "unique", "unique"]
+        assert checked[0].original_id == "a"
+        assert checked[0].original_position is not None
+        assert checked[0].original_position.endswith("/0/0")
+        assert checked[0].similarity is not None
+        assert 0.8 < checked[0].similarity < 1
+        admitted = seen.admit([{"id": "b", "text": NEAR}, {"id": "c", "text": OTHER}, {"id": "d", "text": OTHER}])
+        assert admitted[:2] == checked[:2]
+        assert (admitted[2].verdict, admitted[2].original_id) == ("duplicate", "c")
+
+
+def test_a_caller_that_died_before_its_own_commit_asks_again_and_hears_the_same(tmp_path: Path) -> None:
+    documents = [{"id": "a", "text": TEXT}, {"id": "b", "text": NEAR}]
+    with Filter.open(tmp_path, source="crawl") as seen:
+        assert seen.position == 0
+        first = seen.admit(documents)
+        assert seen.position == 2
+    with Filter.open(tmp_path, source="crawl") as seen:
+        assert seen.position == 2
+        again = seen.admit(documents, position=0)
+        assert again == [replace(each, replayed=True) for each in first]
+        assert seen.position == 2
+        # Without its position the same documents are new ones, and repeat themselves.
+        assert [each.verdict for each in seen.admit(documents)] == ["duplicate", "duplicate"]
+
+
+def test_a_part_of_a_batch_that_was_decided_keeps_its_answers(tmp_path: Path) -> None:
+    with Filter.open(tmp_path, source="crawl") as seen:
+        seen.admit([{"text": TEXT}], position=5)
+        assert seen.position == 6
+        answers = seen.admit([{"text": OTHER}, {"text": OTHER}], position=5)
+    assert [(each.verdict, each.replayed) for each in answers] == [("unique", True), ("unique", False)]
+
+
+def test_one_source_has_one_filter_at_a_time_and_openings_without_a_name_never_meet(tmp_path: Path) -> None:
+    command = "import sys; from streamer import Filter; Filter.open(sys.argv[1], source='crawl')"
+    with Filter.open(tmp_path, source="crawl"):
+        other = subprocess.run([sys.executable, "-c", command, tmp_path], capture_output=True, text=True, check=False)
+    assert "source 'crawl': another filter has it open" in other.stderr
+    assert subprocess.run([sys.executable, "-c", command, tmp_path], check=False).returncode == 0
+    for _ in range(2):
+        with Filter.open(tmp_path) as seen:
+            (answer,) = seen.admit([{"text": OTHER}])
+            assert not answer.replayed
+
+
+def test_a_filter_that_only_reads_decides_nothing_and_makes_no_index(tmp_path: Path) -> None:
+    with pytest.raises(errors.IndexMissing):
+        Filter.open(tmp_path / "none", read_only=True)
+    assert not (tmp_path / "none").exists()
+    Filter.open(tmp_path).close()
+    with (
+        Filter.open(tmp_path, read_only=True) as seen,
+        pytest.raises(ValueError, match="read_only=True: it can only check"),
+    ):
+        seen.admit([{"text": TEXT}])
+
+
+def test_an_index_of_other_settings_is_refused(tmp_path: Path) -> None:
+    Filter.open(tmp_path).close()
+    with pytest.raises(errors.ParametersDiffer):
+        Filter.open(tmp_path, settings_for(tmp_path, "fingerprint.scheme=simhash"), read_only=True)
+
+
+def test_what_cannot_be_decoded_is_a_dead_letter_and_what_is_no_document_an_error(tmp_path: Path) -> None:
+    with Filter.open(tmp_path) as seen:
+        answers = seen.check([{"id": "a"}, b"no JSON", {"text": "half a pair \ud800", "number": 2**70}])
+        assert [each.reason for each in answers] == ["no-text", "not-json", answers[2].reason]
+        assert answers[2].verdict == "unique"
+        assert answers[0].detail is not None
+        assert "there is no text at /text" in answers[0].detail
+        with pytest.raises(TypeError, match=r"documents\[1\] must be a mapping or bytes, not str"):
+            seen.check([{"text": TEXT}, "a text"])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match=r"documents\[0\] cannot be written as JSON"):
+            seen.check([{"text": object()}])
+        with pytest.raises(ValueError, match="position must be at least 0"):
+            seen.admit([{"text": TEXT}], position=-1)
+        assert seen.check([]) == seen.admit([]) == []
+
+
+def test_the_package_is_imported_without_what_it_needs() -> None:
+    command = "import sys, streamer; assert not {'numpy', 'pydantic', 'lmdb'} & set(sys.modules); print(dir(streamer))"
+    output = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "['Answer', 'Filter', 'Settings', 'load_settings']"

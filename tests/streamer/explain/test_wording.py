@@ -1,0 +1,128 @@
+"""What is said of verdicts, and of which settings."""
+
+import pytest
+
+from index.entry import Kind, Position, Source, Verdict
+from index.index import Decided
+from index.matching.root import RootRule
+from index.matching.second_look import CosineLook, MetadataLook
+from index.storage.parameters import Parameters
+from streamer.explain.explanation import Likeness
+from streamer.explain.wording import measure_of, rules_of, wording_of
+from streamer.fingerprint.scheme import parameters_for
+from streamer.records.reason import labels
+from streamer.settings.settings import load
+
+AT = Position(Source("stream", 1), 2)
+DUPLICATE = Decided("copy", AT, 0, Verdict.DUPLICATE, 0, Kind.NEAR, 3, "one", AT, None, 7)
+STAMP = {"features_min": "9"}
+MINHASH = parameters_for(load(overrides=["minhash.similarity_min=0.75"]), STAMP)
+MINHASH_ROOT = parameters_for(load(overrides=["minhash.similarity_min=0.75", "index.insert=root"]), STAMP)
+COSINE = Parameters(distance_max=7, look=CosineLook(128, 0.85), fingerprint=STAMP)
+COSINE_ROOT = Parameters(distance_max=3, insert="root", look=CosineLook(128, 0.85), root=RootRule(6))
+METADATA = Parameters(distance_max=5, look=MetadataLook(100, 0.9, 0.25))
+
+
+@pytest.mark.parametrize(("verdict", "reason"), labels())
+def test_every_verdict_and_reason_has_words_of_its_own(verdict: str, reason: str) -> None:
+    wording = wording_of(verdict, reason)
+    assert wording.sentence != wording_of(verdict, "unheard-of").sentence
+    assert wording.sentence.endswith(".")
+    for parameters in (MINHASH, MINHASH_ROOT, COSINE, COSINE_ROOT, METADATA):
+        for rule in rules_of(wording, load(), parameters):
+            assert rule.value not in ("", "None")
+            assert rule.meaning.endswith(".")
+
+
+def test_what_has_no_words_yet_is_told_by_its_names() -> None:
+    assert wording_of("unique", "unheard-of").sentence == "Unique: unheard-of."
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        (MINHASH, {"minhash.similarity_min": "0.75", "index.insert": "unique"}),
+        (
+            MINHASH_ROOT,
+            {"minhash.similarity_min": "0.75", "index.root_similarity_min": "0.5", "index.insert": "root"},
+        ),
+        (COSINE, {"index.distance_max": "7", "second_look.cosine_min": "0.85", "index.insert": "unique"}),
+        (
+            COSINE_ROOT,
+            {
+                "index.distance_max": "3",
+                "second_look.cosine_min": "0.85",
+                "index.root_distance_max": "6",
+                "index.insert": "root",
+            },
+        ),
+        (
+            METADATA,
+            {"second_look.similarity_min": "0.25", "second_look.content_weight": "0.9", "index.insert": "unique"},
+        ),
+    ],
+)
+def test_thresholds_are_those_of_the_index_whatever_the_settings_in_force(
+    parameters: Parameters, expected: dict[str, str]
+) -> None:
+    rules = rules_of(wording_of("duplicate", "similar"), load(overrides=["minhash.similarity_min=0.9"]), parameters)
+    assert {rule.setting: rule.value for rule in rules} == expected
+    assert all(rule.of_index for rule in rules)
+
+
+def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_settings() -> None:
+    (short,) = rules_of(wording_of("duplicate", "short-text-same"), load(), MINHASH)
+    assert (short.setting, short.value, short.of_index) == ("minhash.features_min", "9", True)
+    (short,) = rules_of(wording_of("unique", "short-text-new"), load(), COSINE)
+    assert (short.setting, short.value, short.of_index) == ("fingerprint.features_min", "9", True)
+    crawler = load(overrides=["decode.preset=nutch"])
+    text, preset = rules_of(wording_of("dead-letter", "no-text"), crawler, MINHASH)
+    assert (text.setting, text.value, text.of_index) == ("decode.text", "/content", False)
+    assert (preset.setting, preset.value) == ("decode.preset", "nutch")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "likeness", "expected"),
+    [
+        (MINHASH, Likeness(0.8), "It is 0.8 similar to the original; from 0.75 on is a duplicate."),
+        (
+            MINHASH_ROOT,
+            Likeness(0.6),
+            "It is 0.6 similar to the original, and at least 0.75 to another duplicate of it, which made it one; to the "
+            "original 0.5 is enough.",
+        ),
+        (MINHASH, Likeness(1.0), "It equals the original in all that is compared."),
+        (
+            COSINE,
+            Likeness(distance=1, cosine=0.91),
+            "Its fingerprint is 1 bit apart from that of the original; up to 7 is a duplicate, and the second look agreed: a "
+            "cosine of 0.91, where 0.85 is enough.",
+        ),
+        (
+            COSINE_ROOT,
+            Likeness(distance=5),
+            "Its fingerprint is 5 bits apart from that of the original, and at most 3 from that of another duplicate of it, "
+            "which made it one; from the original's 6 is enough, and the second look agreed: a cosine, where 0.85 is enough.",
+        ),
+        (
+            METADATA,
+            Likeness(0.4),
+            "It is 0.4 similar to the original, by text and metadata; from 0.25 on is a duplicate.",
+        ),
+        (
+            Parameters(distance_max=3, insert="all"),
+            Likeness(distance=2),
+            "Its fingerprint is 2 bits apart from that of its match, the original or another duplicate of it; up to 3 is a "
+            "duplicate.",
+        ),
+        (MINHASH, None, "How alike they are is not known: the decision was restored from the outputs."),
+    ],
+)
+def test_the_measure_stands_beside_its_threshold(
+    parameters: Parameters, likeness: Likeness | None, expected: str
+) -> None:
+    assert measure_of(DUPLICATE, likeness, parameters) == expected
+
+
+def test_what_resembles_nothing_has_no_measure() -> None:
+    assert measure_of(DUPLICATE._replace(verdict=Verdict.UNIQUE), None, MINHASH) == ""
