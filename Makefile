@@ -8,7 +8,7 @@ CHAOS_FAULTS ?= 100
 SOAK_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check docs kafka dashboard-check chaos soak clean
+.PHONY: help setup setup-dev demo test check docs kafka dashboard-check page-check chaos soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ kafka: $(INSTALLED_DEV) ## a real Apache Kafka broker to try things with; Ctrl-C
 
 dashboard-check: $(INSTALLED_DEV) ## scrape the running service with a real Prometheus; every query must return data
 	@$(BIN)/python -m deploy.dashboard_check
+
+page-check: $(INSTALLED_DEV) ## run the service's page in a real Chromium, fed with hostile words
+	@$(BIN)/python -m deploy.page_check
 
 chaos: $(INSTALLED_DEV) ## strike the running service with CHAOS_FAULTS faults of all kinds; nothing may be lost, doubled or stuck
 	@$(BIN)/python -m bench.chaos --faults $(CHAOS_FAULTS)

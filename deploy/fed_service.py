@@ -28,22 +28,23 @@ class ServiceFailed(Exception):
 
 
 @contextmanager
-def fed_service() -> Iterator[str]:
-    """Address, host:port, of a running `streamer run` that gets new documents all the time."""
+def fed_service(*overrides: str) -> Iterator[str]:
+    """Address, host:port, of a running `streamer run`, with these settings too, that gets new documents all the time."""
     with tempfile.TemporaryDirectory(prefix="fed-service-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         with LocalKafka(directory / "kafka") as broker:
             port = _free_port()
-            overrides = [
+            chosen_settings = [
+                *overrides,
                 f"kafka.bootstrap_servers={broker.bootstrap_servers}",
                 f"index.directory={directory / 'index'}",
                 f"observe.port={port}",
             ]
-            settings = load(None, overrides, {})
+            settings = load(None, chosen_settings, {})
             create_topics(settings, partitions=4, replication_factor=1)
             log = directory / "service.log"
             with log.open("wb") as stream:
-                chosen = [part for override in overrides for part in ("--set", override)]
+                chosen = [part for override in chosen_settings for part in ("--set", override)]
                 service = subprocess.Popen([sys.executable, "-m", "streamer", *chosen, "run"], stderr=stream)
             enough = threading.Event()
             feeder = threading.Thread(target=_feed, args=(settings, enough), daemon=True)

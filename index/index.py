@@ -334,6 +334,13 @@ class Index:
         """
         return find.decided(self._opened, frozenset(ids))
 
+    def newest_near(self, limit: int) -> list[Decided]:
+        """Up to `limit` (at least 1) decisions that a record is near but unequal to another, the newest first.
+
+        Looks at the last hundred batches, so it takes some milliseconds whatever the size of the index.
+        """
+        return find.newest_near(self._opened, limit)
+
     def decided_at(self, positions: Sequence[Position]) -> list[Decided | None]:
         """The decision on each position, in the same order; None where the journal knows none, or none any more."""
         return find.decided_at(self._opened, positions)

@@ -19,6 +19,7 @@ FOLDER_MODULES_MAX = 14
 
 ONLY_IMPORTERS = {
     "kafka": {
+        "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
         "streamer.transports.kafka.diagnosis",
@@ -39,6 +40,7 @@ ONLY_IMPORTERS = {
     "numba": {"index.kernels.jit"},
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
+    "uvicorn": {"streamer.observe.http"},
 }
 
 LAYERS = (
@@ -46,7 +48,8 @@ LAYERS = (
     ("streamer.cli",),
     ("streamer.service.supervisor",),
     ("streamer.ask",),
-    ("streamer.demo", "streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
+    ("streamer.demo", "streamer.what_if"),
+    ("streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
@@ -200,6 +203,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.errors",
         "streamer.records.record",
         "streamer.settings.types",
+        "streamer.transports.by_position",
         "streamer.transports.evidence",
         "streamer.transports.resending",
         "streamer.transports.transport",
@@ -267,11 +271,18 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.texts",
         "streamer.verification.uniques",
     ),
+    "tests/streamer/ask/test_openapi.py": ("streamer.ask.desk",),
+    "tests/streamer/what_if/test_compare.py": (
+        "streamer.what_if.differences",
+        "streamer.what_if.documents",
+    ),
+    "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
     "tests/contract": ("streamer.transports.kafka.transport",),
     "tests/streamer/give_back/test_dead_letters.py": ("streamer.give_back.report",),
     "tests/processes": (
         "streamer.cli.dead_letters",
         "streamer.service.worker",
+        "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.resending",
     ),

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,9 @@ from index.storage.codec import LOG_ROW
 from index.storage.documents import Document
 from index.storage.layout import Filing
 from index.storage.sources import known_number, streams_of
+
+BATCHES_LOOKED_AT_MAX = 100
+"""Batches that `newest_near` reads at most: a stream without near-duplicates must not cost the whole log."""
 
 
 class Standing(StrEnum):
@@ -169,6 +172,24 @@ def standings(opened: OpenIndex, asked: Sequence[int]) -> list[Standing]:
             Standing.FORGOTTEN if forgotten else Standing.COUNTS if visible else Standing.EXPIRED
             for forgotten, visible in zip(*columns, strict=True)
         ]
+
+    return opened.read(operation)
+
+
+def newest_near(opened: OpenIndex, limit: int) -> list[Decided]:
+    """Implementation of `Index.newest_near`."""
+
+    def operation(session: ReadSession) -> list[Decided]:
+        found: list[Decided] = []
+        for batch in islice(log.backwards(session.transaction, session.words), BATCHES_LOOKED_AT_MAX):
+            columns = batch.rows
+            rows = np.flatnonzero(
+                naming_originals(columns["verdict"]) & (columns["kind"] == Kind.NEAR) & (columns["distance"] > 0)
+            )[-(limit - len(found)) :]
+            found += reversed(list(_decided(session, batch, rows)))
+            if len(found) == limit:
+                break
+        return found
 
     return opened.read(operation)
 

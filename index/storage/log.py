@@ -136,6 +136,15 @@ def walk(transaction: Transaction, words: int, begin: bytes = b"") -> Iterator[B
         yield _batch(key, value, words)
 
 
+def backwards(transaction: Transaction, words: int) -> Iterator[Batch]:
+    """All batches, the last one first."""
+    below = transaction.floor(Table.LOG, LOG_KEY.pack(_LAST, _LAST))
+    while below is not None:
+        yield _batch(*below, words)
+        before = int.from_bytes(below[0], "big") - 1
+        below = None if before < 0 else transaction.floor(Table.LOG, before.to_bytes(LOG_KEY.size, "big"))
+
+
 def since(transaction: Transaction, number: int, words: int) -> Iterator[Batch]:
     """Batches with documents from `number` on, ascending; the first batch may begin with earlier documents."""
     below = transaction.floor(Table.LOG, LOG_KEY.pack(number, _LAST))

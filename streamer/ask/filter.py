@@ -112,6 +112,11 @@ class Filter:
             self._position = 0 if applied is None else applied.offset
         return self._position
 
+    @property
+    def index(self) -> Index:
+        """The index itself, for what a filter does not do."""
+        return self._index
+
     def check(self, documents: Iterable[Value]) -> list[Answer]:
         """What `admit` would say of each document if it came next; changes nothing, and waits for no writer.
 

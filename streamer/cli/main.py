@@ -11,6 +11,7 @@ import structlog
 from rich.console import Console
 
 from index import errors
+from streamer.cli.compare import compare
 from streamer.cli.dead_letters import dead_letters
 from streamer.cli.doctor import doctor
 from streamer.cli.evaluation import evaluate
@@ -20,6 +21,7 @@ from streamer.cli.methods import calibrate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
 from streamer.cli.outputs import NoLeftovers
 from streamer.cli.verify import verify
+from streamer.cli.why import why
 from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
 from streamer.settings.settings import Settings, idle_line, without_use
 
@@ -231,7 +233,18 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
             yield str(error)
 
 
-for command in (index_group, idf, evaluate, calibrate, verify, doctor, give_back, dead_letters):
+for command in (
+    index_group,
+    idf,
+    evaluate,
+    calibrate,
+    compare,
+    verify,
+    why,
+    doctor,
+    give_back,
+    dead_letters,
+):
     cli.add_command(command)
 
 

@@ -246,12 +246,14 @@ class Answer:
     explanations  decisions, newest first
     left_out      further, older decisions
     problem       why nothing is known of it; empty where something is
+    no_texts      why no texts could be read; empty where they could, or were not asked for
     """
 
     asked: str
     explanations: Sequence[Explanation]
     left_out: int = 0
     problem: str = ""
+    no_texts: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -260,4 +262,5 @@ class Answer:
             "decisions": [each.as_json() for each in self.explanations],
             "left_out": self.left_out,
             "problem": self.problem,
+            "no_texts": self.no_texts,
         }

@@ -35,11 +35,14 @@ class Sought:
 def sought_of(decided: Decided, document: Document, original: int | None) -> Sought:
     """The same of a document that entered."""
     fingerprint = np.array([document.fingerprint], np.uint64)
-    return Sought(decided, document.kind, fingerprint, _look_of([document]), original)
+    return Sought(decided, document.kind, fingerprint, look_of([document]), original)
 
 
-def near_of(index: Index, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
-    """Entries that are near now, the nearest first: also some that are not near enough. The document itself is none."""
+def near_of(index: Index, parameters: Parameters, sought: Sought, names: Mapping[str, str]) -> tuple[Near, ...]:
+    """Entries that are near now, the nearest first: also some that are not near enough. The document itself is none.
+
+    parameters  by which the index decides now
+    """
     matches = [match for match in _matches(index, sought) if match.document.position != sought.decided.position]
     matches = matches[:NEAR_MAX]
     if not matches:
@@ -47,7 +50,7 @@ def near_of(index: Index, sought: Sought, names: Mapping[str, str]) -> tuple[Nea
     if sought.kind is Kind.EXACT:
         likenesses, reasons = [Likeness(similarity=1.0)], [""]
     else:
-        likenesses, reasons = _judged(index, sought, matches)
+        likenesses, reasons = _judged(index, parameters, sought, matches)
     own = None if sought.decided.document is None else sought.decided.document.number
     return tuple(
         Near(
@@ -73,11 +76,14 @@ def likeness_of(distance: int | None, parameters: Parameters) -> Likeness | None
     return Likeness(distance=distance)
 
 
-def cosine_of(left: Document, right: Document, parameters: Parameters) -> float | None:
-    """Cosine by which a second look judges two documents; None where there is no such look."""
+def cosine_of(look: npt.NDArray[np.uint8], other: Document, parameters: Parameters) -> float | None:
+    """Cosine by which a second look judges a document, whose look is uint8 [1, look bytes], and another one.
+
+    None where there is no such look.
+    """
     if not isinstance(parameters.look, second_look.CosineLook):
         return None
-    return float(second_look.cosine(_look_of([left]).view(np.int8), _look_of([right]).view(np.int8))[0])
+    return float(second_look.cosine(look.view(np.int8), look_of([other]).view(np.int8))[0])
 
 
 def _matches(index: Index, sought: Sought) -> list[Match]:
@@ -89,11 +95,13 @@ def _matches(index: Index, sought: Sought) -> list[Match]:
     return index.query(sought.fingerprint, radius, NEAR_MAX + 1)[0]
 
 
-def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[list[Likeness], list[str]]:
+def _judged(
+    index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]
+) -> tuple[list[Likeness], list[str]]:
     """Likeness of each match of a NEAR document, and why it would not count; empty where it would."""
-    parameters, count = index.parameters, len(matches)
+    count = len(matches)
     distances = np.array([match.distance for match in matches], np.int16)
-    looks = _look_of([match.document for match in matches])
+    looks = look_of([match.document for match in matches])
     own_looks = np.repeat(sought.look, count, axis=0)
     reasons = ["" if distance <= parameters.distance_max else "not near enough" for distance in distances.tolist()]
     told, cosines = distances, [None] * count
@@ -109,7 +117,7 @@ def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[lis
     if parameters.root is not None:
         reasons = [
             reason or ("" if near else "too far from its original")
-            for reason, near in zip(reasons, _near_to_roots(index, sought, matches), strict=True)
+            for reason, near in zip(reasons, _near_to_roots(index, parameters, sought, matches), strict=True)
         ]
     likenesses = [
         Likeness(
@@ -122,7 +130,7 @@ def _judged(index: Index, sought: Sought, matches: Sequence[Match]) -> tuple[lis
     return likenesses, reasons
 
 
-def _near_to_roots(index: Index, sought: Sought, matches: Sequence[Match]) -> list[bool]:
+def _near_to_roots(index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]) -> list[bool]:
     """Whether the document is near enough to the root of each match; a match whose root is retired is its own."""
     own = {match.document.number: match.document for match in matches}
     numbers = [match.document.root for match in matches]
@@ -134,16 +142,16 @@ def _near_to_roots(index: Index, sought: Sought, matches: Sequence[Match]) -> li
     stored = dict(zip(numbers, index.documents(numbers), strict=True))
     roots = [own.get(number) or stored[number] for number in numbers]
     there = [root if root is not None else match.document for root, match in zip(roots, matches, strict=True)]
-    distances = index.parameters.root_distances(
+    distances = parameters.root_distances(
         np.repeat(sought.fingerprint, len(matches), axis=0),
         np.array([root.fingerprint for root in there], np.uint64),
         np.repeat(sought.look, len(matches), axis=0),
-        _look_of(there),
+        look_of(there),
     )
     return [distance != NO_DISTANCE for distance in distances.tolist()]
 
 
-def _look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
+def look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:
     """Looks, uint8 [n, look bytes]."""
     joined = b"".join(document.look for document in documents)
     return np.frombuffer(joined, np.uint8).reshape(len(documents), len(joined) // len(documents))

@@ -7,9 +7,9 @@ import numpy as np
 
 from index import Decided, Index, Kind, Position, Standing
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link
-from streamer.explain.near import cosine_of, likeness_of, near_of, sought_of
+from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, sought_of
 from streamer.explain.positions import position_text, positions_of
-from streamer.explain.wording import measure_of, rules_of, wording_of
+from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
@@ -50,14 +50,14 @@ def explain(
 
 
 def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanation:
-    parameters, names, entered = index.parameters, index.stream_names(), decided.document
+    parameters, names, entered = deciding(index.parameters, settings), index.stream_names(), decided.document
     verdict, reason = _labels(decided)
     wording = wording_of(verdict, reason)
     chain = _chain(index, decided)
     original = chain[0].decided.document if chain and chain[0].decided else None
     likeness = likeness_of(decided.distance, parameters)
     if likeness is not None and entered and original and parameters.insert != "all":
-        likeness = replace(likeness, cosine=cosine_of(entered, original, parameters))
+        likeness = replace(likeness, cosine=cosine_of(look_of([entered]), original, parameters))
     standing = None if entered is None else index.standings([entered.number])[0]
     told = Explanation(
         decided,
@@ -67,7 +67,7 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         wording.sentence,
         likeness,
         measure_of(decided, likeness, parameters),
-        rules_of(wording, settings, parameters),
+        rules_of(wording, settings, parameters, index.parameters),
         chain,
         None if decided.kind in (Kind.NEAR, Kind.EXACT) else (),
         standing=standing,
@@ -77,7 +77,7 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         return told
     sought = sought_of(decided, entered, original.number if original else None)
     (fingerprint,) = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)
-    return replace(told, near=near_of(index, sought, names), fingerprint=fingerprint)
+    return replace(told, near=near_of(index, parameters, sought, names), fingerprint=fingerprint)
 
 
 def _labels(decided: Decided) -> tuple[str, str]:

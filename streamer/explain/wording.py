@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from index import Decided, Parameters, minhash, second_look
+from index import Decided, Parameters, errors, minhash, second_look
 from streamer.explain.explanation import Likeness, Rule
+from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Settings
 
@@ -64,6 +65,25 @@ _WORDINGS = {
     ("duplicate", "short-text-same"): Wording(
         "Dropped: the text is too short to tell likeness, and equals the original's.", _short
     ),
+    ("unique", "recrawled"): Wording(
+        "Kept: the page came again under its id with another text, which is near to nothing but to its own older one.",
+        _matching,
+    ),
+    ("unique", "short-text-recrawled"): Wording(
+        "Kept: the page came again under its id with another text, too short to tell likeness.", _short
+    ),
+    ("update", "recrawled"): Wording(
+        "Kept as an update: the page came again under its id with another text, which takes the place of the old one.",
+        _matching,
+    ),
+    ("update", "short-text-recrawled"): Wording(
+        "Kept as an update: the page came again under its id with another text, too short to tell likeness, which takes the "
+        "place of the old one.",
+        _short,
+    ),
+    ("unique", "template"): Wording(
+        "Kept: it resembles pages of its site by their common template alone, and has a text of its own.", _matching
+    ),
     ("undecidable", "no-features"): Wording(
         "Kept undecided: the text has nothing to compare, no letters and no digits. It went out with the unique ones.",
         _none,
@@ -105,23 +125,41 @@ def wording_of(verdict: str, reason: str) -> Wording:
     return _WORDINGS.get((verdict, reason)) or Wording(f"{verdict.capitalize()}: {reason}.", _none)
 
 
-def rules_of(wording: Wording, settings: Settings, parameters: Parameters) -> tuple[Rule, ...]:
-    """The settings that had a say: the values that the index is stamped with, else those in force."""
-    stamped = _stamped(parameters)
+def deciding(parameters: Parameters, settings: Settings) -> Parameters:
+    """Parameters by which an index of these parameters decides under the settings, whose thresholds may be stricter.
+
+    Where the settings are not those of the index in anything else, its own.
+    """
+    try:
+        return parameters.deciding(
+            parameters_for(settings, dict(parameters.fingerprint)), str(settings.index.directory)
+        )
+    except errors.ParametersDiffer:
+        return parameters
+
+
+def rules_of(
+    wording: Wording, settings: Settings, parameters: Parameters, stored: Parameters | None = None
+) -> tuple[Rule, ...]:
+    """The settings that had a say, by the parameters that decide now.
+
+    stored  what the index is stamped with; None: the same
+    """
+    values, stamped = _stamped(parameters), _stamped(stored or parameters)
     rules = []
     for key in wording.keys(parameters):
         section, _, name = key.partition(".")
         holder = getattr(settings, section)
-        value = stamped.get(key, getattr(holder, name))
+        value = values.get(key, getattr(holder, name))
         if key == "decode.text" and value is None:
             value = PRESETS[settings.decode.preset].text
         meaning = type(holder).model_fields[name].description or ""
-        rules.append(Rule(key, _value_text(value), key in stamped, meaning))
+        rules.append(Rule(key, _value_text(value), key in stamped and stamped[key] == value, meaning))
     return tuple(rules)
 
 
 def _stamped(parameters: Parameters) -> dict[str, Any]:
-    """Settings that the index is stamped with."""
+    """Settings that parameters of an index hold."""
     look, root = parameters.look, parameters.root
     found: dict[str, Any] = {"index.insert": parameters.insert}
     if "features_min" in parameters.fingerprint:
@@ -160,19 +198,19 @@ def measure_of(decided: Decided, likeness: Likeness | None, parameters: Paramete
         return _minhash_measure(likeness, partner, parameters)
     if likeness.similarity is not None:
         least = f"{parameters.look.similarity_min:g}" if isinstance(parameters.look, second_look.MetadataLook) else "?"
-        return (
-            f"It is {likeness.similarity:g} similar to {partner}, by text and metadata; from {least} on is a duplicate."
-        )
+        return f"It is {likeness.similarity:g} similar to {partner} by text and metadata, where {least} is enough."
     return _simhash_measure(likeness, partner, parameters)
 
 
 def _minhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:
     assert likeness.similarity is not None
-    least = minhash.similarity_of(parameters.distance_max)
+    least, root = minhash.similarity_of(parameters.distance_max), parameters.root
     told = f"It is {likeness.similarity:g} similar to {partner}"
-    if parameters.root is None or likeness.similarity >= least:
-        return f"{told}; from {least:g} on is a duplicate."
-    of_root = minhash.similarity_of(parameters.root.distance_max)
+    if likeness.similarity >= least:
+        return f"{told}, where {least:g} is enough."
+    of_root = None if root is None else minhash.similarity_of(root.distance_max)
+    if of_root is None or likeness.similarity < of_root:
+        return f"{told}, which was enough then; the settings in force ask for {least:g}."
     return f"{told}, and at least {least:g} to another duplicate of it, which made it one; to the original {of_root:g} is enough."
 
 
@@ -184,8 +222,10 @@ def _simhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -
     if isinstance(parameters.look, second_look.CosineLook):
         cosine = "" if likeness.cosine is None else f" of {likeness.cosine:.2f}"
         look = f", and the second look agreed: a cosine{cosine}, where {parameters.look.cosine_min:g} is enough"
-    if parameters.root is None or likeness.distance <= parameters.distance_max:
-        return f"{told}; up to {parameters.distance_max} is a duplicate{look}."
+    if likeness.distance <= parameters.distance_max:
+        return f"{told}, where up to {parameters.distance_max} is near enough{look}."
+    if parameters.root is None or likeness.distance > parameters.root.distance_max:
+        return f"{told}, which was near enough then; the settings in force ask for at most {parameters.distance_max}."
     return (
         f"{told}, and at most {parameters.distance_max} from that of another duplicate of it, which made it one; from the "
         f"original's {parameters.root.distance_max} is enough{look}."

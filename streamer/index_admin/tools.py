@@ -5,7 +5,7 @@ The index is opened for reading only, beside a running service. `index_admin.tab
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from index import Decided, Index, Kind, Match, Parameters, Position, Source, min
 from index.tools import Age, BucketSizes, Finding, readers, survey
 from streamer.explain.positions import position_text as position_text
 from streamer.explain.positions import time_text as time_text
+from streamer.explain.texts import comparable_scheme
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
-from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.fingerprint.scheme import Scheme
 from streamer.service.wiring import open_index, usable_directory
 from streamer.settings.settings import Settings
 
@@ -141,14 +142,7 @@ def seek_text(index: Index, settings: Settings, text: str) -> Sought:
 
     Raises ParametersDiffer where the settings give other fingerprints than those in the index.
     """
-    fingerprinter = scheme_for(settings)
-    stored = index.parameters
-    asked = parameters_for(settings, fingerprinter.stamp())
-    if asked.scheme == stored.scheme:
-        # The service's thresholds do not change which documents are nearest.
-        asked = replace(asked, insert=stored.insert, root=stored.root).with_thresholds(stored)
-    stored.require_equal(asked, str(settings.index.directory))
-    found = fingerprinter.fingerprint([text])
+    found = comparable_scheme(index, settings).fingerprint([text])
     return Sought(Kind(int(found.kinds[0])), found.fingerprints)
 
 

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import hmac
-import socket
 import ssl
 from pathlib import Path
 from typing import NoReturn
@@ -17,29 +16,35 @@ log = structlog.get_logger(__name__)
 
 
 class _Encryption:
-    """TLS by a certificate that may be renewed while the port is open: its files are read again when they change."""
+    """TLS by a certificate that may be renewed while the port is open: its files are read again when they change.
+
+    context  for all handshakes; each gets the newest certificate
+    """
 
     def __init__(self, certificate: Path, key: Path) -> None:
         self._files = (certificate, key)
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._read_at = self._changed_at()
-        self._load()
+        self._newest = self._loaded()
+        self.context = self._loaded()
+        # The library calls this amid every handshake, also where the client names no server.
+        self.context.sni_callback = self._choose
 
-    def wrap(self, connection: socket.socket) -> socket.socket:
+    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, _server: str | None, _context: ssl.SSLContext) -> None:
         self._renew()
-        # The handshake waits for the first read, on the connection's own thread: a client that says nothing holds up no other.
-        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        connection.context = self._newest
 
-    def _load(self) -> None:
+    def _loaded(self) -> ssl.SSLContext:
         certificate, key = self._files
-        self._context.load_cert_chain(certificate, key, password=_no_password)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(certificate, key, password=_no_password)
+        return context
 
     def _renew(self) -> None:
         try:
             changed_at = self._changed_at()
             if changed_at != self._read_at:
-                self._load()
+                self._newest = self._loaded()
                 self._read_at = changed_at
                 log.info("certificate of the port read again", file=str(self._files[0]))
         except (OSError, ValueError) as error:
@@ -58,9 +63,10 @@ class Guard:
         self._login = None if login is None else ":".join(login).encode()
         self.scheme = "http" if encryption is None else "https"
 
-    def wrap(self, connection: socket.socket) -> socket.socket:
-        """The connection as it is to be spoken over."""
-        return connection if self._encryption is None else self._encryption.wrap(connection)
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """What the port's connections are encrypted by; None for no TLS."""
+        return None if self._encryption is None else self._encryption.context
 
     def admits(self, authorization: str) -> bool:
         """Whether a header `Authorization` (empty: there was none) names the user and his password."""

@@ -389,6 +389,14 @@ class Metrics:
         """All metrics of all processes of the directory, in Prometheus' text format."""
         return generate_latest(self._registry)
 
+    def seen(self, definitions: Iterable[Definition]) -> dict[str, list[tuple[dict[str, str], float]]]:
+        """Labels and value of every series of counters and gauges, by name, over all processes of the directory."""
+        found: dict[str, list[tuple[dict[str, str], float]]] = {each.name: [] for each in definitions}
+        for sample in (sample for family in self._registry.collect() for sample in family.samples):
+            if sample.name in found:
+                found[sample.name].append((dict(sample.labels), sample.value))
+        return found
+
     def _start_at_zero(self) -> None:
         for verdict, why in reason.labels():
             self._documents.labels(verdict, why)

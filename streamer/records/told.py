@@ -38,6 +38,7 @@ class Told:
     id           empty where it names none
     fingerprint  hexadecimal; None where it names none
     distance     of the match, as the index measures it (similarities too); NO_DISTANCE where it names none
+    by_similarity  whether it tells a similarity, and no distance in bits
     original     position of a duplicate's original; None where it names none
     original_id  empty where it names none
     kept         headers that came with the input
@@ -58,6 +59,7 @@ class Told:
     contradicts: str = ""
     offsets: int = 1
     shadow: bool = False
+    by_similarity: bool = False
 
 
 def told_by(headers: Headers, destination: Destination) -> Told:
@@ -106,6 +108,7 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         "; ".join(contradictions),
         int(offsets),
         shadow,
+        SIMILARITY in texts,
     )
 
 

@@ -24,6 +24,8 @@ from pathlib import Path
 import structlog
 
 from index.tools import writer_of
+from streamer.ask.desk import Desk
+from streamer.ask.status import Status
 from streamer.observe import metrics
 from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
@@ -120,20 +122,32 @@ class Supervisor:
             if self._settings.route.shadow:
                 log.warning("shadow mode: near-duplicates go to the unique topic too", setting="route.shadow")
             guard = guard_of(http)
-            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, guard)
+            desk = self._desk(measures)
+            routes = () if desk is None else desk.routes
+            server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, guard, routes)
             with server:
                 log.info("serving metrics", url=f"{guard.scheme}://{http.host}:{server.port}/metrics")
                 try:
-                    self._watch(Path(directory), measures)
+                    self._watch(Path(directory), measures, desk)
                 finally:
+                    if desk is not None:
+                        desk.end()
                     self._end_workers()
         return self._exit_code
 
-    def _watch(self, directory: Path, measures: metrics.Metrics) -> None:
+    def _desk(self, measures: metrics.Metrics) -> Desk | None:
+        ask = self._settings.ask
+        if not ask.enabled:
+            return None
+        return Desk(self._settings, Status(measures, self.ready, self._heartbeats.watched_hosts, texts=ask.texts))
+
+    def _watch(self, directory: Path, measures: metrics.Metrics, desk: Desk | None) -> None:
         while not self._stop.is_set():
             for slot in self._slots:
                 self._attend(slot, directory, measures)
             self._show(measures)
+            if desk is not None:
+                desk.attend([self._heartbeats.state(slot.number) for slot in self._slots])
             alive = [slot.process.sentinel for slot in self._slots if slot.process is not None]
             multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)
 

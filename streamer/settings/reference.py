@@ -51,6 +51,8 @@ _RELATIONS = """
   together
 - `observe.tls_certificate_file` and `observe.tls_key_file` are set together, and so are `observe.user` and
   `observe.password_file`
+- `ask.token` and `ask.token_file` are not set together; one of them is where `ask.enabled` is set and `observe.host` is no
+  address of the loopback
 - `fingerprint.markers` is set only with a `fingerprint.marker_factor` over 1
 - `fingerprint.second_look` is set only with `fingerprint.scheme = "simhash"`; `"metadata"` needs `decode.metadata`
 - with `fingerprint.scheme = "simhash"` a `fingerprint.second_look` that is left out is `"cosine"`. An `index.distance_max` that

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from streamer.errors import SettingsError
+from streamer.settings.ask import Ask, ask_relations
 from streamer.settings.kafka import Kafka, security_relations
 from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
@@ -226,6 +227,7 @@ class Settings(Section):
     recovery: Recovery = Recovery()
     workers: Workers = Workers()
     observe: Observe = Observe()
+    ask: Ask = Ask()
 
     @model_validator(mode="before")
     @classmethod
@@ -247,6 +249,7 @@ def relations(settings: Settings, *, over_files: bool = False) -> list[Relation]
     return [
         *_timeout_relations(settings),
         *_observe_relations(settings.observe),
+        *ask_relations(settings.ask, settings.observe.host),
         *security_relations(settings.kafka),
         *([] if over_files else _request_relations(settings)),
         *_size_relations(settings),

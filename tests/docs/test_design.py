@@ -7,7 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
+FOLDERS_MAX = 28
 ROWS_MAX = 26
+FOLDERS_MAX = 30
 
 
 def rows(heading: str) -> list[str]:
@@ -22,7 +24,7 @@ def test_the_map_names_every_folder_with_modules_once() -> None:
     )
     folders = {f"`{Path(name).parent}/`" for name in listed.stdout.splitlines() if name.endswith(".py")}
     mapped = rows("The house")
-    assert len(set(mapped)) == len(mapped) <= ROWS_MAX
+    assert len(set(mapped)) == len(mapped) <= FOLDERS_MAX
     assert {"`streamer/`", "`index/`"} <= folders
     assert folders - set(mapped) == set()
 

@@ -127,6 +127,7 @@ class FileEvidence:
                 fields["original"] or "",
                 (),
                 shadow="shadow" in fields,
+                by_similarity=similarity is not None,
             )
         except (orjson.JSONDecodeError, KeyError, TypeError) as problem:
             return Told(None, "", None, "", None, NO_DISTANCE, None, "", (), f"cannot be read: {problem}")

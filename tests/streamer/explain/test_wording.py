@@ -8,7 +8,7 @@ from index.matching.root import RootRule
 from index.matching.second_look import CosineLook, MetadataLook
 from index.storage.parameters import Parameters
 from streamer.explain.explanation import Likeness
-from streamer.explain.wording import measure_of, rules_of, wording_of
+from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
 from streamer.fingerprint.scheme import parameters_for
 from streamer.records.reason import labels
 from streamer.settings.settings import load
@@ -62,12 +62,20 @@ def test_what_has_no_words_yet_is_told_by_its_names() -> None:
         ),
     ],
 )
-def test_thresholds_are_those_of_the_index_whatever_the_settings_in_force(
-    parameters: Parameters, expected: dict[str, str]
-) -> None:
+def test_thresholds_are_those_of_the_index(parameters: Parameters, expected: dict[str, str]) -> None:
     rules = rules_of(wording_of("duplicate", "similar"), load(overrides=["minhash.similarity_min=0.9"]), parameters)
     assert {rule.setting: rule.value for rule in rules} == expected
     assert all(rule.of_index for rule in rules)
+
+
+def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not() -> None:
+    stricter, looser = load(overrides=["minhash.similarity_min=0.9"]), load(overrides=["minhash.similarity_min=0.5"])
+    first, *others = rules_of(wording_of("duplicate", "similar"), stricter, deciding(MINHASH, stricter), MINHASH)
+    assert (first.value, first.of_index, [rule.of_index for rule in others]) == ("0.9", False, [True])
+    assert deciding(MINHASH, looser) == MINHASH
+    assert measure_of(DUPLICATE, Likeness(0.8), deciding(MINHASH, stricter)) == (
+        "It is 0.8 similar to the original, which was enough then; the settings in force ask for 0.9."
+    )
 
 
 def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_settings() -> None:
@@ -84,7 +92,7 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
 @pytest.mark.parametrize(
     ("parameters", "likeness", "expected"),
     [
-        (MINHASH, Likeness(0.8), "It is 0.8 similar to the original; from 0.75 on is a duplicate."),
+        (MINHASH, Likeness(0.8), "It is 0.8 similar to the original, where 0.75 is enough."),
         (
             MINHASH_ROOT,
             Likeness(0.6),
@@ -95,8 +103,8 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
         (
             COSINE,
             Likeness(distance=1, cosine=0.91),
-            "Its fingerprint is 1 bit apart from that of the original; up to 7 is a duplicate, and the second look agreed: a "
-            "cosine of 0.91, where 0.85 is enough.",
+            "Its fingerprint is 1 bit apart from that of the original, where up to 7 is near enough, and the second look "
+            "agreed: a cosine of 0.91, where 0.85 is enough.",
         ),
         (
             COSINE_ROOT,
@@ -105,15 +113,21 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
             "which made it one; from the original's 6 is enough, and the second look agreed: a cosine, where 0.85 is enough.",
         ),
         (
+            COSINE_ROOT,
+            Likeness(distance=7),
+            "Its fingerprint is 7 bits apart from that of the original, which was near enough then; the settings in force "
+            "ask for at most 3.",
+        ),
+        (
             METADATA,
             Likeness(0.4),
-            "It is 0.4 similar to the original, by text and metadata; from 0.25 on is a duplicate.",
+            "It is 0.4 similar to the original by text and metadata, where 0.25 is enough.",
         ),
         (
             Parameters(distance_max=3, insert="all"),
             Likeness(distance=2),
-            "Its fingerprint is 2 bits apart from that of its match, the original or another duplicate of it; up to 3 is a "
-            "duplicate.",
+            "Its fingerprint is 2 bits apart from that of its match, the original or another duplicate of it, where up to 3 is "
+            "near enough.",
         ),
         (MINHASH, None, "How alike they are is not known: the decision was restored from the outputs."),
     ],

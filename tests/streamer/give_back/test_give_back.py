@@ -22,6 +22,7 @@ from streamer.records.decode import Decoder
 from streamer.settings.settings import Batching, Settings
 from streamer.transports.resending import GIVE_BACK
 from streamer.verification.verify import verify
+from streamer.what_if.compare import compared
 from tests.support.memory_broker import Crashed, CrashPoint, Stored
 from tests.support.memory_evidence import MemoryEvidence
 from tests.support.memory_resending import MemoryResending
@@ -236,6 +237,19 @@ def test_an_index_that_lost_what_was_given_back_learns_it_and_sends_nothing_twic
     assert len(given_back(world)) == 11
     with command(older) as giving:
         assert [each.verdict for each in giving.index.decided({f"{SITE}/3"})] == [Verdict.DUPLICATE, Verdict.GIVEN_BACK]
+
+
+def test_other_settings_are_compared_with_what_was_decided_not_with_what_a_person_gave_back(tmp_path: Path) -> None:
+    world = wiped(tmp_path)
+    run(world, Selection(host=SITE))
+
+    @contextmanager
+    def no_bar(_title: str, _total: int | None) -> Iterator[Any]:
+        yield lambda _done: None
+
+    with compared(world.settings, MemoryEvidence(world.broker, world.settings), no_bar) as differences:
+        verdicts = [(each["delivered"]["verdict"], each["other"]["verdict"]) for each in differences.lines()]
+    assert Counter(verdicts) == {("duplicate", "duplicate"): 15, ("unique", "unique"): 1}
 
 
 def test_an_index_that_is_behind_or_of_another_group_gives_nothing_back(tmp_path: Path) -> None:

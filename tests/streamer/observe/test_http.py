@@ -2,13 +2,16 @@
 
 import http.client
 import socket
+import threading
 from collections.abc import Iterator
+from http import HTTPStatus
 
 import pytest
 
 from streamer.errors import SettingsError
+from streamer.observe import http as port
 from streamer.observe import metrics
-from streamer.observe.http import HttpServer
+from streamer.observe.http import HttpServer, Request, Response, Route
 
 
 class Process:
@@ -79,6 +82,43 @@ def test_an_unknown_path_is_not_found(server: HttpServer, path: str) -> None:
 def test_head_answers_without_a_body_and_other_methods_are_refused(server: HttpServer) -> None:
     assert ask(server, "/readyz", "HEAD") == (503, "text/plain; charset=utf-8", "")
     assert ask(server, "/metrics", "POST")[0] == 405
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    """asyncio turns Nagle's algorithm off only for sockets that name their protocol; on, an answer takes 40 ms."""
+    with port._listening("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+
+
+def test_a_connection_over_which_no_request_comes_is_closed(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "REQUEST_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
+        silent.sendall(b"GET /heal")
+        assert silent.recv(1) == b""
+
+
+def test_questions_that_wait_hold_up_no_probe_and_too_many_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port, "WAITING_MAX", 1)
+    begun, answered = threading.Event(), threading.Event()
+
+    def slow(_: Request) -> Response:
+        begun.set()
+        assert answered.wait(10)
+        return Response(HTTPStatus.OK, "text/plain", b"at last")
+
+    routes = [Route("/slow", "GET", slow, waits=True)]
+    with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as running:
+        first: list[int] = []
+        asking = threading.Thread(target=lambda: first.append(ask(running, "/slow")[0]))
+        asking.start()
+        assert begun.wait(10)
+        assert ask(running, "/slow")[0] == 503
+        assert ask(running, "/healthz")[0] == 200
+        answered.set()
+        asking.join()
+    assert first == [200]
 
 
 def test_a_silent_client_holds_up_nobody_else(server: HttpServer) -> None:

@@ -1,0 +1,218 @@
+"""Check the page at / in a real Chromium, fed with hostile words; or draw the page of a running service.
+
+    python -m deploy.page_check [--target HOST:PORT] [--screenshot FILE] [--dark] [--width PIXELS]
+
+1. Find Chromium: on the PATH, else as Debian's package, unpacked into the project's cache (nothing is installed).
+2. Serve the page with made-up answers whose every word is markup, a script or very long; or take the service at --target.
+3. Let Chromium run it, and read what it made: every part is there, no word became markup, and the console is empty.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import quote
+
+import orjson
+from selectolax.lexbor import LexborHTMLParser
+
+from streamer.ask.answers import Told
+from streamer.ask.routes import routes_for
+from streamer.observe.http import HttpServer
+from streamer.settings.settings import load
+
+PROGRAMS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+PACKAGE = "chromium-headless-shell"
+ADVICE = "put Chromium on the PATH (Debian and Ubuntu: apt install chromium)"
+
+HOSTILE = (
+    "<script>document.title='struck'</script><img src=x onerror=\"document.title='struck'\">&amp;'\"\u202e" + "長" * 300
+)
+POSITION = "documents/0/17"
+SHOWN_SECONDS = 4
+
+
+class CheckFailed(Exception):
+    """The check cannot run; the message says why and what to do."""
+
+
+def made_up_status() -> bytes:
+    """What `Status.as_json` gives, of a busy service."""
+    documents = {"unique": 900, "duplicate": 300, "suspect": 9, "dead-letter": 2, HOSTILE: 1}
+    history = [
+        {"time_seconds": 1_800_000_000 + 5 * at, "documents": {name: at * count for name, count in documents.items()}}
+        for at in range(60)
+    ]
+    return orjson.dumps(
+        {
+            "time_seconds": 1_800_000_300,
+            "ready": False,
+            "words": HOSTILE,
+            "documents": documents,
+            "reasons": [{"verdict": name, "reason": HOSTILE, "documents": count} for name, count in documents.items()],
+            "history": history,
+            "lags": [{"topic": HOSTILE, "partition": "0", "records": 12_345}],
+            "last_delivery_seconds": 1_800_000_290,
+            "index": {"entries": 1_234_567, "bytes": 2**30, "bytes_max": 2**40},
+            "hosts": [{"host": HOSTILE, "documents": 1_000, "unequal": 950, "beyond": True}],
+            "hosts_beyond": 1,
+            "texts": True,
+        }
+    )
+
+
+def made_up_answer(question: str, _: bytes) -> Told:
+    """What `Answers.tell` gives, of one pair."""
+    place = {"id": HOSTILE, "position": POSITION, "stream": HOSTILE, "time": "2026-01-02T03:04:05.678Z"}
+    told: dict[str, object]
+    if question == "pairs":
+        verdict = {"verdict": "duplicate", "reason": "similar", "similarity": 0.91, "distance": None}
+        told = {"pairs": [{**place, **verdict, "original_id": HOSTILE, "original_position": HOSTILE}]}
+    else:
+        side = {"id": HOSTILE, "position": HOSTILE, "title": HOSTILE, "characters": 9, "missing": ""}
+        spans = [["same", HOSTILE], ["differing", HOSTILE], ["gap", HOSTILE]]
+        decision = {
+            **place,
+            "verdict": "duplicate",
+            "reason": "similar",
+            "sentence": HOSTILE,
+            "original": {"id": HOSTILE, "position": HOSTILE},
+            "rules": [{"setting": HOSTILE, "value": HOSTILE, "meaning": HOSTILE}],
+            "notes": [HOSTILE],
+            "texts": {"own": {**side, "spans": spans}, "other": {**side, "spans": spans}, "changes": 1, "hidden": 0},
+        }
+        told = {"asked": POSITION, "decisions": [decision], "left_out": 0, "problem": ""}
+    return Told(HTTPStatus.OK, orjson.dumps(told))
+
+
+@contextmanager
+def made_up_service() -> Iterator[str]:
+    """Address, host:port, of a port with made-up answers."""
+    routes = routes_for(load(None, ["ask.enabled=true"], {}), made_up_answer, made_up_status)
+    with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as server:
+        yield f"127.0.0.1:{server.port}"
+
+
+def problems(page: str, console: str) -> list[str]:
+    """What is wrong with the page as Chromium made it from the made-up answers, and with its console; empty: nothing."""
+    found = LexborHTMLParser(page)
+    title = found.css_first("title")
+    checks = {
+        "the page did not come to its end": found.css_first("body[data-shown=yes]") is not None,
+        "the tiles are missing": len(found.css("#tiles b")) == 6,
+        "the chart is empty": len(found.css("#chart rect")) > 100,
+        "the verdicts are missing": len(found.css("#verdicts tr")) == 6,
+        "the host is missing": HOSTILE in _text(found, "#hosts"),
+        "the pair is missing": HOSTILE in _text(found, "#pairs"),
+        "the link to why is missing": found.css_first("#pairs a[href='#why=documents%2F0%2F17']") is not None,
+        "differing words are not marked": [mark.text() for mark in found.css("#pairs mark")] == [HOSTILE, HOSTILE],
+        "the explanation is missing": HOSTILE in _text(found, "#found"),
+        "words became markup": len(found.css("script")) == 1 and not found.css("img"),
+        "a script of a document ran": title is not None and title.text() == "Near-duplicate filter",
+    }
+    complaints = [line for line in console.splitlines() if ":CONSOLE" in line]
+    return [problem for problem, holds in checks.items() if not holds] + complaints
+
+
+def _text(found: LexborHTMLParser, selector: str) -> str:
+    node = found.css_first(selector)
+    return "" if node is None else node.text()
+
+
+def chromium() -> tuple[Path, dict[str, str]]:
+    """Path of Chromium, and the variables that it needs: from the PATH, else from the cache, else fetched. Raises CheckFailed."""
+    on_path = next((path for path in map(shutil.which, PROGRAMS) if path), None)
+    if on_path is not None:
+        return Path(on_path), {}
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
+    unpacked = cache / "chromium"
+    if not unpacked.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix="chromium-download-") as staging:
+            _fetch_debian_packages(Path(staging))
+            (Path(staging) / "unpacked").rename(unpacked)
+    libraries = sorted({str(library.parent) for library in (unpacked / "usr" / "lib").rglob("*.so*")})
+    return unpacked / "usr" / "lib" / "chromium" / PACKAGE, {"LD_LIBRARY_PATH": ":".join(libraries)}
+
+
+def _fetch_debian_packages(staging: Path) -> None:
+    """Download Chromium's package and those it needs that are not installed, and unpack them."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise CheckFailed(f"this is no Debian or Ubuntu: {ADVICE}")
+    simulated = ["apt-get", "--simulate", "-o", "Debug::NoLocking=1", "install", "--no-install-recommends", PACKAGE]
+    listed = subprocess.run(simulated, capture_output=True, text=True, check=False)
+    names = [line.split()[1] for line in listed.stdout.splitlines() if line.startswith("Inst ")]
+    download = ["apt-get", "download", "-o", "APT::Sandbox::User=root", *names]
+    outcome = subprocess.run(download, cwd=staging, capture_output=True, text=True, check=False)
+    if not names or outcome.returncode != 0:
+        said = (listed.stderr + outcome.stderr).strip()
+        raise CheckFailed(
+            f"cannot download {PACKAGE}: {said}\nRun `apt-get update` as root and try again, or {ADVICE}."
+        )
+    for package in staging.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "--extract", str(package), str(staging / "unpacked")], check=True)
+
+
+def run_in_chromium(url: str, *options: str) -> tuple[str, str]:
+    """The page as Chromium made it after SHOWN_SECONDS, and what it said on standard error."""
+    program, variables = chromium()
+    with tempfile.TemporaryDirectory(prefix="page-check-", ignore_cleanup_errors=True) as profile:
+        command = [
+            str(program),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            f"--user-data-dir={profile}",
+            f"--virtual-time-budget={SHOWN_SECONDS * 1000}",
+            *options,
+            url,
+        ]
+        outcome = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **variables}
+        )
+    if outcome.returncode != 0:
+        raise CheckFailed(f"{program} ended with {outcome.returncode}:\n{outcome.stderr[-2_000:]}")
+    return outcome.stdout, outcome.stderr
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the page, or draw it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", help="host:port of a running service without a token, to be drawn")
+    parser.add_argument("--screenshot", type=Path, help="write a picture of the page into this file")
+    parser.add_argument("--dark", action="store_true", help="draw the page as a dark desktop shows it")
+    parser.add_argument("--width", type=int, default=1200, help="pixels")
+    parser.add_argument("--height", type=int, default=1400, help="pixels")
+    options = parser.parse_args(arguments)
+    try:
+        with ExitStack() as stack:
+            target = options.target or stack.enter_context(made_up_service())
+            url = f"http://{target}/"
+            if options.screenshot is not None:
+                dark = ["--blink-settings=preferredColorScheme=0"] if options.dark else []
+                size = f"--window-size={options.width},{options.height}"
+                run_in_chromium(url, f"--screenshot={options.screenshot.resolve()}", size, "--hide-scrollbars", *dark)
+            wrong = (
+                []
+                if options.target
+                else problems(*run_in_chromium(f"{url}#why={quote(POSITION, safe='')}", "--dump-dom"))
+            )
+    except CheckFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    for problem in wrong:
+        print(problem)
+    if not options.target:
+        print(f"the page in Chromium: {len(wrong)} problems")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The desk: what the supervisor runs where `ask.enabled` is set."""
+
+from collections.abc import Collection, Sequence
+from http import HTTPStatus
+
+from streamer.ask.answers import Told, told_error
+from streamer.ask.process import Answerer
+from streamer.ask.routes import routes_for
+from streamer.ask.status import Status
+from streamer.observe.http import Route
+from streamer.service.loop import State
+from streamer.settings.settings import Settings
+
+
+class Desk:
+    """Questions to a running service: its routes, and the process that answers.
+
+    Nobody is answered before a worker runs, nor while the index is being restored: its documents would be missing in the
+    answers.
+    """
+
+    def __init__(self, settings: Settings, status: Status, answerer: Answerer | None = None) -> None:
+        """Raises SettingsError for a token file that cannot be used."""
+        self._status = status
+        self._answerer = answerer or Answerer(settings)
+        self._is_whole = False
+        self.routes: Sequence[Route] = routes_for(settings, self._ask, status.as_json)
+
+    def attend(self, states: Collection[State]) -> None:
+        """Take note of the workers' states, and look after the process; called all the time, never waits."""
+        if State.RESTORING in states:
+            self._is_whole = False
+        elif State.RUNNING in states:
+            self._is_whole = True
+        if self._is_whole or self._answerer.is_started:
+            self._answerer.attend()
+        self._status.sample()
+
+    def end(self) -> None:
+        """End the process."""
+        self._answerer.end()
+
+    def _ask(self, question: str, asked: bytes) -> Told:
+        if not self._is_whole:
+            words = "the service is starting, or its index is being restored: ask again later"
+            return told_error(HTTPStatus.SERVICE_UNAVAILABLE, "", words)
+        return self._answerer.ask(question, asked)

@@ -1,0 +1,90 @@
+"""What the page shows of the service: its metrics as JSON, with the last minutes of what it delivered."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+
+import orjson
+
+from index import WatchedHosts
+from streamer.observe.definitions import (
+    DOCUMENTS,
+    INDEX_BYTES,
+    INDEX_BYTES_MAX,
+    INDEX_ENTRIES,
+    LAG_RECORDS,
+    LAST_DELIVERY,
+)
+from streamer.observe.metrics import Metrics
+
+SAMPLE_SECONDS = 5.0
+
+SAMPLES_MAX = 120
+"""Ten minutes."""
+
+_SHOWN = (DOCUMENTS, INDEX_BYTES, INDEX_BYTES_MAX, INDEX_ENTRIES, LAG_RECORDS, LAST_DELIVERY)
+
+
+class Status:
+    """What the page shows. `sample` belongs to one thread, `as_json` to others."""
+
+    def __init__(
+        self,
+        measures: Metrics,
+        ready: Callable[[], tuple[bool, str]],
+        hosts: Callable[[], WatchedHosts | None],
+        *,
+        texts: bool = False,
+    ) -> None:
+        self._measures = measures
+        self._ready = ready
+        self._hosts = hosts
+        self._texts = texts
+        self._due_seconds = 0.0
+        self._samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=SAMPLES_MAX)
+
+    def sample(self) -> None:
+        """Note how many documents were delivered so far, every SAMPLE_SECONDS."""
+        if time.monotonic() >= self._due_seconds:
+            self._due_seconds = time.monotonic() + SAMPLE_SECONDS
+            self._samples.append((time.time(), _by_verdict(self._measures.seen([DOCUMENTS]))))
+
+    def as_json(self) -> bytes:
+        """An object; docs/api.md tells its fields."""
+        seen = self._measures.seen(_SHOWN)
+        is_ready, words = self._ready()
+        watched = self._hosts()
+        reasons = [{**labels, "documents": int(value)} for labels, value in seen[DOCUMENTS.name] if value]
+        lags = [{**labels, "records": int(value)} for labels, value in seen[LAG_RECORDS.name]]
+        return orjson.dumps(
+            {
+                "time_seconds": time.time(),
+                "ready": is_ready,
+                "words": words,
+                "documents": _by_verdict(seen),
+                "reasons": sorted(reasons, key=lambda each: -each["documents"]),
+                "history": [{"time_seconds": at, "documents": counts} for at, counts in list(self._samples)],
+                "lags": sorted(lags, key=lambda each: -each["records"]),
+                "last_delivery_seconds": _one(seen[LAST_DELIVERY.name]),
+                "index": {
+                    "entries": _one(seen[INDEX_ENTRIES.name]),
+                    "bytes": _one(seen[INDEX_BYTES.name]),
+                    "bytes_max": _one(seen[INDEX_BYTES_MAX.name]),
+                },
+                "hosts": [] if watched is None else [each._asdict() for each in watched.worst],
+                "hosts_beyond": 0 if watched is None else watched.beyond,
+                "texts": self._texts,
+            }
+        )
+
+
+def _by_verdict(seen: dict[str, list[tuple[dict[str, str], float]]]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for labels, value in seen[DOCUMENTS.name]:
+        counts[labels["verdict"]] += int(value)
+    return dict(counts)
+
+
+def _one(series: list[tuple[dict[str, str], float]]) -> float | None:
+    """Value of a gauge without labels; None where nobody has set it."""
+    return series[0][1] if series else None

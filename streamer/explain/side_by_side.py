@@ -1,0 +1,230 @@
+"""Two texts side by side: the words that differ, each in its context, as they are written."""
+
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
+
+import regex
+
+from streamer.explain.explanation import Span
+from streamer.text.characters import UNSPACED_SCRIPTS
+
+CONTEXT_CHARACTERS = 80
+"""Words shown on either side of a change have about so many characters together."""
+RUN_CHARACTERS_MAX = 400
+"""Of a longer run of words, and of a longer text by itself, so much is shown."""
+CHANGES_MAX = 6
+"""Further changes are counted, not shown."""
+COMPARED_WORDS_MAX = 20_000
+"""A longer part between the first and the last difference is one change: comparing takes 50 MB for so many words."""
+EQUAL_CHARACTERS_MIN = 8
+"""Fewer equal characters between two changes belong to the change: a lone article or ideograph says nothing."""
+
+_BY_CHARACTER = rf"(?:{UNSPACED_SCRIPTS}|[\p{{Script=Han}}\p{{Ideographic}}\p{{Script=Yi}}])\p{{M}}*"
+_WORD = regex.compile(
+    rf"{_BY_CHARACTER}|(?:(?!{_BY_CHARACTER})[\p{{L}}\p{{N}}]\p{{M}}*|(?<=\p{{L}})['\u2019](?=\p{{L}}))+"
+)
+_BLANK = regex.compile(r"\s+")
+_HARMFUL = regex.compile(r"[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]")
+
+
+class Compared(NamedTuple):
+    """Spans of both texts, the places where their words differ, and how many of these are not shown."""
+
+    before: tuple[Span, ...]
+    after: tuple[Span, ...]
+    changes: int
+    hidden: int
+
+
+class _Step(NamedTuple):
+    """A run of words of both texts: equal ones, or a change."""
+
+    equal: bool
+    sides: tuple[Sequence[str], Sequence[str]]
+
+
+def side_by_side(before: str, after: str, *, full: bool = False) -> Compared:
+    """Compare the words of two texts. Case, white space and punctuation make no difference, as they make none to a match.
+
+    full  show all; else the first changes in their context, or the beginnings where no word differs
+    """
+    steps = _steps(_words(before), _words(after))
+    changes = sum(not step.equal for step in steps)
+    if full:
+        return Compared(_whole(steps, 0), _whole(steps, 1), changes, 0)
+    if not changes:
+        return Compared(excerpt(before), excerpt(after), 0, 0)
+    shown = list(_first(steps, CHANGES_MAX))
+    sides = _bounded(shown, 0), _bounded(shown, 1)
+    return Compared(*sides, changes, max(0, changes - CHANGES_MAX))
+
+
+def excerpt(text: str, *, full: bool = False) -> tuple[Span, ...]:
+    """A text by itself: its beginning, or all of it."""
+    written = [written for _, written in _words(text)] or [printable(text)]
+    shown = len(written) if full else _reach(written, RUN_CHARACTERS_MAX)
+    left_out = [_gap(len(written) - shown)] if shown < len(written) else []
+    return _spans([("same", "".join(written[:shown])), *left_out])
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, in characters that a terminal only shows.
+
+    White space is collapsed. Control characters, lone surrogates and characters that turn the direction of writing become
+    escapes such as \x1b.
+    """
+    return str(_HARMFUL.sub(_escape, _BLANK.sub(" ", text)))
+
+
+def _escape(found: "regex.Match[str]") -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def _words(text: str) -> list[tuple[str, str]]:
+    """The words of a text: what is compared, and the word as it is written with all that follows it.
+
+    The first one also has what stands before it. Joined, they are the printable text.
+    """
+    shown = printable(text).strip()
+    found = list(_WORD.finditer(shown))
+    bounds = [0, *(match.start() for match in found[1:]), len(shown)] if found else []
+    return [
+        (unicodedata.normalize("NFKC", match[0].replace("\u2019", "'")).casefold(), shown[begin:end])
+        for match, (begin, end) in zip(found, pairwise(bounds), strict=True)
+    ]
+
+
+def _steps(before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]]) -> list[_Step]:
+    """The two texts as runs of words, equal ones and changes in turn."""
+    old, new = [word for word, _ in before], [word for word, _ in after]
+    steps: list[_Step] = []
+    for equal, begin, end, new_begin, new_end in _merged(_opcodes(old, new), old):
+        of_before = [written for _, written in before[begin:end]]
+        of_after = [written for _, written in after[new_begin:new_end]]
+        steps.append(_Step(equal, (of_before, of_after)))
+    return steps
+
+
+_Opcode = tuple[bool, int, int, int, int]
+
+
+def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Opcode]:
+    """Whether runs of words are equal, and where they begin and end in both texts."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    ends = len(old) - tail, len(new) - tail
+    pairs: list[tuple[int, int]] = []
+    if max(ends) - head <= COMPARED_WORDS_MAX:
+        pairs = [(head + one, head + other) for one, other in common(old[head : ends[0]], new[head : ends[1]])]
+    at, new_at = 0, 0
+    for one, other in [
+        *((at, at) for at in range(head)),
+        *pairs,
+        *zip(range(ends[0], len(old)), range(ends[1], len(new)), strict=True),
+    ]:
+        if (one, other) != (at, new_at):
+            yield False, at, one, new_at, other
+        yield True, one, one + 1, other, other + 1
+        at, new_at = one + 1, other + 1
+    if (at, new_at) != (len(old), len(new)):
+        yield False, at, len(old), new_at, len(new)
+
+
+def common(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """A longest common subsequence: places of its words in both texts, ascending.
+
+    A row of the table of lengths is one whole number, with a zero bit where the length grows (Hyyrö, "Bit-parallel LCS-length
+    computation revisited", AWOCA 2004). So time does not depend on how often words repeat.
+    """
+    places: dict[str, int] = {}
+    for place, word in enumerate(new):
+        places[word] = places.get(word, 0) | 1 << place
+    everything = row = (1 << len(new)) - 1
+    rows = [row]
+    for word in old:
+        matching = row & places.get(word, 0)
+        row = ((row + matching) | (row - matching)) & everything
+        rows.append(row)
+    found: list[tuple[int, int]] = []
+    at, new_at = len(old), len(new)
+    while at and new_at:
+        bit = new_at - 1
+        if rows[at] >> bit & 1:
+            new_at -= 1
+            continue
+        at -= 1
+        if rows[at] >> bit & 1:
+            new_at -= 1
+            found.append((at, new_at))
+    return found[::-1]
+
+
+def _merged(steps: Iterable[_Opcode], words: Sequence[str]) -> list[_Opcode]:
+    """The same steps, neighbours of one kind joined; equal runs between two changes that say nothing belong to the change."""
+    runs = list(_joined(steps))
+    for number in range(1, len(runs) - 1):
+        equal, begin, end, new_begin, new_end = runs[number]
+        if equal and sum(map(len, words[begin:end])) < EQUAL_CHARACTERS_MIN:
+            runs[number] = False, begin, end, new_begin, new_end
+    return list(_joined(runs))
+
+
+def _joined(steps: Iterable[_Opcode]) -> Iterator[_Opcode]:
+    """The same steps, neighbours of one kind as one."""
+    for equal, of_kind in groupby(steps, lambda step: step[0]):
+        run = list(of_kind)
+        yield equal, run[0][1], run[-1][2], run[0][3], run[-1][4]
+
+
+def _first(steps: Sequence[_Step], changes: int) -> Iterator[_Step]:
+    """Steps up to the one behind so many changes."""
+    seen = 0
+    for step in steps:
+        if not step.equal and seen == changes:
+            return
+        seen += not step.equal
+        yield step
+
+
+def _whole(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
+    return _spans([("same" if step.equal else "differing", "".join(step.sides[side])) for step in steps])
+
+
+def _bounded(steps: Sequence[_Step], side: int) -> tuple[Span, ...]:
+    """Spans of one side of these steps, equal runs cut to the context of their changes."""
+    pieces: list[tuple[str, str]] = []
+    for number, step in enumerate(steps):
+        if step.equal:
+            behind = 0 if number == 0 else CONTEXT_CHARACTERS
+            ahead = 0 if number == len(steps) - 1 else CONTEXT_CHARACTERS
+            pieces += _ends(step.sides[side], behind, ahead, "same")
+        else:
+            pieces += _ends(step.sides[side], RUN_CHARACTERS_MAX // 2, RUN_CHARACTERS_MAX // 2, "differing")
+    return _spans(pieces)
+
+
+def _ends(written: Sequence[str], begin: int, end: int, kind: str) -> list[tuple[str, str]]:
+    """The first and the last words of a run, of so many characters, and a gap for those between them."""
+    first, last = _reach(written, begin), _reach(written[::-1], end)
+    left_out = len(written) - first - last
+    if left_out <= 1:
+        return [(kind, "".join(written))]
+    return [(kind, "".join(written[:first])), _gap(left_out), (kind, "".join(written[len(written) - last :]))]
+
+
+def _reach(written: Sequence[str], characters: int) -> int:
+    """How many of the first words have so many characters together."""
+    return bisect_left(list(accumulate(map(len, written), initial=0)), characters, hi=len(written))
+
+
+def _gap(words: int) -> tuple[str, str]:
+    return "gap", f" … {words:,} more … "
+
+
+def _spans(pieces: Sequence[tuple[str, str]]) -> tuple[Span, ...]:
+    return tuple(Span(kind, text) for kind, text in pieces if text)

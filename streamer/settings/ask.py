@@ -1,0 +1,63 @@
+"""Settings of what the service's port answers beside metrics and health, and the rules among them."""
+
+from ipaddress import ip_address
+
+from pydantic import Field, SecretStr
+
+from streamer.settings.types import File, Milliseconds, Section
+from streamer.settings.values import Relation
+
+TOKEN_CHARACTERS_MIN = 16
+
+
+class Ask(Section):
+    """Questions to the running service: /v1/check, /v1/documents, and the page at /. They share port and TLS with /metrics."""
+
+    enabled: bool = Field(False, description="Whether the port answers questions and shows the page.")
+    token: SecretStr | None = Field(
+        None,
+        min_length=TOKEN_CHARACTERS_MIN,
+        title=f"a text of at least {TOKEN_CHARACTERS_MIN} characters",
+        description="Token that a request must bear (`Authorization: Bearer`); never printed. Unset, whoever reaches the port "
+        "may ask.",
+    )
+    token_file: File | None = Field(None, description="File with this token, in its place; read once, at the start.")
+    documents_max: int = Field(100, ge=1, le=1_000, description="Documents in a request at most.")
+    body_bytes_max: int = Field(16 * 2**20, ge=2**10, description="Bytes of a request's body at most.")
+    requests_per_second: int = Field(
+        500,
+        ge=1,
+        le=100_000,
+        description="Requests a second at most, of all callers together; as many may come at once.",
+    )
+    timeout_ms: Milliseconds = Field(
+        10_000, description="An answer that takes longer is given up, and the process that works on it is started anew."
+    )
+    texts: bool = Field(
+        False, description="Whether answers may show words of documents, which are read from the topics."
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens on an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def ask_relations(ask: Ask, host: str) -> list[Relation]:
+    """Rules between the settings; `host` is `observe.host`."""
+    has_token = ask.token is not None or ask.token_file is not None
+    return [
+        Relation(
+            not ask.enabled or has_token or is_loopback(host),
+            ("ask.token_file", "observe.host"),
+            "must be set where ask.enabled lets other machines ask, by",
+        ),
+        Relation(
+            ask.token is None or ask.token_file is None,
+            ("ask.token", "ask.token_file"),
+            "must not be set together with",
+        ),
+    ]

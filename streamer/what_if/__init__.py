@@ -1,0 +1,1 @@
+"""What other settings would have decided of all that was delivered."""

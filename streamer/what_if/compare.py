@@ -1,0 +1,164 @@
+"""Comparison: delivered documents are decided once more by other settings, in an index of their own that is thrown away.
+
+1. Read the outputs up to the committed offsets: texts and verdicts. Where outputs have lost records, read the
+   input for the rest.
+2. Fingerprint every text by the other settings.
+3. Bring the documents into the order in which the index in place decided them.
+4. Decide them, and hold each verdict against the one that was delivered.
+
+Service, topics and index stay as they are; all that is written stands in a folder for temporary files.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from index import NO_DISTANCE, Verdict, errors
+from streamer.errors import NoDocuments
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.index_admin.tools import open_for_reading
+from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.reason import Reason, label
+from streamer.records.record import Record
+from streamer.records.told import Told
+from streamer.service.pipeline import entries_of, fingerprint_documents
+from streamer.service.wiring import open_index
+from streamer.settings.settings import Settings
+from streamer.transports.evidence import Evidence, Extent
+from streamer.verification.ledger import NO_VERDICT, NONE, chunks
+from streamer.verification.verify import Progress
+from streamer.what_if.differences import Decided, Differences
+from streamer.what_if.documents import Documents, DocumentsWriter, Rows
+from streamer.what_if.order import again, order_of, ranks_in
+
+_NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason): reason for reason in (Reason.POISON, Reason.UNREADABLE)}
+"""Dead letters that stay so by any settings: what ends the process, and what stands for no bytes at all."""
+
+
+@contextmanager
+def compared(settings: Settings, evidence: Evidence, progress: Progress) -> Iterator[Differences]:
+    """Decide by `settings` what was delivered by others, and hold both against each other.
+
+    The index that the settings name tells the order of deciding; where there is none, timestamps do. Raises NoDocuments where
+    nothing was ever committed, IndexDamaged, SettingsError, and what the evidence raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="streamer-compare-") as folder:
+        yield _Comparison(settings, evidence, progress, Path(folder)).run()
+
+
+class _Comparison:
+    def __init__(self, settings: Settings, evidence: Evidence, progress: Progress, folder: Path) -> None:
+        index = settings.index.model_copy(update={"directory": folder / "index"})
+        self._settings = settings
+        self._of_other_index = settings.model_copy(update={"index": index})
+        self._evidence = evidence
+        self._progress = progress
+        self._folder = folder
+        self._decoder = Decoder(settings.decode)
+        self._scheme = scheme_for(settings)
+        self._parameters = parameters_for(settings, self._scheme.stamp())
+
+    def run(self) -> Differences:
+        with self._progress("asking how far all is committed", None):
+            extent = self._evidence.extent()
+        if not extent.committed:
+            names = ", ".join(map(repr, extent.names.values()))
+            raise NoDocuments(
+                f"Nothing of {names} was ever committed, so there is nothing to compare with; is kafka.group, or --out, that of "
+                "the service?"
+            )
+        documents = self._read(extent)
+        ranks, journaled = self._ranks(documents)
+        originals = documents.originals()
+        order = order_of(documents, ranks, originals)
+        told, doubled = documents.rows, int(again(documents).sum())
+        left_out = Counter(
+            {
+                "came out more than once": doubled,
+                "whose original can no longer be read": len(documents) - len(order) - doubled,
+            }
+        )
+        verdicts = np.where(told["verdict"] == NO_VERDICT, journaled, told["verdict"])
+        delivered = Decided(verdicts, told["distance"], originals, told["by_similarity"])
+        of_unknown_order = int(np.count_nonzero(ranks[order] == NONE))
+        return Differences(documents, order, delivered, self._decided(documents, order), of_unknown_order, +left_out)
+
+    def _read(self, extent: Extent) -> Documents:
+        with DocumentsWriter(self._folder, self._parameters, extent.names) as writer:
+            with self._progress("reading the outputs", extent.outputs) as done:
+                read = 0
+                for outputs in self._evidence.outputs():
+                    found = [
+                        (each.record, each.told)
+                        for each in outputs
+                        if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
+                        # What a person gave back had been decided, and stands with that verdict too.
+                        if each.told.verdict is not Verdict.GIVEN_BACK
+                    ]
+                    self._add(writer, [record for record, _ in found], [told for _, told in found])
+                    read += len(outputs)
+                    done(read)
+            if extent.trimmed:
+                self._read_input(writer, extent)
+            return writer.documents()
+
+    def _read_input(self, writer: DocumentsWriter, extent: Extent) -> None:
+        """Read documents of which there is no output any more."""
+        delivered = writer.documents()
+        with self._progress("reading the input", extent.inputs) as done:
+            read = 0
+            for records in self._evidence.inputs():
+                for source in dict.fromkeys(record.source for record in records):
+                    of_source = [record for record in records if record.source == source and record.lost is None]
+                    offsets = np.array([record.offset for record in of_source], np.uint64)
+                    left = (delivered.rows_of(source, offsets) == NONE) & (offsets < extent.committed.get(source, 0))
+                    chosen = [of_source[place] for place in np.flatnonzero(left).tolist()]
+                    self._add(writer, chosen, [None] * len(chosen))
+                read += len(records)
+                done(read)
+
+    def _add(self, writer: DocumentsWriter, records: Sequence[Record], told: Sequence[Told | None]) -> None:
+        if not records:
+            return
+        readable = [place for place, each in enumerate(told) if each is None or each.reason not in _NOT_TO_BE_READ]
+        documents: list[Document | DeadLetter] = [
+            DeadLetter(
+                _NOT_TO_BE_READ.get("" if each is None else each.reason, Reason.POISON), "", each.id if each else None
+            )
+            for each in told
+        ]
+        for place, document in zip(readable, self._decoder.decode([records[place] for place in readable]), strict=True):
+            documents[place] = document
+        entries = entries_of(records, documents, fingerprint_documents(self._scheme, documents))
+        writer.add(entries, [record.timestamp_ms for record in records], told)
+
+    def _ranks(self, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
+        try:
+            with open_for_reading(self._settings) as index, self._progress("reading the index", None):
+                return ranks_in(index, documents)
+        except errors.IndexMissing:
+            return np.full(len(documents), NONE), np.full(len(documents), NO_VERDICT, np.uint8)
+
+    def _decided(self, documents: Documents, order: Rows) -> Decided:
+        count = len(documents)
+        verdicts, distances = np.full(count, NO_VERDICT, np.uint8), np.full(count, NO_DISTANCE, np.int16)
+        originals = np.full(count, NONE)
+        with (
+            open_index(self._of_other_index, self._scheme) as index,
+            self._progress("deciding by the other settings", len(order)) as done,
+        ):
+            for part in chunks(len(order), self._settings.batch.records_max):
+                rows = order[part]
+                entries = documents.entries(rows, part.start)
+                decisions = index.admit(entries, dict.fromkeys(entries.sources, part.stop))
+                verdicts[rows], distances[rows] = decisions.verdicts, decisions.distances
+                originals[rows] = [
+                    NONE if position is None else order[position.offset] for position in decisions.original_positions
+                ]
+                done(part.stop)
+        return Decided(verdicts, distances, originals, np.full(count, self._parameters.by_similarity))

@@ -1,0 +1,153 @@
+"""What differs between the verdicts that were delivered and those that other settings give."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index import NO_DISTANCE, Verdict, minhash, naming_originals
+from streamer.records.record import Destination
+from streamer.records.route import DESTINATIONS
+from streamer.verification.ledger import NO_VERDICT, NONE
+from streamer.what_if.documents import Documents, Rows
+
+EXAMPLES_MAX = 10
+"""Documents of a kind that are told one by one, and hosts that are."""
+
+NOT_TOLD = "not told"
+"""Label of a verdict that neither an output nor the index tells."""
+
+_DROPPED = np.array([verdict for verdict in Verdict if DESTINATIONS[verdict] is Destination.DUPLICATE], np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Verdicts on n documents, row for row.
+
+    verdicts   uint8 [n]; NO_VERDICT where there is none
+    distances  int16 [n], to the match; NO_DISTANCE without one
+    originals  int64 [n], row of the original; NONE without one
+    by_similarity  bool [n], whether the distance is in ten-thousandths of 1 - similarity, not in bits
+    """
+
+    verdicts: npt.NDArray[np.uint8]
+    distances: npt.NDArray[np.int16]
+    originals: Rows
+    by_similarity: npt.NDArray[np.bool_]
+
+    def shown(self, documents: Documents, row: int) -> dict[str, Any]:
+        """Decision on a row for machines: verdict, and what it resembles where it names that."""
+        verdict, distance = int(self.verdicts[row]), int(self.distances[row])
+        found: dict[str, Any] = {"verdict": _label(verdict)}
+        if verdict == NO_VERDICT or not Verdict(verdict).names_original:
+            return found
+        original = int(self.originals[row])
+        found["original"] = None if original == NONE else documents.name(original)
+        found["original_position"] = None if original == NONE else documents.position_text(original)
+        if distance != NO_DISTANCE:
+            similarity = bool(self.by_similarity[row])
+            found |= {"similarity": minhash.similarity_of(distance)} if similarity else {"distance": distance}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Both verdicts on all documents that were decided once more.
+
+    order             int64 [m], the rows of these documents, in the order of deciding
+    of_unknown_order  how many of them the index in place does not know, so that their timestamps tell the order
+    left_out          documents that were not decided once more, by what is with them
+    """
+
+    documents: Documents
+    order: Rows
+    delivered: Decided
+    other: Decided
+    of_unknown_order: int
+    left_out: Mapping[str, int]
+
+    def changes(self) -> Counter[tuple[str, str]]:
+        """Documents by the verdict that was delivered and by that of the other settings."""
+        pairs = self.delivered.verdicts[self.order].astype(np.int64) << 8 | self.other.verdicts[self.order]
+        found, counts = np.unique(pairs, return_counts=True)
+        return Counter(
+            {
+                (_label(pair >> 8), _label(pair & 0xFF)): count
+                for pair, count in zip(found.tolist(), counts.tolist(), strict=True)
+            }
+        )
+
+    def newly_dropped(self) -> Rows:
+        """Rows of documents that reached the unique output, and would not, in the order of deciding."""
+        return self.order[~self._drops(self.delivered) & self._drops(self.other)]
+
+    def newly_kept(self) -> Rows:
+        """Rows of documents that did not reach the unique output, and would, in the order of deciding."""
+        return self.order[self._drops(self.delivered) & ~self._drops(self.other)]
+
+    def other_originals(self) -> int:
+        """Number of documents that resemble something as before, and would name another original."""
+        rows = self.order[
+            naming_originals(self.delivered.verdicts[self.order]) & naming_originals(self.other.verdicts[self.order])
+        ]
+        return int(np.count_nonzero(self.delivered.originals[rows] != self.other.originals[rows]))
+
+    def _drops(self, decided: Decided) -> npt.NDArray[np.bool_]:
+        return np.isin(decided.verdicts[self.order], _DROPPED)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for machines."""
+        changes = self.changes()
+        labels = [verdict.label for verdict in Verdict]
+        return {
+            "documents": len(self.order),
+            "delivered": _by_label(changes, 0, labels),
+            "other": _by_label(changes, 1, labels),
+            "changed": sum(count for (delivered, other), count in changes.items() if delivered != other),
+            "changes": [
+                {"delivered": delivered, "other": other, "documents": count}
+                for (delivered, other), count in sorted(changes.items())
+                if delivered != other
+            ],
+            "newly_dropped": self._group(self.newly_dropped()),
+            "newly_kept": self._group(self.newly_kept()),
+            "other_originals": self.other_originals(),
+            "of_unknown_order": self.of_unknown_order,
+            "left_out": dict(self.left_out),
+        }
+
+    def line(self, row: int) -> dict[str, Any]:
+        """Both decisions on a document for machines."""
+        return {
+            "position": self.documents.position_text(row),
+            "id": self.documents.name(row),
+            "host": self.documents.host(row) or None,
+            "delivered": self.delivered.shown(self.documents, row),
+            "other": self.other.shown(self.documents, row),
+        }
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """`line` of every document, in the order of deciding."""
+        return map(self.line, self.order.tolist())
+
+    def _group(self, rows: Rows) -> dict[str, Any]:
+        hosts = Counter(filter(None, map(self.documents.host, rows.tolist())))
+        return {
+            "documents": len(rows),
+            "hosts": [{"host": host, "documents": count} for host, count in hosts.most_common(EXAMPLES_MAX)],
+            "examples": [self.line(row) for row in rows[:EXAMPLES_MAX].tolist()],
+        }
+
+
+def _by_label(changes: Counter[tuple[str, str]], side: int, labels: list[str]) -> dict[str, int]:
+    found = Counter(dict.fromkeys(labels, 0))
+    for pair, count in changes.items():
+        found[pair[side]] += count
+    return dict(found)
+
+
+def _label(verdict: int) -> str:
+    return NOT_TOLD if verdict == NO_VERDICT else Verdict(verdict).label

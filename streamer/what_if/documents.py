@@ -1,0 +1,203 @@
+"""Delivered documents, a row each, in files that are thrown away: what an index needs to decide them once more.
+
+Nothing but the rows in use is held in memory. Rows are numbered in the order of their arrival.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Entries, Parameters, Source
+from streamer.records.told import Told
+from streamer.verification.ledger import NO_VERDICT, NONE
+
+Rows = npt.NDArray[np.int64]
+
+_NO_SOURCE = 2**32 - 1
+
+
+def row_of(parameters: Parameters) -> np.dtype[np.void]:
+    """Form of a row.
+
+    source, offset        where it stood in the input; sources are numbered
+    arrived_ms            timestamp of the record; not positive where it has none
+    verdict               as it was delivered; NO_VERDICT where nothing tells it
+    distance              to its match, as it was delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
+    original_source, original_offset  as they were delivered
+    id_end, host_end      ends of its id and of its host in the file of names; each begins where the one before ends
+    kind, reason, time_ms, fingerprint, look  as in `Entries`
+    """
+    return np.dtype(
+        [
+            ("source", "<u4"),
+            ("offset", "<u8"),
+            ("arrived_ms", "<i8"),
+            ("verdict", "u1"),
+            ("distance", "<i2"),
+            ("by_similarity", "?"),
+            ("original_source", "<u4"),
+            ("original_offset", "<u8"),
+            ("id_end", "<u8"),
+            ("host_end", "<u8"),
+            ("kind", "u1"),
+            ("reason", "u1"),
+            ("time_ms", "<i8"),
+            ("fingerprint", "<u8", (parameters.words,)),
+            ("look", "u1", (parameters.look_bytes,)),
+        ]
+    )
+
+
+class DocumentsWriter:
+    """Writer of rows. As a context it closes its files."""
+
+    def __init__(self, folder: Path, parameters: Parameters, stream_names: Mapping[str, str]) -> None:
+        """stream_names: stream -> name for people."""
+        self._stream_names = stream_names
+        self._row = row_of(parameters)
+        self._paths = folder / "rows", folder / "names"
+        self._numbers: dict[Source, int] = {}
+        self._names_bytes = 0
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._rows, self._names = (stack.enter_context(path.open("wb")) for path in self._paths)
+            self._files = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.close()
+
+    def add(self, entries: Entries, arrived_ms: Sequence[int], told: Sequence[Told | None]) -> None:
+        """Append documents; told: what their outputs tell, None where there is no output."""
+        rows = np.zeros(len(entries), self._row)
+        numbers = np.array([self._number(source) for source in entries.sources], np.uint32)
+        rows["source"] = numbers[entries.source_numbers]
+        rows["offset"], rows["arrived_ms"] = entries.offsets, arrived_ms
+        rows["kind"], rows["reason"], rows["time_ms"] = entries.kinds, entries.reasons, entries.times_ms
+        rows["fingerprint"], rows["look"] = entries.fingerprints, entries.look_rows
+        rows["verdict"], rows["original_source"] = NO_VERDICT, _NO_SOURCE
+        for place, each in enumerate(told):
+            if each is None or each.verdict is None:
+                continue
+            rows["verdict"][place], rows["distance"][place] = each.verdict, each.distance
+            rows["by_similarity"][place] = each.by_similarity
+            if each.verdict.names_original and each.original is not None:
+                rows["original_source"][place] = self._number(each.original.source)
+                rows["original_offset"][place] = each.original.offset
+        names = [(identity or "", host or "") for identity, host in zip(entries.ids, _hosts(entries), strict=True)]
+        encoded = [text.encode(errors="surrogatepass") for pair in names for text in pair]
+        ends = np.cumsum([len(octets) for octets in encoded], dtype=np.uint64) + np.uint64(self._names_bytes)
+        rows["id_end"], rows["host_end"] = ends[::2], ends[1::2]
+        self._names_bytes += self._names.write(b"".join(encoded))
+        self._rows.write(rows.tobytes())
+
+    def documents(self) -> "Documents":
+        """All that was added by now."""
+        self._rows.flush()
+        self._names.flush()
+        rows, names = self._paths
+        return Documents(_mapped(rows, self._row), _mapped(names, np.uint8), [*self._numbers], self._stream_names)
+
+    def _number(self, source: Source) -> int:
+        return self._numbers.setdefault(source, len(self._numbers))
+
+
+class Documents:
+    """Rows of all delivered documents.
+
+    rows     see `row_of`, [n]
+    sources  by their numbers
+    """
+
+    def __init__(
+        self,
+        rows: npt.NDArray[Any],
+        names: npt.NDArray[np.uint8],
+        sources: Sequence[Source],
+        stream_names: Mapping[str, str],
+    ) -> None:
+        """Use `DocumentsWriter`. names: bytes of all ids and hosts."""
+        self._stream_names = stream_names
+        self.rows = rows
+        self.sources = sources
+        self._names = names
+        self._by_position = np.lexsort((rows["offset"], rows["source"]))
+        edges = np.searchsorted(rows["source"][self._by_position], np.arange(len(sources) + 1))
+        self._parts = {source: slice(*edges[number : number + 2]) for number, source in enumerate(sources)}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def by_position(self) -> Rows:
+        """All rows, source after source, ascending by offset; a position that came out again stands there again."""
+        return self._by_position
+
+    def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> Rows:
+        """Row of each position of a source; NONE where there is none."""
+        rows = np.full(len(offsets), NONE)
+        if source in self._parts:
+            of_source = self._by_position[self._parts[source]]
+            known = self.rows["offset"][of_source]
+            places = np.searchsorted(known, offsets)
+            inside = np.flatnonzero(places < len(known))
+            inside = inside[known[places[inside]] == offsets[inside]]
+            rows[inside] = of_source[places[inside]]
+        return rows
+
+    def originals(self) -> Rows:
+        """Row of each row's original, as its output tells; NONE where it names none, or one that has no row."""
+        found = np.full(len(self), NONE)
+        for number, source in enumerate(self.sources):
+            naming = np.flatnonzero(self.rows["original_source"] == number)
+            found[naming] = self.rows_of(source, self.rows["original_offset"][naming])
+        return found
+
+    def position_text(self, row: int) -> str:
+        """`topic/partition/offset`; a stream without a name stands for itself."""
+        stream, partition = self.sources[int(self.rows["source"][row])]
+        return f"{self._stream_names.get(stream) or stream}/{partition}/{int(self.rows['offset'][row])}"
+
+    def name(self, row: int) -> str:
+        """Id of a row; empty where it has none."""
+        begin = int(self.rows["host_end"][row - 1]) if row else 0
+        return self._text(begin, int(self.rows["id_end"][row]))
+
+    def host(self, row: int) -> str:
+        """Host of a row; empty where it has none."""
+        return self._text(int(self.rows["id_end"][row]), int(self.rows["host_end"][row]))
+
+    def entries(self, rows: Rows, first_offset: int) -> Entries:
+        """These rows as a batch, with consecutive offsets from `first_offset` on in place of their own, and without ids."""
+        chosen = self.rows[rows]
+        numbers, source_numbers = np.unique(chosen["source"], return_inverse=True)
+        return Entries(
+            sources=tuple(self.sources[number] for number in numbers.tolist()),
+            source_numbers=source_numbers.astype(np.uint32),
+            offsets=np.arange(first_offset, first_offset + len(rows), dtype=np.uint64),
+            kinds=chosen["kind"],
+            reasons=chosen["reason"],
+            fingerprints=np.ascontiguousarray(chosen["fingerprint"], np.uint64),
+            times_ms=chosen["time_ms"],
+            ids=[""] * len(rows),
+            looks=np.ascontiguousarray(chosen["look"]) if chosen["look"].shape[1] else None,
+            hosts=[self.host(row) for row in rows.tolist()],
+        )
+
+    def _text(self, begin: int, end: int) -> str:
+        return self._names[begin:end].tobytes().decode(errors="surrogatepass")
+
+
+def _hosts(entries: Entries) -> Sequence[str | None]:
+    return [None] * len(entries) if entries.hosts is None else entries.hosts
+
+
+def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)

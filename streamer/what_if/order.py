@@ -1,0 +1,74 @@
+"""The order in which delivered documents are decided once more: that of the index which decided them, as far as it is known."""
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Index, Source, naming_originals
+from index.tools import Snapshot, portions, snapshot
+from streamer.verification.ledger import NO_VERDICT, NONE
+from streamer.what_if.documents import Documents, Rows
+
+ROWS_AT_ONCE = 4_096
+
+
+def ranks_in(index: Index, documents: Documents) -> tuple[Rows, npt.NDArray[np.uint8]]:
+    """Place of each document in the log of an index, NONE where the log does not have it; and its verdict there, or NO_VERDICT.
+
+    Raises IndexDamaged.
+    """
+    ranks, verdicts = np.full(len(documents), NONE), np.full(len(documents), NO_VERDICT, np.uint8)
+
+    def operation(taken: Snapshot) -> None:
+        read = 0
+        for portion in portions(taken.records(), ROWS_AT_ONCE):
+            by_source: dict[Source, list[int]] = {}
+            for place, record in enumerate(portion):
+                by_source.setdefault(record.source, []).append(place)
+            for source, places in by_source.items():
+                rows = documents.rows_of(source, np.array([portion[place].offset for place in places], np.uint64))
+                known = np.flatnonzero(rows != NONE)
+                ranks[rows[known]] = np.array(places)[known] + read
+                verdicts[rows[known]] = [portion[places[place]].verdict for place in known.tolist()]
+            read += len(portion)
+
+    snapshot(index, operation)
+    return ranks, verdicts
+
+
+def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
+    """All documents that can be decided, each once, in the order of deciding.
+
+    ranks      int64 [n], place in the log of the index; NONE where it is not known
+    originals  int64 [n], row of the original; NONE where there is none
+
+    What the index does not know (it was restored, or let entries expire) comes behind what it knows of the same source before.
+    Within that the records' timestamps tell, and a duplicate comes behind its original. A document is left out that names an
+    original which can no longer be read: nobody knows what it resembled.
+    """
+    rows, by_position = documents.rows, documents.by_position()
+    sources, offsets = rows["source"], rows["offset"]
+    known = ranks != NONE
+    after, times = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for part in np.split(by_position, np.flatnonzero(np.diff(sources[by_position])) + 1):
+        after[part] = np.maximum.accumulate(ranks[part]) if len(part) else 0
+        arrived = rows["arrived_ms"][part]
+        # Inputs without timestamps were read one after the other.
+        times[part] = np.maximum.accumulate(np.where(arrived > 0, arrived, sources[part]))
+    places = np.where(known, ranks, after)
+    behind = np.flatnonzero(~known & (originals != NONE))
+    places[behind] = np.maximum(places[behind], places[originals[behind]])
+    times[behind] = np.maximum(times[behind], times[originals[behind]])
+    naming = naming_originals(rows["verdict"])
+    order: Rows = np.lexsort((offsets, sources, naming, times, ~known, places))
+    left_out = again(documents) | (naming & (originals == NONE))
+    decidable: Rows = order[~left_out[order]]
+    return decidable
+
+
+def again(documents: Documents) -> npt.NDArray[np.bool_]:
+    """Whether each row has a position that another row had before."""
+    rows, by_position = documents.rows, documents.by_position()
+    again = np.zeros(len(rows), np.bool_)
+    same = (np.diff(rows["source"][by_position]) == 0) & (np.diff(rows["offset"][by_position]) == 0)
+    again[by_position[1:][same]] = True
+    return again

@@ -1,0 +1,61 @@
+"""Differences for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+
+def report(found: Mapping[str, Any]) -> RenderableType:
+    """Table of `Differences.as_json`: verdicts, then what would be dropped and kept, with hosts and examples."""
+    parts: list[RenderableType] = [_verdicts(found), Text()]
+    parts += _group("would be dropped, and were kept", found["newly_dropped"])
+    parts += _group("would be kept, and were dropped", found["newly_kept"])
+    if found["other_originals"]:
+        parts.append(Text(f"{found['other_originals']:,} would name another original"))
+    parts += [Text(f"not compared: {count:,} documents {reason}") for reason, count in found["left_out"].items()]
+    if found["of_unknown_order"]:
+        parts.append(
+            Text(
+                f"of {found['of_unknown_order']:,} documents the index does not know the order: their timestamps tell it"
+            )
+        )
+    parts.append(
+        Text("no verdict would change" if not found["changed"] else f"{found['changed']:,} verdicts would change")
+    )
+    return Group(*parts)
+
+
+def _verdicts(found: Mapping[str, Any]) -> Table:
+    rows = Table(box=None, pad_edge=False, header_style="dim")
+    rows.add_column("verdict")
+    for heading in ("delivered", "other settings", "change"):
+        rows.add_column(heading, justify="right")
+    for verdict in found["delivered"] | found["other"]:
+        delivered, other = (found[side].get(verdict, 0) for side in ("delivered", "other"))
+        if delivered or other:
+            change = "" if other == delivered else f"{other - delivered:+,}"
+            rows.add_row(verdict, f"{delivered:,}", f"{other:,}", change)
+    rows.add_row("documents", f"{found['documents']:,}", f"{found['documents']:,}", "")
+    return rows
+
+
+def _group(title: str, group: Mapping[str, Any]) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(f"{group['documents']:,} {title}", style="bold")]
+    if group["hosts"]:
+        hosts = ", ".join(f"{each['host']} {each['documents']:,}" for each in group["hosts"])
+        parts.append(Text(f"  most of: {hosts}"))
+    parts += [Text(f"  {_example(each)}") for each in group["examples"]]
+    return [*parts, Text()]
+
+
+def _example(line: Mapping[str, Any]) -> str:
+    """A document, and what it resembles by the one or the other settings."""
+    told = line["other"] if "original" in line["other"] else line["delivered"]
+    text = f"{line['position']} ({line['id']})"
+    if told.get("original_position") is None:
+        return text
+    measure = next((f"{name} {told[name]}" for name in ("similarity", "distance") if name in told), "resembling")
+    return f"{text}: {measure} to {told['original_position']} ({told['original']})"

@@ -1,0 +1,48 @@
+"""The check of the page tells what is wrong with it; `make page-check` runs it in a real Chromium."""
+
+import html
+import urllib.request
+
+import pytest
+
+from deploy.page_check import HOSTILE, POSITION, made_up_service, problems
+
+WORDS = html.escape(HOSTILE)
+ROWS = "<tr></tr>" * 6
+SOUND = f"""<title>Near-duplicate filter</title><body data-shown=yes><div id=tiles>{"<b>1</b>" * 6}</div>
+<svg id=chart>{"<rect></rect>" * 200}</svg><table id=verdicts>{ROWS}</table><table id=hosts><tr><td>{WORDS}</table>
+<table id=pairs><tr><td>{WORDS}<a href="#why=documents%2F0%2F17">why</a><mark>{WORDS}</mark><mark>{WORDS}</mark></table>
+<div id=found>{WORDS}</div><script></script>"""
+
+
+def test_a_sound_page_has_no_problems() -> None:
+    assert problems(SOUND, "[1:2] nothing of note") == []
+
+
+@pytest.mark.parametrize(
+    ("sound", "broken", "problem"),
+    [
+        (" data-shown=yes", "", "the page did not come to its end"),
+        ("<b>1</b>", "<p>1</p>", "the tiles are missing"),
+        ("<rect>", "<path>", "the chart is empty"),
+        (f"<mark>{WORDS}</mark>", "", "differing words are not marked"),
+        (f"<div id=found>{WORDS}", f"<div id=found>{HOSTILE}", "words became markup"),
+        ("<title>Near-duplicate filter", "<title>struck", "a script of a document ran"),
+        ("#why=documents", "/documents", "the link to why is missing"),
+    ],
+)
+def test_what_is_wrong_with_a_page_is_told(sound: str, broken: str, problem: str) -> None:
+    assert sound in SOUND
+    assert problem in problems(SOUND.replace(sound, broken), "")
+
+
+def test_what_the_console_says_is_a_problem() -> None:
+    line = "[1122/1:INFO:CONSOLE:1] Refused to execute inline script"
+    assert problems(SOUND, line) == [line]
+
+
+def test_the_made_up_service_shows_the_page_of_the_real_one() -> None:
+    with made_up_service() as target:
+        assert b'id="pairs"' in urllib.request.urlopen(f"http://{target}/", timeout=5).read()
+        told = urllib.request.urlopen(f"http://{target}/v1/documents/{POSITION.replace('/', '%2F')}", timeout=5).read()
+    assert HOSTILE[:20].encode() in told

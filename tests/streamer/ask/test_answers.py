@@ -1,0 +1,93 @@
+"""A question is answered in JSON, or refused by the name of what is wrong with it."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+
+import orjson
+import pytest
+
+from streamer.ask.answers import PAIRS_MAX, Answers, Refused, asked_documents
+from streamer.ask.filter import Filter
+from streamer.settings.settings import Settings, load
+
+TEXT = "In the harbour of the small town the fishermen mended their nets and spoke of the storm of that night. " * 4
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Iterator[Filter]:
+    with Filter.open(tmp_path, source="known") as opened:
+        yield opened
+
+
+def told(known: Filter, question: str, asked: bytes, settings: Settings | None = None) -> tuple[int, dict[str, object]]:
+    status, body = Answers(known, settings or Settings()).tell(question, asked)
+    return status.value, orjson.loads(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", ""),
+        (b"{", ""),
+        (b"[]", "documents"),
+        (b"null", "documents"),
+        (b"{}", "documents"),
+        (b'{"documents": {}}', "documents"),
+        (b'{"documents": []}', "documents"),
+        (b'{"documents": [{}, null]}', "documents[1]"),
+        (b'{"documents": [{}], "limit": 3}', "limit"),
+    ],
+)
+def test_a_body_that_is_no_question_is_refused_by_name(known: Filter, body: bytes, field: str) -> None:
+    status, answer = told(known, "check", body)
+    assert status == 400
+    assert answer["error"]["field"] == field  # type: ignore[index]
+
+
+def test_half_a_surrogate_pair_in_one_document_costs_no_other_its_answer(known: Filter) -> None:
+    status, answer = told(known, "check", b'{"documents": [{"text": "half \\ud800"}, {"text": "whole"}]}')
+    assert status == 200
+    assert [each["verdict"] for each in answer["answers"]] == ["unique", "unique"]  # type: ignore[attr-defined]
+    assert told(known, "check", b"[" * 100_000)[0] == 400
+
+
+def test_too_many_documents_are_refused_with_the_setting() -> None:
+    body = orjson.dumps({"documents": [{}] * 3})
+    assert len(asked_documents(body, 3)) == 3
+    with pytest.raises(Refused, match=r"has 3 documents, ask\.documents_max is 2") as refused:
+        asked_documents(body, 2)
+    assert refused.value.told.status is HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+def test_where_the_format_is_text_a_document_is_a_string(tmp_path: Path) -> None:
+    settings = load(None, ["decode.format=text"], {})
+    with Filter.open(tmp_path, settings) as opened:
+        opened.admit([TEXT.encode()])
+        status, answer = told(opened, "check", orjson.dumps({"documents": [TEXT]}), settings)
+    assert (status, answer["answers"][0]["verdict"]) == (200, "duplicate")  # type: ignore[index]
+
+
+def test_a_known_id_has_its_decisions_newest_first_and_an_unknown_one_is_not_found(known: Filter) -> None:
+    known.admit([{"id": "é/1", "text": TEXT}, {"id": "é/1", "text": TEXT + "More."}])
+    status, answer = told(known, "document", "é/1".encode())
+    assert status == 200
+    first, second = answer["decisions"]  # type: ignore[misc]
+    assert (first["verdict"], first["position"], first["original"]["id"]) == ("duplicate", "filter:known/0/1", "é/1")
+    assert (second["verdict"], second["reason"], second["original"]) == ("unique", "no-match", None)
+    assert told(known, "document", b"filter:known/0/1")[1]["decisions"] == [first]
+    status, answer = told(known, "document", b"none")
+    assert (status, answer["error"]["field"]) == (404, "id")  # type: ignore[index]
+    assert "nothing is known of 'none'" in answer["error"]["message"]  # type: ignore[index]
+
+
+def test_the_newest_unequal_pairs_are_told_newest_first(known: Filter) -> None:
+    assert told(known, "pairs", b"") == (200, {"pairs": []})
+    known.admit([{"id": "original", "text": TEXT}, {"id": "copy", "text": TEXT}])
+    known.admit(
+        [{"id": f"near {number}", "text": f"{TEXT} {number} * {number} boats"} for number in range(PAIRS_MAX + 5)]
+    )
+    known.admit([{"id": "other", "text": "Nothing of that kind is told here, and in other words at that."}])
+    pairs = told(known, "pairs", b"")[1]["pairs"]
+    assert [each["id"] for each in pairs] == [f"near {number}" for number in range(PAIRS_MAX + 4, 4, -1)]  # type: ignore[attr-defined]
+    assert {each["original_id"] for each in pairs} == {"original"}  # type: ignore[attr-defined]
