@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from index import Decided, Index, Kind, Position, Standing
+from index import Decided, Index, Kind, Position, Standing, Verdict
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link
 from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, sought_of
 from streamer.explain.positions import position_text, positions_of
@@ -43,7 +43,7 @@ def explain(
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
     found = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
-    found = list({each.position: each for each in found}.values())
+    found = list({(each.position, each.verdict): each for each in found}.values())
     explanations = [_explanation(index, settings, each) for each in found[:limit]]
     problem = "" if found else _problem(index, asked, positions)
     return Answer(asked, explanations, len(found) - len(explanations), problem)
@@ -92,6 +92,9 @@ def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
     while at is not None and len(links) < CHAIN_MAX:
         (of_original,) = index.decided_at([at])
         links.append(_link(index, id_ or "", at, position_text(at, names), of_original))
+        if index.are_given_back([at])[0]:
+            links[-1] = replace(links[-1], note="was dropped, and given back since: it stands for itself")
+            break
         at, id_ = (of_original.original_position, of_original.original_id) if of_original else (None, None)
     return tuple(links)
 
@@ -108,6 +111,8 @@ def _link(index: Index, id_: str, position: Position, where: str, decided: Decid
 
 
 def _notes(index: Index, decided: Decided, standing: Standing | None) -> tuple[str, ...]:
+    if decided.verdict is Verdict.DUPLICATE and index.are_given_back([decided.position])[0]:
+        return ("It was given back since: it went out with the unique ones, and stands for itself.",)
     if standing in _FATES:
         return (f"It was {_FATES[standing]}." if standing is Standing.FORGOTTEN else f"It has {_FATES[standing]}.",)
     if not decided.verdict.names_original:

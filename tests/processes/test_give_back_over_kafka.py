@@ -85,16 +85,18 @@ def test_a_wiped_site_comes_back_once_though_the_command_is_killed_and_dead_lett
     lost = {record.key: record for record in held(run, run.topic("duplicate"))}
     assert len(lost) == PAGES - 1
 
-    # Batches have ten records. The first dies in its first transaction, the next decided one more batch and sent nothing.
-    assert killed(run, "sending", 1, "give-back", "--host", SITE) == KILLED
-    assert killed(run, "after", 2, "give-back", "--since", "2023-01-01") == KILLED
+    # Batches have ten records: one has come out, and all of the next has arrived, uncommitted.
+    assert killed(run, "sending", 2, "give-back", "--host", SITE) == KILLED
     found = told(run, "give-back", "--host", SITE)
-    assert (found["matched"], found["given_back"] + found["given_back_before"], found["gone"]) == (
-        PAGES - 1,
-        PAGES - 1,
+    # What an earlier command finished counts as given back before.
+    assert (found["finished"], found["given_back"], found["given_back_before"], found["gone"]) == (
+        10,
+        PAGES - 21,
+        20,
         [],
     )
-    assert told(run, "give-back", "--original", "page-0")["given_back"] == 0
+    (original,) = found["originals"]
+    assert told(run, "give-back", "--original", original)["given_back"] == 0
     back = [record for record in held(run, run.topic("unique")) if ("neardup.verdict", b"given-back") in record.headers]
     assert Counter(record.key for record in back) == dict.fromkeys(lost, 1)
     for record in back:
@@ -106,7 +108,6 @@ def test_a_wiped_site_comes_back_once_though_the_command_is_killed_and_dead_lett
     assert killed(run, "sending", 1, "dead-letters", "replay") == KILLED
     assert told(run, "dead-letters", "list")["reasons"][0]["count"] == BROKEN
     assert told(run, "dead-letters", "replay")["replayed"] == BROKEN
-    assert told(run, "dead-letters", "replay", "--since", "2023-11-01")["replayed_before"] >= BROKEN
     replays = [record for record in held(run, run.input_topic) if "neardup.replayed" in dict(record.headers)]
     again = Counter(dict(record.headers)["neardup.replayed"] for record in replays)
     assert max(again.values()) == 1

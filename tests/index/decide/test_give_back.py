@@ -54,7 +54,7 @@ def rows_of_pages(generator: np.random.Generator, count: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_a_page_that_was_given_back_is_a_duplicate_of_nothing_but_its_own_versions(insert: Any, data: Any) -> None:
     generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))

@@ -52,7 +52,7 @@ def dropped(of: FileGiveBack) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.sampled_from(["before_outputs", "after_outputs", "after_checkpoint", None]), max_size=5))
 def test_wherever_it_dies_every_line_comes_back_once(
     tmp_path_factory: pytest.TempPathFactory, lives: list[str | None]
