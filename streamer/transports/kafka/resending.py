@@ -141,7 +141,7 @@ class KafkaResending:
         with broker_errors(self._settings, f"looking up the offsets of {topic!r}"):
             firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms)
             if since_ms is not None:
-                # The first record that is not before: all that are not before stand at it, or behind.
+                # The first that is not before, be it a record or an end of a transaction: all that are not before stand behind.
                 asked = dict.fromkeys(partitions, max(0, since_ms))
                 found = consumer.offsets_for_times(asked, timeout_ms=timeout_ms)
                 firsts = {at: max(firsts[at], ends[at] if found[at] is None else found[at].offset) for at in partitions}
