@@ -25,15 +25,17 @@ if TYPE_CHECKING:
         Insert,
         Kind,
         Position,
+        RecrawlPolicy,
         Source,
         Verdict,
         naming_originals,
         plain_source,
+        standing_for_themselves,
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
     from index.matching.root import RootRule
-    from index.session import Guard, Retention
+    from index.session import Guard, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
 
@@ -54,6 +56,8 @@ __all__ = [
     "Match",
     "Parameters",
     "Position",
+    "Recrawl",
+    "RecrawlPolicy",
     "Retention",
     "RootRule",
     "Source",
@@ -65,6 +69,7 @@ __all__ = [
     "naming_originals",
     "plain_source",
     "second_look",
+    "standing_for_themselves",
 ]
 
 _NAMES = {
@@ -78,15 +83,17 @@ _NAMES = {
         "Insert",
         "Kind",
         "Position",
+        "RecrawlPolicy",
         "Source",
         "Verdict",
         "naming_originals",
         "plain_source",
+        "standing_for_themselves",
     ),
     "index.decide.find": ("Decided", "Standing"),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
-    "index.session": ("Guard", "Retention"),
+    "index.session": ("Guard", "Recrawl", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),
 }

@@ -20,6 +20,9 @@ NO_DISTANCE = -1
 Insert = Literal["unique", "root", "all"]
 """Which documents become entries: only unique ones, or duplicates too: those that stay near their root, or all."""
 
+RecrawlPolicy = Literal["duplicate", "update", "as-new"]
+"""What becomes of a document whose id is known with another text: ids play no role, or it is an update, or new."""
+
 
 class Verdict(IntEnum):
     """The decision on one record. The log on disk holds these values; they never change their meaning."""
@@ -28,6 +31,9 @@ class Verdict(IntEnum):
     DUPLICATE = 1
     UNDECIDABLE = 2
     DEAD_LETTER = 3
+    UPDATE = 5
+    """A document whose id was known with another text: delivered like a UNIQUE, and an entry in place of the older version,
+    which it names as its original."""
     SUSPECT = 6
     """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
     GIVEN_BACK = 7
@@ -40,19 +46,20 @@ class Verdict(IntEnum):
 
     @property
     def names_original(self) -> bool:
-        """Whether a row with this verdict names another document, which it resembles."""
-        return self in (Verdict.DUPLICATE, Verdict.SUSPECT)
+        """Whether a row with this verdict names another document: one that it resembles, or that it replaces."""
+        return self in (Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT)
 
     @property
     def stands_for_itself(self) -> bool:
-        """Whether a row with this verdict is an entry that is its own root, whatever it names."""
-        return self in (Verdict.UNIQUE, Verdict.GIVEN_BACK)
+        """Whether a row with this verdict is an entry of its own number, which others may name as their original."""
+        return self in (Verdict.UNIQUE, Verdict.UPDATE, Verdict.GIVEN_BACK)
 
 
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
 
 
 _NAMING = np.array([verdict for verdict in Verdict if verdict.names_original], np.uint8)
+_STANDING = np.array([verdict for verdict in Verdict if verdict.stands_for_itself], np.uint8)
 
 
 def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
@@ -60,11 +67,8 @@ def naming_originals(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return np.isin(verdicts, _NAMING)
 
 
-_STANDING = np.array([verdict for verdict in Verdict if verdict.stands_for_itself], np.uint8)
-
-
 def standing_for_themselves(verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Whether each row is an entry that is its own root: uint8 [n], values of `Verdict` -> bool [n]."""
+    """Whether each row is an entry of its own number: uint8 [n], values of `Verdict` -> bool [n]."""
     return np.isin(verdicts, _STANDING)
 
 
@@ -130,6 +134,8 @@ class Entries:
     ids             n document ids
     looks           uint8 [n, look bytes], for the second look at matches; ignored but in NEAR rows; None without one
     hosts           n names of the sites that the documents come from, None or "" where unknown; None: all are
+    named           bool [n], whether the document brought its id along, so that another one with this id is another version
+                    of it; an empty id is none; None: all ids were brought along
     """
 
     sources: tuple[Source, ...]
@@ -142,6 +148,7 @@ class Entries:
     ids: Sequence[str]
     looks: npt.NDArray[np.uint8] | None = None
     hosts: Sequence[str | None] | None = None
+    named: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -164,6 +171,7 @@ class Entries:
             ids=[self.ids[row] for row in rows.tolist()],
             looks=None if self.looks is None else self.looks[rows],
             hosts=None if self.hosts is None else [self.hosts[row] for row in rows.tolist()],
+            named=None if self.named is None else self.named[rows],
         )
 
 
@@ -189,7 +197,7 @@ class Decisions:
     reasons             uint8 [n], as journaled at the first decision
     distances           int16 [n], Hamming distance to the match, or ten-thousandths of 1 - similarity where the
                         parameters are `by_similarity`; NO_DISTANCE without a match
-    originals           uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
+    originals           uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
     original_ids        id of the original for rows that name one, else None
     original_positions  position of the original for rows that name one, else None
     replayed            bool [n], whether the verdict came from the journal: the position was decided before

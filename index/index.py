@@ -24,7 +24,7 @@ from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree, lookup_of
-from index.session import Guard, OpenIndex, ReadSession, Retention
+from index.session import Guard, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources
 from index.storage.data_file import DATA_FILE
 from index.storage.documents import Document
@@ -39,6 +39,7 @@ MAP_BYTES_INITIAL = 2**26
 SIZES = TreeSizes()
 KEEP_ALL = Retention()
 GUARD = Guard()
+IDS_PLAY_NO_ROLE = Recrawl()
 
 NO_MARKS: Mapping[Source, bytes] = MappingProxyType({})
 
@@ -87,6 +88,7 @@ class Index:
         sizes: TreeSizes = SIZES,
         retention: Retention = KEEP_ALL,
         guard: Guard = GUARD,
+        recrawl: Recrawl = IDS_PLAY_NO_ROLE,
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
@@ -100,6 +102,7 @@ class Index:
         sizes              when the memtable freezes, and how large segments grow
         retention          how long entries count
         guard              when a host is told
+        recrawl            what becomes of documents whose ids are known with another text
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
         """
@@ -121,7 +124,7 @@ class Index:
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             identity = identified(store, os.fspath(directory))
             tree, ids = Tree(stored, sizes), IdTable(stored.words, sizes)
-            opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard)
+            opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.
                 opened.read(lambda session: (session.tree, session.ids))
@@ -158,6 +161,13 @@ class Index:
         where the document is also near enough to its root; `distances` holds the distance to that root. Where the root is
         retired, the match is its own root.
 
+        With recrawl = "update" a document whose id stands for an entry with another text is an UPDATE, unless another entry
+        is nearer to it than the older version: then it is a DUPLICATE of that one, and the older version stays. An UPDATE is
+        an entry, names the older version as its original, and retires it; `distances` holds the distance to it where both
+        are NEAR. A document equal to its older version is a DUPLICATE of it. With "as-new" such a document is UNIQUE, and the
+        older version stays. The older version is what the last record with this id was, or was a duplicate of: a visible entry
+        of a UNIQUE or UPDATE row with the same id. Where it is none, the record before counts, back to the last 64.
+
         Retired entries match nothing (see `retention`, `forget`). Positions of a batch that has wholly expired are
         unknown again.
 
@@ -184,11 +194,14 @@ class Index:
     ) -> Restored:
         """Enter documents that were decided before: no matching; `ends` moves applied offsets forward.
 
-        verdicts   uint8 [n], UNIQUE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
-        originals  position of the original, for DUPLICATE and SUSPECT rows; not read elsewhere
+        verdicts   uint8 [n], UNIQUE, UPDATE, DUPLICATE or SUSPECT; rows of kind UNDECIDABLE or DEAD_LETTER are journaled as such
+        originals  position of the original, for rows that name one; not read elsewhere
 
-        Rows whose position the journal knows stay as they are. The original of such a row must be in the journal or
-        a UNIQUE row of this batch; otherwise the row is left out and counted. Such rows become entries only with
+        The older version of an UPDATE is retired if it is known by then, also where the UPDATE itself was known before: give
+        updates once more after all others. An UPDATE whose older version is not told is entered as UNIQUE.
+        Rows whose position the journal knows stay as they are. The original of a DUPLICATE or SUSPECT row must be in the
+        journal, or a row of this batch that stands for itself; otherwise the row is left out and counted. Such rows become
+        entries only with
         insert = "root" or "all"; with "all" their journaled distance is NO_DISTANCE, as the match is not known. Record
         times advance as in `admit`. Raises IndexFull, IndexDamaged; ValueError for a broken batch.
         """

@@ -4,12 +4,13 @@ A read session sees one snapshot. A write session begins by taking over the comm
 the counters and compacting a little. A write session is atomic and synced.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from index.entry import RecrawlPolicy
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree
 from index.matching.host_sketch import RECENT_DOCUMENTS, HostLimits
@@ -66,6 +67,19 @@ class Guard:
         return HostLimits(self.share_max, self.documents_min)
 
 
+@dataclass(frozen=True, slots=True)
+class Recrawl:
+    """What becomes of a document whose id is known with another text. May differ between openings.
+
+    policy   "duplicate": ids play no role. "update": it is an UPDATE, and the older version is retired. "as-new": it is UNIQUE,
+             and the older version stays.
+    reasons  of "as-new": the reason to journal for such a document, by the reason that it came with; others keep theirs
+    """
+
+    policy: RecrawlPolicy = "duplicate"
+    reasons: Mapping[int, int] = field(default_factory=dict)
+
+
 class ReadSession:
     """Snapshot of an index. Tree and ids follow on first use, so operations that only read tables need not wait for them."""
 
@@ -76,6 +90,7 @@ class ReadSession:
         self.words = opened.parameters.words
         self.retention = opened.retention
         self.guard = opened.guard
+        self.recrawl = opened.recrawl
         self._tree = opened.tree
         self._ids = opened.ids
 
@@ -139,6 +154,7 @@ class OpenIndex:
     retention   how long entries count
     journaling  False: positions are neither looked up nor noted
     guard       when a host is told
+    recrawl     what becomes of documents whose ids are known
     """
 
     directory: Path
@@ -150,6 +166,7 @@ class OpenIndex:
     retention: Retention
     journaling: bool
     guard: Guard
+    recrawl: Recrawl
 
     def read(self, operation: Callable[[ReadSession], Result]) -> Result:
         """Run `operation` on a snapshot. Raises IndexDamaged.

@@ -4,18 +4,21 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from index.decide import give_back, retention
 from index.decide.batch import Batch
+from index.decide.forget import remove
 from index.decide.guard import guarded
 from index.decide.lookup import nearest_judged, nearest_visible, stored
 from index.decide.prepare import Prepared, prepared, prepared_batch
+from index.decide.recrawl import decide_versions, versions_of
 from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
+from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
 from index.session import OpenIndex, ReadSession, WriteSession
@@ -46,16 +49,74 @@ def _admitted(
     crossings: list[HostShare] = []
     for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
         found = look_up(session, portion, comes_again=comes_again)
-        outcome = decide(found.matched, session.parameters.insert, session.counters.next_number, found.roots)
+        outcome = decided(session, portion, found, session.counters.next_number)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
-        origins = batch.enter(session, portion.entries, outcome, found.equal, found.stale)
+        portion = with_reasons(session, portion, outcome)
+        origins = _enter(session, batch, portion, outcome, found)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
     return _decisions(session, batch, known, candidates, crossings)
+
+
+def decided(
+    session: ReadSession, portion: Prepared, found: "Found", next_number: int, *, alone: bool = False
+) -> Outcome:
+    """Decide prepared rows: by the rule, or with regard to ids where any is known. alone: as in `prepared`."""
+    versions = None if session.recrawl.policy == "duplicate" else versions_of(session, portion)
+    if versions is None:
+        return decide(found.matched, session.parameters.insert, next_number, found.roots)
+
+    def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matched:
+        session.visibility.note_retired(gone)
+        (some,) = prepared(portion.entries, rows, session.parameters)
+        anew = look_up(session, some)
+        found.compared[rows] += anew.compared
+        return anew.matched
+
+    return decide_versions(session, portion, found.matched, versions, next_number, again, alone=alone)
+
+
+def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
+    """The rows with the reasons to journal: new versions that are UNIQUE have one of their own."""
+    if outcome.recrawled is None or not outcome.recrawled.any():
+        return portion
+    reasons = portion.entries.reasons.copy()
+    for row in np.flatnonzero(outcome.recrawled).tolist():
+        reasons[row] = session.recrawl.reasons.get(int(reasons[row]), int(reasons[row]))
+    return replace(portion, entries=replace(portion.entries, reasons=reasons))
+
+
+def _enter(
+    session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
+) -> dict[int, Origin]:
+    """Enter decided rows, as `Batch.enter`, and retire the older versions that they replace."""
+    if outcome.replaced is None:
+        return batch.enter(session, portion.entries, outcome, found.equal, found.stale)
+    first = np.uint64(session.counters.next_number)
+    in_index, equal = np.unique(outcome.replaced[outcome.replaced < first]), found.equal
+    if len(in_index):
+        remove(session, in_index)
+        # What was equal to a row may have left.
+        equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
+    leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
+    origins = batch.enter(session, portion.entries, outcome, equal, found.stale, leaving=leaving)
+    if leaving.any():
+        remove(session, outcome.numbers[leaving])
+    return origins
+
+
+def _equal_to_entries(session: WriteSession, portion: Prepared, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether rows that are asked for, bool [n], equal a visible entry by now: bool [n]; True for the others."""
+    rows = np.flatnonzero(asked)
+    equal = np.ones(len(asked), np.bool_)
+    if len(rows):
+        lookup = exact_lookup_of(portion.entries.fingerprints[rows], session.parameters)
+        equal[rows] = nearest_visible(session, lookup).equal
+    return equal
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 `admit`, `restore` and the import decide in different ways; all of them enter decided rows through `Batch`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
 from index.decide.rule import Outcome
-from index.entry import Entries, Kind, Verdict, naming_originals
+from index.entry import NO_NUMBER, Entries, Kind, Verdict, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
 from index.session import WriteSession
@@ -18,6 +19,8 @@ from index.storage import documents, journal, log, sources
 from index.storage.journal import JournaledDecisions
 from index.storage.layout import LOG_KEY, Change, Filing, Table
 from index.storage.log import Origin
+
+NO_ORIGINS: Mapping[int, Origin] = MappingProxyType({})
 
 
 class Batch:
@@ -66,6 +69,7 @@ class Batch:
         stale: Matches,
         *,
         origins: Sequence[Origin] | None = None,
+        replaced: Mapping[int, Origin] = NO_ORIGINS,
         leaving: npt.NDArray[np.bool_] | None = None,
     ) -> dict[int, Origin]:
         """Log decided rows of this batch, file those that enter, note their positions, and count them.
@@ -74,13 +78,16 @@ class Batch:
         equal    bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
         stale    retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
         origins  originals of the rows that name one, in order; None: originals stand in the log, or are rows of this batch
+        replaced  older versions of UPDATE rows, by row, where `outcome` does not tell them; the log need not hold them
         leaving  bool [n], rows about to be forgotten, which do not enter the blocks; None: no such row
 
         Returns the original of every row that names one, by row.
         """
         duplicates = np.flatnonzero(naming_originals(outcome.verdicts))
         if origins is None:
-            origins = self._origins(session, rows, outcome, duplicates)
+            looked_up = np.array([row for row in duplicates.tolist() if row not in replaced], np.int64)
+            found = dict(zip(looked_up.tolist(), self._origins(session, rows, outcome, looked_up), strict=True))
+            origins = [found[row] if row in found else replaced[row] for row in duplicates.tolist()]
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving
         filings = _filings(rows, staying, equal)
         if leaving is not None:
@@ -97,6 +104,9 @@ class Batch:
         """Originals of these rows; some originals enter with this batch, and have the next numbers."""
         first_number = session.counters.next_number
         numbers = outcome.originals[duplicates]
+        if outcome.replaced is not None:
+            replaced = outcome.replaced[duplicates]
+            numbers = np.where(replaced != NO_NUMBER, replaced, numbers)
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
         row_of = np.flatnonzero(outcome.entering)
         found = []
@@ -138,6 +148,11 @@ class Batch:
         if len(given_back):
             ids = [rows.ids[row] for row in given_back.tolist()]
             documents.note_given_back(transaction, ids, outcome.numbers[given_back])
+        updates = np.flatnonzero((outcome.verdicts == Verdict.UPDATE) & outcome.entering)
+        if len(updates):
+            ids, replaced = [rows.ids[row] for row in updates.tolist()], outcome.replaced
+            of_updates = None if replaced is None else replaced[updates]
+            documents.note_versions(transaction, ids, outcome.numbers[updates], of_updates)
         if session.journaling:
             for source, (stream, partition) in enumerate(zip(self.streams, self.partitions, strict=True)):
                 offsets = rows.offsets[rows.source_numbers == source]

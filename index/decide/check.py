@@ -3,10 +3,9 @@
 import numpy as np
 
 from index.decide import give_back
-from index.decide.admit import look_up, named
+from index.decide.admit import decided, look_up, named, with_reasons
 from index.decide.guard import foreseen
 from index.decide.prepare import Prepared, prepared, require_sound
-from index.decide.rule import decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals
 from index.session import OpenIndex, ReadSession
 from index.storage import documents
@@ -26,13 +25,17 @@ def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -
         session.visibility.expire_below(next_number - session.retention.entries_max)
     verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER)
-    candidates = np.zeros(count, np.int64)
+    reasons, candidates = entries.reasons.copy(), np.zeros(count, np.int64)
     for portion, comes_again in give_back.told_apart(session, entries, np.ones(count, np.bool_), portions, alone=True):
         found = look_up(session, portion, comes_again=comes_again)
-        outcome = decide(found.matched, session.parameters.insert, next_number, found.roots)
+        outcome = decided(session, portion, found, next_number, alone=True)
         outcome = foreseen(session, portion, outcome, found.equal, next_number)
         verdicts[portion.rows], distances[portion.rows] = outcome.verdicts, outcome.distances
         originals[portion.rows] = outcome.originals
+        if outcome.replaced is not None:
+            replacing = outcome.replaced != NO_NUMBER
+            originals[portion.rows[replacing]] = outcome.replaced[replacing]
+        reasons[portion.rows] = with_reasons(session, portion, outcome).entries.reasons
         candidates[portion.rows] = found.compared
     # The others would get numbers of their own, which nobody has given.
     originals[~naming_originals(verdicts)] = NO_NUMBER
@@ -40,6 +43,5 @@ def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -
     stored = documents.origins(session.transaction, originals[naming], session.words)
     origins = {row: stored[number] for row, number in zip(naming.tolist(), originals[naming].tolist(), strict=True)}
     ids, positions = named(session, origins, count)
-    return Decisions(
-        verdicts, entries.reasons.copy(), distances, originals, ids, positions, np.zeros(count, np.bool_), candidates
-    )
+    originals[verdicts == Verdict.UPDATE] = NO_NUMBER
+    return Decisions(verdicts, reasons, distances, originals, ids, positions, np.zeros(count, np.bool_), candidates)

@@ -38,11 +38,15 @@ class Standing(StrEnum):
     FORGOTTEN = "forgotten"
 
 
+ROWS_OF_ID_MAX = 64
+"""Rows with one id that `standing` looks at."""
+
+
 class Decided(NamedTuple):
     """One decision on a record.
 
     distance           distance to the match, as `Decisions` gives it; None where there is none
-    original_id        id of the original of a DUPLICATE or a SUSPECT, else None
+    original_id        id of the document that the verdict names as its original, else None
     original_position  its position
     document           the document that entered, if one did
     next_number        number of the next document to enter then: the index knew documents below it, and no others
@@ -106,10 +110,52 @@ def newest(session: ReadSession, ids: Sequence[str]) -> Newest:
     return found
 
 
+def standing(session: ReadSession, ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Number of the document that stands for each id, uint64 [n]; NO_NUMBER where none does.
+
+    That is what the last record with this id was, or was a duplicate of: a visible document with the same id that stands for
+    itself. Where it is none, the record before counts, and so on, back to the last ROWS_OF_ID_MAX: a page may have been
+    crawled a thousand times unchanged.
+    """
+    last = newest(session, ids)
+    asked = np.flatnonzero(last.known)
+    candidates = last.rows["number"][asked]
+    found = np.full(len(ids), NO_NUMBER, np.uint64)
+    right = stand_for_ids(session, candidates, [ids[place] for place in asked.tolist()])
+    found[asked[right]] = candidates[right]
+    left = asked[~right].tolist()
+    if not left:
+        return found
+    histories = session.ids.latest(session.transaction, [ids[place] for place in left], ROWS_OF_ID_MAX)
+    batches = {place.batch for history in histories for place in history}
+    rows_of = {key: log.read(session.transaction, key, session.words).rows["number"] for key in batches}
+    for place, history in zip(left, histories, strict=True):
+        numbers = np.array([rows_of[at.batch][at.row] for at in history], np.uint64)
+        right = stand_for_ids(session, numbers, [ids[place]] * len(numbers))
+        if right.any():
+            found[place] = numbers[right.argmax()]
+    return found
+
+
+def stand_for_ids(session: ReadSession, numbers: npt.NDArray[np.uint64], ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Whether each document, uint64 [n], has this id, stands for itself, and is visible: bool [n]; False for NO_NUMBER."""
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    stands, own_ids = np.zeros(len(distinct), np.bool_), [""] * len(distinct)
+    for batch, held, places in log.holding(session.transaction, distinct, session.words):
+        rows = batch.entered()[held]
+        stands[places] = standing_for_themselves(batch.rows["verdict"][rows])
+        for place, id_ in zip(places.tolist(), batch.ids(rows), strict=True):
+            own_ids[place] = id_
+    stands &= session.visibility.are(session.transaction, distinct)
+    return stands[inverse] & np.array(
+        [own_ids[of] == id_ for of, id_ in zip(inverse.tolist(), ids, strict=True)], np.bool_
+    )
+
+
 def _places(batch: log.Batch, rows: npt.NDArray[np.int64], of_rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
     """Places of rows, all of which entered, among those that entered: int64 [n] -> int64 [n]."""
     if standing_for_themselves(of_rows["verdict"]).all():
-        # Such a row has its own number; else all rows of the batch would be read.
+        # A row that stands for itself has its own number; else all rows of the batch would be read.
         return (of_rows["number"] - np.uint64(batch.first_number)).astype(np.int64)
     return np.searchsorted(batch.entered(), rows)
 

@@ -188,9 +188,10 @@ def _versions(session: ReadSession, id_: str) -> tuple[npt.NDArray[np.uint64], n
     transaction, words = session.transaction, session.words
     numbers = find.numbers(session, {id_})
     numbers = numbers[session.visibility.are(transaction, numbers)]
-    roots = documents.roots(transaction, session.visibility, numbers, words)
-    origins = documents.origins(transaction, roots, words)
-    own = np.array([origins[root].id == id_ for root in roots.tolist()], np.bool_)
+    root_of = documents.roots if session.parameters.root is None else documents.counting_roots
+    roots = root_of(transaction, session.visibility, numbers, words)
+    origins = documents.origins(transaction, roots[roots != NO_NUMBER], words)
+    own = np.array([root in origins and origins[root].id == id_ for root in roots.tolist()], np.bool_)
     return numbers[own], roots[own]
 
 

@@ -4,6 +4,7 @@ It runs in the transaction that decides. The sketch stands in the file and count
 and another process see the same.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -81,4 +82,11 @@ def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: i
     own = (originals != NO_NUMBER) & (originals >= np.uint64(next_number))
     entered_before = np.flatnonzero(outcome.entering)
     originals[own] = numbers[entered_before[(originals[own] - np.uint64(next_number)).astype(np.int64)]]
-    return Outcome(verdicts, outcome.distances, entering, numbers, originals)
+    replaced = outcome.replaced
+    if replaced is not None:
+        own = (replaced != NO_NUMBER) & (replaced >= np.uint64(next_number))
+        replaced = replaced.copy()
+        replaced[own] = numbers[entered_before[(replaced[own] - np.uint64(next_number)).astype(np.int64)]]
+    return replace(
+        outcome, verdicts=verdicts, entering=entering, numbers=numbers, originals=originals, replaced=replaced
+    )

@@ -153,14 +153,16 @@ class _Judge:
         return near
 
     def _are_near_to_roots(self, matches: Matches) -> npt.NDArray[np.bool_]:
-        """Whether each row is near enough to the root of its match, which is visible: bool [m]."""
-        of_matches = documents.roots(self._transaction, self._visibility, matches.numbers, self._words)
-        distinct, inverse = np.unique(of_matches, return_inverse=True)
+        """Whether each row is near enough to the root of its match, which is visible, and the root counts: bool [m]."""
+        of_matches = documents.counting_roots(self._transaction, self._visibility, matches.numbers, self._words)
+        near: npt.NDArray[np.bool_] = of_matches != NO_NUMBER
+        distinct, inverse = np.unique(of_matches[near], return_inverse=True)
         fingerprints, looks = stored(self._session, distinct)
+        rows = matches.rows[near]
         distances = self._session.parameters.root_distances(
-            self._fingerprints[matches.rows], fingerprints[inverse], self._looks[matches.rows], looks[inverse]
+            self._fingerprints[rows], fingerprints[inverse], self._looks[rows], looks[inverse]
         )
-        near: npt.NDArray[np.bool_] = distances != NO_DISTANCE
+        near[near] = distances != NO_DISTANCE
         return near
 
     def _by_second_look(self, matches: Matches, look: Look) -> npt.NDArray[np.int16]:

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide import retention
-from index.decide.batch import Batch
+from index.decide.batch import NO_ORIGINS, Batch
+from index.decide.find import stand_for_ids
+from index.decide.forget import remove
 from index.decide.lookup import nearest_judged, nearest_visible
 from index.decide.prepare import prepared, require_sound
 from index.decide.rule import Outcome
@@ -22,6 +24,7 @@ from index.entry import (
     Verdict,
     given_back_source,
     naming_originals,
+    standing_for_themselves,
 )
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches
@@ -48,8 +51,8 @@ def require_restorable(
     require_sound(entries, parameters)
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
-    if not (naming_originals(verdicts) | (verdicts == Verdict.UNIQUE)).all():
-        raise ValueError("only UNIQUE, DUPLICATE and SUSPECT documents can be restored")
+    if not (naming_originals(verdicts) | standing_for_themselves(verdicts)).all():
+        raise ValueError("only UNIQUE, UPDATE, DUPLICATE and SUSPECT documents can be restored")
 
 
 def restore(
@@ -62,12 +65,16 @@ def restore(
     """Implementation of `Index.restore`, within one session."""
     batch, insert = Batch(session, entries), session.parameters.insert
     known = batch.journaled.known
-    decided = verdicts.astype(np.uint8)
+    # An older version of which nothing is told, not even the stream, is one that nobody can retire.
+    told = np.array([where is not None and bool(where.source.stream) for where in originals], np.bool_)
+    decided = np.where((verdicts == Verdict.UPDATE) & ~told, Verdict.UNIQUE, verdicts).astype(np.uint8)
     decided[entries.kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
-    duplicates = np.flatnonzero(~known & naming_originals(decided))
-    uniques = np.flatnonzero(~known & (decided == Verdict.UNIQUE) & bool(len(duplicates)))
+    standing = standing_for_themselves(decided)
+    resembling = naming_originals(decided) & ~standing
+    duplicates = np.flatnonzero(~known & resembling)
+    uniques = np.flatnonzero(~known & standing & bool(len(duplicates)))
     row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
     asked = [originals[row] for row in duplicates.tolist()]
@@ -78,24 +85,28 @@ def restore(
     lost[duplicates] = (original_rows[duplicates] < 0) & (numbers_of_originals[duplicates] == NO_NUMBER)
 
     new = ~known & ~lost
-    entering = new & (decided == Verdict.UNIQUE)
+    entering = new & standing
     if insert == "all":
-        entering |= new & naming_originals(decided)
+        entering |= new & resembling
     elif insert == "root":
         # The same number for rows of one root, be it a row or a document of the index.
         same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
-        same = np.where(decided == Verdict.UNIQUE, np.arange(len(entries), dtype=np.uint64), same)
-        entering |= _members(session, entries, new, decided, same)
+        same = np.where(standing, np.arange(len(entries), dtype=np.uint64), same)
+        entering |= resembling & _members(session, entries, new, decided, same)
     numbers = np.full(len(entries), NO_NUMBER, np.uint64)
     first = session.counters.next_number
     numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
     roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
-    roots = np.where(decided == Verdict.UNIQUE, numbers, roots)
-    distances = _distances(session, entries, new & naming_originals(decided), original_rows, roots)
+    roots = np.where(standing, numbers, roots)
+    distances = _distances(session, entries, new & resembling, original_rows, roots)
     rows = entries if new.all() else entries.take(np.flatnonzero(new))
-    enter_undecided(
-        session, batch, rows, Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
-    )
+    outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
+    updates = np.flatnonzero(decided == Verdict.UPDATE)
+    replaced = _origins(session, entries, updates, originals)
+    places = np.cumsum(new) - 1
+    of_new = {int(places[row]): origin for row, origin in replaced.items() if new[row]}
+    enter_undecided(session, batch, rows, outcome, replaced=of_new)
+    retire_replaced(session, entries, updates, originals)
     retention.note_undecided(session, batch, new)
     sources.move_applied(session.transaction, ends, {})
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
@@ -108,6 +119,7 @@ def enter_undecided(
     outcome: Outcome,
     *,
     origins: Sequence[Origin] | None = None,
+    replaced: Mapping[int, Origin] = NO_ORIGINS,
     leaving: npt.NDArray[np.bool_] | None = None,
 ) -> None:
     """Enter rows whose verdicts are known, as `Batch.enter`; looks up only equal entries."""
@@ -117,7 +129,33 @@ def enter_undecided(
     equal = np.zeros(len(rows), np.bool_)
     equal[near] = answer.equal
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    batch.enter(session, rows, outcome, equal, stale, origins=origins, leaving=leaving)
+    batch.enter(session, rows, outcome, equal, stale, origins=origins, replaced=replaced, leaving=leaving)
+
+
+def _origins(
+    session: WriteSession, entries: Entries, updates: npt.NDArray[np.int64], originals: Sequence[Position | None]
+) -> dict[int, Origin]:
+    """What UPDATE rows, int64 [m], name as their older versions, by row: an older version has the same id."""
+    numbers: dict[str, int] = {}
+    found = {}
+    for row in updates.tolist():
+        where = originals[row]
+        assert where is not None, "an update whose older version is not told is unique"
+        stream = where.source.stream
+        if stream not in numbers:
+            numbers[stream] = sources.number_of(session.transaction, stream)
+        found[row] = Origin(entries.ids[row], numbers[stream], where.source.partition, where.offset)
+    return found
+
+
+def retire_replaced(
+    session: WriteSession, entries: Entries, updates: npt.NDArray[np.int64], originals: Sequence[Position | None]
+) -> None:
+    """Retire the older versions of UPDATE rows, int64 [m], as far as the index knows them and they still count."""
+    numbers = _known_numbers(session, [originals[row] for row in updates.tolist()])
+    stands = stand_for_ids(session, numbers, [entries.ids[row] for row in updates.tolist()])
+    if stands.any():
+        remove(session, np.unique(numbers[stands]))
 
 
 def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Source, int]]:

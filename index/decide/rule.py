@@ -65,7 +65,9 @@ class Outcome:
     distances  int16 [n], distance to the match, or with insert = "root" to its root; NO_DISTANCE where there is none
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
-    originals  uint64 [n], number of the original; a UNIQUE row's own number; else NO_NUMBER
+    originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
+    replaced   uint64 [n], number of the older version that an UPDATE replaces, else NO_NUMBER; None without any
+    recrawled  bool [n], UNIQUE rows that are another version of an entry; None without any
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -73,6 +75,8 @@ class Outcome:
     entering: npt.NDArray[np.bool_]
     numbers: npt.NDArray[np.uint64]
     originals: npt.NDArray[np.uint64]
+    replaced: npt.NDArray[np.uint64] | None = None
+    recrawled: npt.NDArray[np.bool_] | None = None
 
 
 def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None) -> Outcome:

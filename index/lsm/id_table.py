@@ -114,6 +114,17 @@ class IdTable:
             found.update(self._verified(transaction, wanted_still, hits.rows))
         return [found.get(wanted[text]) for text in texts]
 
+    def latest(self, transaction: Transaction, ids: Sequence[str], limit: int) -> list[list[RowPlace]]:
+        """The last rows with each id, the newest first, at most `limit` of them."""
+        texts = list(map(pack_text, ids))
+        wanted = {text: asked for asked, text in enumerate(dict.fromkeys(texts))}
+        found: list[list[RowPlace]] = [[] for _ in wanted]
+        for asked, place in self._verified(
+            transaction, wanted, self._hits(transaction, _hashes_of(wanted), limit).rows
+        ):
+            found[asked].append(place)
+        return [found[wanted[text]][: -limit - 1 : -1] for text in texts]
+
     def _hits(self, transaction: Transaction, hashes: Hashes, limit: int) -> Hits:
         """Rows with these hashes, uint64 [n], at most `limit` in each place where they stand, the last ones."""
         parts = [memtable.hits(hashes, limit) for memtable in (self._active, self._frozen) if memtable is not None]

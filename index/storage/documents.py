@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index.entry import NO_NUMBER, Kind, Position, Source
+from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.storage import log
 from index.storage.codec import GIVEN_BACK
 from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
@@ -107,6 +107,25 @@ def roots(
     return of_distinct[inverse]
 
 
+def counting_roots(
+    transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
+) -> npt.NDArray[np.uint64]:
+    """Root by which each match counts with insert = "root", uint64 [n] -> uint64 [n]; NO_NUMBER where it does not count.
+
+    A member, which was dropped, counts only as long as its root. Whatever was delivered stands for itself where its root is
+    retired. All documents must be in the log.
+    """
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    of_distinct, dropped = distinct.copy(), np.zeros(len(distinct), np.bool_)
+    for batch, documents, places in log.holding(transaction, distinct, words):
+        rows = batch.rows[batch.entered()[documents]]
+        of_distinct[places] = rows["number"]
+        dropped[places] = rows["verdict"] == Verdict.DUPLICATE
+    visible = visibility.are(transaction, of_distinct)
+    of_distinct = np.where(visible, of_distinct, np.where(dropped & (of_distinct != distinct), NO_NUMBER, distinct))
+    return of_distinct[inverse]
+
+
 def file_aside(
     transaction: Transaction, table: Table, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]
 ) -> None:
@@ -154,6 +173,24 @@ def note_given_back(transaction: Transaction, ids: Sequence[str], numbers: npt.N
     new["id"], new["number"] = _id_hashes([ids[row] for row in named.tolist()]), numbers[named]
     noted = np.concatenate([_given_back(transaction), new])
     transaction.put(Table.META, GIVEN_BACK_KEY, np.sort(noted, kind="stable").tobytes())
+
+
+def note_versions(
+    transaction: Transaction,
+    ids: Sequence[str],
+    numbers: npt.NDArray[np.uint64],
+    replaced: npt.NDArray[np.uint64] | None,
+) -> None:
+    """Note new versions, uint64 [n], that replace given-back documents, as given back themselves.
+
+    replaced  numbers of the older versions, uint64 [n]; None: not known, so their ids tell
+    """
+    noted = _given_back(transaction)
+    if not len(noted):
+        return
+    again = np.isin(_id_hashes(ids), noted["id"]) if replaced is None else np.isin(replaced, noted["number"])
+    rows = np.flatnonzero(again)
+    note_given_back(transaction, [ids[row] for row in rows.tolist()], numbers[rows])
 
 
 def are_given_back(transaction: Transaction, visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:

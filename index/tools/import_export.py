@@ -15,7 +15,7 @@ import numpy.typing as npt
 from index.decide import forget, retention
 from index.decide.batch import Batch
 from index.decide.prepare import require_sound
-from index.decide.restore import enter_undecided
+from index.decide.restore import enter_undecided, retire_replaced
 from index.decide.rule import Outcome
 from index.entry import (
     NO_DISTANCE,
@@ -311,6 +311,8 @@ class Importer:
         ]
         enter_undecided(session, batch, entries.take(new), outcome, origins=origins, leaving=leaving[new])
         forget.remove(session, here[leaving])
+        updates = np.flatnonzero(verdicts == Verdict.UPDATE)
+        retire_replaced(session, entries, updates, [each.origin and each.origin.position for each in records])
         retention.note_undecided(session, batch, ~known)
         ends = {record.source: record.offset + 1 for record in records if record.settled}
         sources.move_applied(transaction, ends, {})
@@ -320,7 +322,8 @@ class Importer:
         """Numbers here for the documents of known positions, DECISION [n] -> uint64 [n]; later records may name them."""
         if self._parameters.insert == "unique":
             return rows["number"]
-        return np.where(naming_originals(rows["verdict"]), _OWN_NUMBER, rows["number"])
+        resembling = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
+        return np.where(resembling, _OWN_NUMBER, rows["number"])
 
     def _originals(
         self,
@@ -330,7 +333,13 @@ class Importer:
         known: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.uint64]:
         """Original in this index of each new record that names another document, uint64 [n]; NO_NUMBER elsewhere."""
-        naming = np.array([each.verdict.names_original and each.original is not None for each in records], np.bool_)
+        naming = np.array(
+            [
+                each.verdict.names_original and not each.verdict.stands_for_itself and each.original is not None
+                for each in records
+            ],
+            np.bool_,
+        )
         rows = np.flatnonzero(naming & ~known)
         asked = np.array([records[row].original for row in rows.tolist()], np.uint64)
         found = np.full(len(records), NO_NUMBER, np.uint64)
@@ -396,7 +405,9 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
-    entering = {Verdict.UNIQUE} if insert == "unique" else {Verdict.UNIQUE, Verdict.SUSPECT}
+    entering = {verdict for verdict in Verdict if verdict.stands_for_itself} - {Verdict.GIVEN_BACK}
+    if insert != "unique":
+        entering.add(Verdict.SUSPECT)
     if insert == "all":
         entering.add(Verdict.DUPLICATE)
     for record in records:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, Kind, Verdict, naming_originals
+from index.entry import NO_NUMBER, Kind, Verdict, naming_originals, standing_for_themselves
 from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.layout import JOURNAL_KEY, LOG_KEY, SOURCE_KEY, Filing, JournalRun, Table, unpack_journal_run
@@ -122,8 +122,9 @@ class LogCheck:
         own[batch.entered()] = batch.numbers()
         entered = rows["filing"] != Filing.NOTHING
         given_back = rows["verdict"] == Verdict.GIVEN_BACK
-        unique = (rows["verdict"] == Verdict.UNIQUE) | (given_back & entered)
-        decided = unique | naming_originals(rows["verdict"])
+        # Whose text is no longer one to be compared was given back without an entry.
+        standing = standing_for_themselves(rows["verdict"]) & (entered | ~given_back)
+        decided = standing | naming_originals(rows["verdict"])
         duplicate = rows["verdict"] == Verdict.DUPLICATE
         enters = decided if self._parameters.insert == "all" else decided & ~duplicate
         # With insert = "root" the match of a duplicate, by which it entered or not, is not in the log.
@@ -135,7 +136,7 @@ class LogCheck:
             "should have entered, or should not": decides & (entered != enters),
             "entered and is of no kind that does": entered & ~entry,
             "is filed by blocks and is not NEAR": (rows["filing"] == Filing.BLOCKS) & (rows["kind"] != Kind.NEAR),
-            "does not name itself": unique & (rows["number"] != own),
+            "does not name itself": standing & (rows["number"] != own),
             "names a document without being a duplicate": ~decided & (rows["number"] != NO_NUMBER),
         }
         for problem, wrong in wrongs.items():
@@ -158,7 +159,11 @@ class LogCheck:
         rows, entered = batch.rows, batch.entered()
         own_places, _ = self._documents.places(batch.numbers())
         self._is_root[own_places] = rows["number"][entered] == batch.numbers()
-        duplicates = np.flatnonzero(naming_originals(rows["verdict"]) & (rows["number"] != NO_NUMBER))
+        duplicates = np.flatnonzero(
+            naming_originals(rows["verdict"])
+            & ~standing_for_themselves(rows["verdict"])
+            & (rows["number"] != NO_NUMBER)
+        )
         named = rows["number"][duplicates]
         places, there = self._documents.places(named)
         known = np.where(there, named < np.uint64(batch.end_number), named < np.uint64(self._expired_below))

@@ -12,10 +12,12 @@ from index import Decided, minhash
 from streamer.ask.answer import Answer
 from streamer.ask.filter import Filter, Value
 from streamer.explain.positions import position_text, time_text
+from streamer.explain.texts import with_texts
 from streamer.explain.why import explain
 from streamer.observe.http import problem
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
+from streamer.transports.by_position import RecordsAt
 
 PAIRS_MAX = 50
 """Near-duplicate pairs that are told at most."""
@@ -44,7 +46,9 @@ def told_error(status: HTTPStatus, field: str, message: str) -> Told:
 class Answers:
     """Answers to the questions of the port, from one open filter."""
 
-    def __init__(self, opened: Filter, settings: Settings) -> None:
+    def __init__(self, opened: Filter, settings: Settings, records_at: RecordsAt | None = None) -> None:
+        """`records_at`: reads the texts that explain a decision; None: they are not shown."""
+        self._records_at = records_at
         self._filter = opened
         self._settings = settings
         self._documents_max = settings.ask.documents_max
@@ -73,6 +77,8 @@ class Answers:
         found = explain(self._filter.index, self._settings, asked.decode(errors="replace"))
         if not found.explanations:
             raise Refused(HTTPStatus.NOT_FOUND, "id", found.problem)
+        if self._records_at is not None:
+            found = with_texts(found, self._filter.index, self._settings, self._records_at)
         return found.as_json()
 
     def _pairs(self, _: bytes) -> dict[str, object]:

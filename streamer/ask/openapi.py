@@ -59,7 +59,11 @@ def _schemas(ask: Ask) -> dict[str, Any]:
             **_ORIGINAL,
             detail=_or_null({**_TEXT, "description": "Of a dead letter: what is wrong."}),
         ),
-        "Why": _object(asked=_TEXT, decisions=_array("Decision"), left_out=_INTEGER, problem=_TEXT),
+        "Why": {
+            **_object(asked=_TEXT, decisions=_array("Decision"), left_out=_INTEGER, problem=_TEXT),
+            "description": "May have and gain further fields.",
+            "additionalProperties": True,
+        },
         "Decision": {
             **_object(
                 **_PLACE,

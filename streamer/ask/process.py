@@ -1,4 +1,4 @@
-"""The process that answers questions: started, watched and ended by the supervisor, which speaks HTTP for it.
+"""A process that answers questions: started, watched and ended by the supervisor, which speaks HTTP for it.
 
 A process of its own, for a document may end the one that reads it, or keep it busy: neither may happen to the supervisor.
 It has the index open as a worker has, writes nothing, and answers one question after the other.
@@ -25,6 +25,8 @@ from streamer.observe.logs import configure_logging
 from streamer.service.wiring import exit_code_of
 from streamer.service.worker import end_with_parent
 from streamer.settings.settings import Settings
+from streamer.transports.by_position import RecordsAt
+from streamer.transports.kafka.by_position import records_at
 
 log = structlog.get_logger(__name__)
 
@@ -136,6 +138,13 @@ def _unanswered(words: str) -> Told:
     return told_error(HTTPStatus.SERVICE_UNAVAILABLE, "", words)
 
 
+def _records_at(settings: Settings, opened: Filter) -> RecordsAt:
+    """Reader of records from the topics, so hasty that brokers which do not answer leave time to say so."""
+    hasty = min(settings.kafka.request_timeout_ms, settings.ask.timeout_ms // 4)
+    chosen = settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"request_timeout_ms": hasty})})
+    return lambda positions: records_at(chosen, positions, opened.index.stream_names())
+
+
 def answer_questions(settings: Settings, connection: Connection) -> None:
     """Body of the answering process: opens the index that a worker has made, and answers until it is ended."""
     configure_logging(settings.observe.log_level, settings.observe.log_format)
@@ -145,7 +154,7 @@ def answer_questions(settings: Settings, connection: Connection) -> None:
     try:
         # Not for reading only: that would go on with an index that was removed or replaced.
         with Filter.open(settings.index.directory, settings) as opened:
-            answers = Answers(opened, settings)
+            answers = Answers(opened, settings, _records_at(settings, opened) if settings.ask.texts else None)
             answers.warm_up()
             connection.send_bytes(READY)
             while True:

@@ -109,9 +109,15 @@ def routes_for(settings: Settings, ask: Callable[[str, bytes], Told], status: Ca
         return refused
 
     return [
-        Route("/v1/check", "POST", asking("check"), refuse_form, settings.ask.body_bytes_max, waits=True),
-        Route("/v1/documents/", "GET", asking("document"), door.refuse, waits=True),
-        Route("/v1/pairs", "GET", asking("pairs"), door.refuse, waits=True),
+        Route("/v1/check", "POST", asking("check"), refuse_form, settings.ask.body_bytes_max, queue="check"),
+        Route(
+            "/v1/documents/",
+            "GET",
+            asking("document"),
+            door.refuse,
+            queue="document" if settings.ask.texts else "check",
+        ),
+        Route("/v1/pairs", "GET", asking("pairs"), door.refuse, queue="check"),
         Route("/v1/status", "GET", lambda _: Response(HTTPStatus.OK, JSON, status()), door.refuse_stranger),
         Route("/v1/openapi.json", "GET", lambda _: Response(HTTPStatus.OK, JSON, described)),
         Route("/", "GET", lambda _: Response(HTTPStatus.OK, "text/html; charset=utf-8", page, shown)),

@@ -52,6 +52,7 @@ class Rule:
 class Link:
     """A document on the way from a decision to what was kept: the original, and what that one resembled itself.
 
+    role      what it is to the document before: "original", "older version" that was replaced, or "lookalike"
     decided   the decision on it; None where the index knows it no more
     likeness  to its own original; None where it has none
     standing  whether it still counts; None where that is not known, or it entered nothing
@@ -67,10 +68,12 @@ class Link:
     likeness: Likeness | None
     standing: Standing | None
     note: str
+    role: str = "original"
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
         return {
+            "role": self.role,
             "id": self.id,
             "position": self.where,
             "stream": self.position.source.stream,
@@ -155,7 +158,7 @@ class Texts:
     """The words that differ.
 
     other    the document compared with; None where there is none
-    role     what the other one is: "original" or "nearest"
+    role     what the other one is: as of a `Link`, or "nearest"
     changes  places where their words differ; None where they were not compared
     hidden   changes that are not shown
     """
@@ -187,7 +190,7 @@ class Explanation:
     likeness     to the original, or to the match that the index measured; None where there is none
     measure      what that likeness says beside the settings, in words; empty where there is none
     rules        the settings that spoke, the first one first
-    chain        the original, then what the original resembled where it was a duplicate itself, and so on
+    chain        the document that the verdict names, as an original mostly, then what that one named itself, and so on
     near         what is near now, the nearest first; None: not known, as the fingerprint is not (see `notes`)
     fingerprint  in hexadecimal; None where it is not known
     standing     whether the record's own entry still counts; None where it entered nothing
@@ -212,7 +215,7 @@ class Explanation:
 
     @property
     def original(self) -> Link | None:
-        """The original; None where there is none."""
+        """The document that the verdict names; None where it names none."""
         return self.chain[0] if self.chain else None
 
     def as_json(self) -> dict[str, Any]:

@@ -17,7 +17,6 @@ WIDE_COLUMNS = 100
 
 _COLOURS = {"unique": "green", "duplicate": "red", "suspect": "yellow", "undecidable": "yellow", "dead-letter": "red"}
 _RELATIONS = {
-    "original": "the original",
     "member": "another duplicate of the original",
     "copy": "a duplicate of this one",
     "other": "",
@@ -69,7 +68,7 @@ class Report:
         facts.add_column(style="dim", no_wrap=True)
         facts.add_column(overflow="fold")
         for number, link in enumerate(explanation.chain):
-            facts.add_row("its original" if number else "original", self._link(link))
+            facts.add_row(f"its {link.role}" if number else link.role, self._link(link))
         if explanation.standing is not None:
             facts.add_row("in the index", _STANDINGS[explanation.standing])
         for number, rule in enumerate(explanation.rules):
@@ -78,7 +77,8 @@ class Report:
                 name.append(" (the settings in force)", "dim")
             facts.add_row("" if number else "settings", name.append(f"  {rule.meaning}", "dim"))
         for number, near in enumerate(explanation.near or ()):
-            facts.add_row("" if number else "near now", self._near(near))
+            role = explanation.original.role if explanation.original else "original"
+            facts.add_row("" if number else "near now", self._near(near, role))
         if explanation.near is None:
             facts.add_row(
                 "near now", Text("not known: the index keeps no fingerprint of it, and its text was not read", "dim")
@@ -96,13 +96,17 @@ class Report:
             if link.likeness is not None:
                 text.append(f", {_alike(link.likeness)} to its own")
         if link.note:
-            text.append(f"  {link.note}", "yellow")
+            text.append(f"  it {link.note}" if link.standing else f"  {link.note}", "yellow")
         elif link.standing is not None:
             text.append(f", {_STANDINGS[link.standing]}")
         return text
 
-    def _near(self, near: Near) -> Text:
-        said = [_RELATIONS.get(near.relation, near.relation), "came later" if near.later else "", near.why_not]
+    def _near(self, near: Near, role: str) -> Text:
+        said = [
+            f"the {role}" if near.relation == "original" else _RELATIONS[near.relation],
+            "came later" if near.later else "",
+            near.why_not,
+        ]
         text = Text.assemble(f"{_alike(near.likeness)}  ", (printable(near.id), "bold"), f"  {self._place(near.where)}")
         return text.append("".join(f"  {each}" for each in said if each), "dim")
 
@@ -112,8 +116,7 @@ class Report:
     def _texts(self, texts: Texts) -> RenderableType:
         if texts.other is None:
             return self._side("text", texts.own, "")
-        role = {"original": "original", "nearest": "nearest"}[texts.role]
-        sides = [self._side(role, texts.other, "removed"), self._side("this one", texts.own, "added")]
+        sides = [self._side(texts.role, texts.other, "removed"), self._side("this one", texts.own, "added")]
         parts: list[RenderableType] = []
         if texts.changes is not None:
             places = "1 place" if texts.changes == 1 else f"{texts.changes:,} places"

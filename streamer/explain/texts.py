@@ -57,7 +57,7 @@ _Partner = tuple[Position, str, str, str]
 def _partner(explanation: Explanation) -> _Partner | None:
     if explanation.original:
         original = explanation.original
-        return original.position, original.id, original.where, "original"
+        return original.position, original.id, original.where, original.role
     if explanation.near:
         nearest = explanation.near[0]
         return nearest.position, nearest.id, nearest.where, "nearest"
@@ -159,7 +159,7 @@ class _Reader:
         if likeness and of_original and parameters.insert != "all":
             likeness = replace(likeness, cosine=cosine_of(looks, of_original, parameters))
         near = near_of(self._index, parameters, sought, self._index.stream_names())
-        measure = measure_of(explanation.decided, likeness, parameters)
+        measure = measure_of(original.role if original else None, likeness, parameters)
         return replace(explanation, near=near, fingerprint=fingerprint, likeness=likeness, measure=measure)
 
     def _texts(

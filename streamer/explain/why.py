@@ -21,8 +21,9 @@ CHAIN_MAX = 16
 """Originals followed from one decision on."""
 
 _FATES = {
-    Standing.EXPIRED: "expired since: nothing is a duplicate of it any more",
-    Standing.FORGOTTEN: "forgotten since: nothing is a duplicate of it any more",
+    Standing.COUNTS: "",
+    Standing.EXPIRED: "has expired: nothing is a duplicate of it any more",
+    Standing.FORGOTTEN: "was forgotten: nothing is a duplicate of it any more",
 }
 
 _NOT_ENTERED = {
@@ -66,7 +67,7 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         reason,
         wording.sentence,
         likeness,
-        measure_of(decided, likeness, parameters),
+        measure_of(wording.role if decided.verdict.names_original else None, likeness, parameters),
         rules_of(wording, settings, parameters, index.parameters),
         chain,
         None if decided.kind in (Kind.NEAR, Kind.EXACT) else (),
@@ -88,39 +89,51 @@ def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
     """The original, then what it resembled itself, and so on. A root that was retired leaves duplicates as originals."""
     links: list[Link] = []
     names = index.stream_names()
-    at, id_ = decided.original_position, decided.original_id
-    while at is not None and len(links) < CHAIN_MAX:
-        (of_original,) = index.decided_at([at])
-        links.append(_link(index, id_ or "", at, position_text(at, names), of_original))
+    naming: Decided | None = decided
+    while naming is not None and naming.original_position is not None and len(links) < CHAIN_MAX:
+        at, id_ = naming.original_position, naming.original_id or ""
+        role = wording_of(*_labels(naming)).role
+        (naming,) = index.decided_at([at])
+        links.append(_link(index, id_, at, position_text(at, names), naming, role))
         if index.are_given_back([at])[0]:
             links[-1] = replace(links[-1], note="was dropped, and given back since: it stands for itself")
             break
-        at, id_ = (of_original.original_position, of_original.original_id) if of_original else (None, None)
     return tuple(links)
 
 
-def _link(index: Index, id_: str, position: Position, where: str, decided: Decided | None) -> Link:
+def _link(index: Index, id_: str, position: Position, where: str, decided: Decided | None, role: str) -> Link:
     if decided is None:
         note = "its decision has left the index, so it has expired"
-        return Link(id_, position, where, None, None, None, None, None, note)
+        return Link(id_, position, where, None, None, None, None, None, note, role)
     likeness: Likeness | None = likeness_of(decided.distance, index.parameters)
     if decided.document is None:
-        return Link(id_, position, where, decided, *_labels(decided), likeness, None, "")
+        return Link(id_, position, where, decided, *_labels(decided), likeness, None, "", role)
     (standing,) = index.standings([decided.document.number])
-    return Link(id_, position, where, decided, *_labels(decided), likeness, standing, _FATES.get(standing, ""))
+    return Link(
+        id_, position, where, decided, *_labels(decided), likeness, standing, _fate(index, decided, standing), role
+    )
+
+
+def _fate(index: Index, decided: Decided, standing: Standing) -> str:
+    """What became of an entry and what follows, in words that follow its name; empty while it counts."""
+    if standing is Standing.FORGOTTEN:
+        for later in reversed(index.decided([decided.id])):
+            if later.verdict.label == "update" and later.original_position == decided.position:
+                return f"was replaced by its version at {position_text(later.position, index.stream_names())}"
+    return _FATES[standing]
 
 
 def _notes(index: Index, decided: Decided, standing: Standing | None) -> tuple[str, ...]:
     if decided.verdict is Verdict.DUPLICATE and index.are_given_back([decided.position])[0]:
         return ("It was given back since: it went out with the unique ones, and stands for itself.",)
-    if standing in _FATES:
-        return (f"It was {_FATES[standing]}." if standing is Standing.FORGOTTEN else f"It has {_FATES[standing]}.",)
-    if not decided.verdict.names_original:
-        return ()
-    if standing is None and decided.kind is Kind.NEAR and index.parameters.insert in _NOT_ENTERED:
-        return (_NOT_ENTERED[index.parameters.insert],)
-    if standing is not None:
+    entered = decided.document
+    if entered is not None and standing is not None and standing is not Standing.COUNTS:
+        return (f"It {_fate(index, decided, standing)}.",)
+    if entered is not None and entered.root != entered.number:
         return ("It entered the index: what is near to it is a duplicate of the same original.",)
+    if entered is None and decided.verdict.names_original and decided.kind is Kind.NEAR:
+        note = _NOT_ENTERED.get(index.parameters.insert)
+        return () if note is None else (note,)
     return ()
 
 

@@ -3,21 +3,25 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from index import Decided, Parameters, errors, minhash, second_look
+from index import Parameters, errors, minhash, second_look
 from streamer.explain.explanation import Likeness, Rule
 from streamer.fingerprint.scheme import parameters_for
 from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Settings
+
+ORIGINAL, OLDER_VERSION, LOOKALIKE = "original", "older version", "lookalike"
+"""What the document is that a verdict names: what was kept, what is replaced, or what has the same template."""
 
 Keys = Callable[[Parameters], Sequence[str]]
 """Settings that have a say in an index of these parameters, section.key, the first one first."""
 
 
 class Wording(NamedTuple):
-    """What became of a record and why, and the settings that had a say."""
+    """What became of a record and why, the settings that had a say, and what the document is that the verdict names."""
 
     sentence: str
     keys: Keys
+    role: str = ORIGINAL
 
 
 def _none(_: Parameters) -> Sequence[str]:
@@ -47,6 +51,18 @@ def _short(parameters: Parameters) -> Sequence[str]:
     return ("minhash.features_min" if parameters.scheme == "minhash" else "fingerprint.features_min",)
 
 
+def _recrawled(parameters: Parameters) -> Sequence[str]:
+    return ("index.recrawl", *_matching(parameters))
+
+
+def _recrawled_short(parameters: Parameters) -> Sequence[str]:
+    return ("index.recrawl", *_short(parameters))
+
+
+def _of_template(parameters: Parameters) -> Sequence[str]:
+    return ("index.templates", *_matching(parameters))
+
+
 def _guarded(parameters: Parameters) -> Sequence[str]:
     return ("guard.policy", "guard.share_max", "guard.documents_min", *_matching(parameters))
 
@@ -67,22 +83,26 @@ _WORDINGS = {
     ),
     ("unique", "recrawled"): Wording(
         "Kept: the page came again under its id with another text, which is near to nothing but to its own older one.",
-        _matching,
+        _recrawled,
     ),
     ("unique", "short-text-recrawled"): Wording(
-        "Kept: the page came again under its id with another text, too short to tell likeness.", _short
+        "Kept: the page came again under its id with another text, too short to tell likeness.", _recrawled_short
     ),
     ("update", "recrawled"): Wording(
         "Kept as an update: the page came again under its id with another text, which takes the place of the old one.",
-        _matching,
+        _recrawled,
+        OLDER_VERSION,
     ),
     ("update", "short-text-recrawled"): Wording(
         "Kept as an update: the page came again under its id with another text, too short to tell likeness, which takes the "
         "place of the old one.",
-        _short,
+        _recrawled_short,
+        OLDER_VERSION,
     ),
     ("unique", "template"): Wording(
-        "Kept: it resembles pages of its site by their common template alone, and has a text of its own.", _matching
+        "Kept: it resembles pages of its site by their common template alone, and has a text of its own.",
+        _of_template,
+        LOOKALIKE,
     ),
     ("given-back", "given-back"): Wording(
         "Given back: a person took the drop back, so it went out with the unique ones, and stands for itself.", _none
@@ -153,6 +173,8 @@ def rules_of(
     for key in wording.keys(parameters):
         section, _, name = key.partition(".")
         holder = getattr(settings, section)
+        if name not in type(holder).model_fields:
+            continue
         value = values.get(key, getattr(holder, name))
         if key == "decode.text" and value is None:
             value = PRESETS[settings.decode.preset].text
@@ -188,10 +210,18 @@ def _value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def measure_of(decided: Decided, likeness: Likeness | None, parameters: Parameters) -> str:
-    """What the likeness of a record to its original says beside the settings; empty where it names none."""
-    if not decided.verdict.names_original:
+_PARTNERS = {OLDER_VERSION: "the version that it replaces", LOOKALIKE: "the page that it resembles"}
+
+
+def measure_of(role: str | None, likeness: Likeness | None, parameters: Parameters) -> str:
+    """What the likeness of a record to the document that its verdict names says beside the settings.
+
+    role  what that document is; None where the verdict names none, and nothing is said
+    """
+    if role is None:
         return ""
+    if role != ORIGINAL:
+        return "" if likeness is None else f"It is {alike(likeness)} {_PARTNERS[role]}."
     if likeness is None:
         return "How alike they are is not known: the decision was restored from the outputs."
     partner = "its match, the original or another duplicate of it" if parameters.insert == "all" else "the original"
@@ -203,6 +233,16 @@ def measure_of(decided: Decided, likeness: Likeness | None, parameters: Paramete
         least = f"{parameters.look.similarity_min:g}" if isinstance(parameters.look, second_look.MetadataLook) else "?"
         return f"It is {likeness.similarity:g} similar to {partner} by text and metadata, where {least} is enough."
     return _simhash_measure(likeness, partner, parameters)
+
+
+def alike(likeness: Likeness) -> str:
+    """How alike two documents are, in words that a name may follow."""
+    told = []
+    if likeness.similarity is not None:
+        told.append(f"{likeness.similarity:g} similar to")
+    if likeness.distance is not None:
+        told.append("1 bit apart from" if likeness.distance == 1 else f"{likeness.distance} bits apart from")
+    return " and ".join(told)
 
 
 def _minhash_measure(likeness: Likeness, partner: str, parameters: Parameters) -> str:

@@ -162,12 +162,16 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
             if destination is Destination.UNIQUE and verdict not in seen_among_uniques:
                 continue
             for found in read_changelog(settings, ranges, [destination]) if ranges else ():
-                # Only after the last topic has everything below an offset entered.
-                is_last = destination is outputs[-1][0]
                 if destination is Destination.UNIQUE:
                     seen_among_uniques.update(map(restoring_verdict, found))
-                known += _entered(loading, parts, found, verdict, set_applied=is_last)
-                read += len(found)
+                # Only after the last topic has everything below an offset entered, and all of what updates replaced is retired.
+                is_last = destination is outputs[-1][0] and (
+                    verdict is outputs[-1][1] or Verdict.UPDATE not in seen_among_uniques
+                )
+                of_batch = _entered(loading, parts, found, verdict, set_applied=is_last)
+                if verdict is not Verdict.UPDATE:
+                    known += of_batch
+                    read += len(found)
                 progress(read)
         loading.finish()
         for source, end in ends.items():
@@ -198,11 +202,12 @@ def _entered(
         return 0
     entries: Entries = prepare(parts.decoder, parts.fingerprinter, found)
     decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
+    verdicts = list(map(restoring_verdict, found))
     originals: list[Position | None] = [
-        parse_original_position(record.headers) if verdict.names_original else None
-        for record, keep in zip(found, decided, strict=True)
+        parse_original_position(record.headers) if own.names_original else None
+        for record, own, keep in zip(found, verdicts, decided, strict=True)
         if keep
     ]
     entries = entries.take(np.flatnonzero(decided))
     ends = {record.source: record.offset + 1 for record in found} if set_applied else {}
-    return loading.add(entries, np.full(len(entries), verdict, np.uint8), originals, ends).already_known
+    return loading.add(entries, np.array(verdicts, np.uint8)[decided], originals, ends).already_known

@@ -36,7 +36,7 @@ REQUEST_SECONDS = 10
 CONNECTIONS_MAX = 500
 
 WAITING_MAX = 64
-"""Questions that wait for their answers, at most: a further one is told to come again."""
+"""Questions of a queue that wait for their answers, at most: a further one is told to come again."""
 
 _STOP_SECONDS = 2
 """Longest time that `close` waits for answers under way."""
@@ -79,7 +79,7 @@ class Route:
     handle          called on a thread
     admit           called before the body is read, and may not wait; what it returns is the answer, if anything
     body_bytes_max  a larger body is refused
-    waits           whether answers take time: those of all such routes are made one after the other
+    queue           name of the queue of routes whose answers take time: they are made one after the other. "": at once
     """
 
     path: str
@@ -87,7 +87,7 @@ class Route:
     handle: Handler
     admit: Callable[[Request], Response | None] = lambda _: None
     body_bytes_max: int = 0
-    waits: bool = False
+    queue: str = ""
 
 
 class HttpServer:
@@ -175,8 +175,8 @@ class _Application:
         self._routes = routes
         # Threads of their own: questions that wait hold up no probe.
         self._quick = ThreadPoolExecutor(4, "http-quick")
-        self._waiting = ThreadPoolExecutor(1, "http-waiting")
-        self._waiting_count = 0
+        self._queues = {route.queue: ThreadPoolExecutor(1, f"http-{route.queue}") for route in routes if route.queue}
+        self._waiting = dict.fromkeys(self._queues, 0)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -217,16 +217,16 @@ class _Application:
 
     async def _handled(self, route: Route, request: Request) -> Response:
         loop = asyncio.get_running_loop()
-        if not route.waits:
+        if not route.queue:
             return await loop.run_in_executor(self._quick, functools.partial(route.handle, request))
-        if self._waiting_count >= WAITING_MAX:
+        if self._waiting[route.queue] >= WAITING_MAX:
             words = f"{WAITING_MAX} questions wait for their answers: come again in a second"
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "", words, {"Retry-After": "1"})
-        self._waiting_count += 1
+        self._waiting[route.queue] += 1
         try:
-            return await loop.run_in_executor(self._waiting, functools.partial(route.handle, request))
+            return await loop.run_in_executor(self._queues[route.queue], functools.partial(route.handle, request))
         finally:
-            self._waiting_count -= 1
+            self._waiting[route.queue] -= 1
 
 
 def _fits(route: Route, path: str) -> bool:

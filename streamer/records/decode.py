@@ -6,7 +6,7 @@ metadata) never does: it counts as missing.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -56,6 +56,7 @@ class Document:
     time_ms   milliseconds since 1970, from its field, else the record's timestamp
     host      in lower case, None where there is none
     metadata  keywords, tags, references, in the order of the settings
+    named     whether the id is from its field: neither keys nor positions tell that two records are versions of one page
     """
 
     id: str
@@ -64,6 +65,7 @@ class Document:
     time_ms: int
     host: str | None
     metadata: tuple[str, ...]
+    named: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ class Decoder:
             too_deep = "depth limit exceeded" in error.msg or "ecursion limit" in error.msg
             reason = Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON
             return DeadLetter(reason, _bounded(str(error)), _key_text(record))
-        identity = self._identity(tree) or _key_text(record)
+        own = self._identity(tree)
+        identity = own or _key_text(record)
         text = _resolve(tree, self._text)
         if self._lists and type(text) is list:
             text = _joined(text)
@@ -148,6 +151,7 @@ class Decoder:
             time_ms=record.timestamp_ms if time_ms is None else time_ms,
             host=self._host(tree),
             metadata=self._keywords(tree) if self._metadata else (),
+            named=own is not None,
         )
 
     def _without_text(self, tree: Any, text: Any, identity: str | None) -> DeadLetter:

@@ -6,11 +6,13 @@ from index import Verdict
 
 
 class Reason(IntEnum):
-    """What the streamer knows of a record before it asks the index."""
+    """What the streamer knows of a record before it asks the index, and of new versions of a page that stay beside the old."""
 
     ORDINARY = 0
     NO_FEATURES = 1
     SHORT_TEXT = 2
+    RECRAWLED = 3
+    RECRAWLED_SHORT_TEXT = 4
     TOMBSTONE = 16
     TOO_LARGE = 17
     NOT_UTF_8 = 18
@@ -22,12 +24,19 @@ class Reason(IntEnum):
     POISON = 24
 
 
+AS_NEW = {Reason.ORDINARY: Reason.RECRAWLED, Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT}
+"""Reason of a new version that is unique beside the old one, by what its text gives."""
+
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
     (Verdict.DUPLICATE, Reason.ORDINARY): "similar",
     (Verdict.UNIQUE, Reason.SHORT_TEXT): "short-text-new",
     (Verdict.DUPLICATE, Reason.SHORT_TEXT): "short-text-same",
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",
+    (Verdict.UNIQUE, Reason.RECRAWLED): "recrawled",
+    (Verdict.UNIQUE, Reason.RECRAWLED_SHORT_TEXT): "short-text-recrawled",
+    (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
+    (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
     (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
     (Verdict.DEAD_LETTER, Reason.TOMBSTONE): "tombstone",

@@ -43,6 +43,7 @@ CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
 DESTINATIONS = {
     Verdict.UNIQUE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
+    Verdict.UPDATE: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
     Verdict.SUSPECT: Destination.UNIQUE,
     Verdict.GIVEN_BACK: Destination.UNIQUE,
@@ -74,7 +75,7 @@ def explain(
 ) -> list[Decision]:
     """Decisions on n records in words, row for row.
 
-    fingerprints_hex  lower-case hexadecimal; shown for unique and duplicate rows only
+    fingerprints_hex  lower-case hexadecimal; shown where there is an entry to compare
     stream_names      stream -> name for people, in the originals' positions; an unknown stream stands for itself
     by_similarity     duplicates show a similarity, not a distance in bits: see `Parameters.by_similarity`
 
@@ -200,13 +201,15 @@ def replayed(kept: Headers, headers: Headers) -> Headers:
 def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
     """What restores a lost index, in this order: of an output, the records that enter with a verdict.
 
-    Uniques first, and with them what was given back: a duplicate or suspect can enter only after its original. The unique
-    output is named again for each verdict that may stand there too; duplicates do where they were delivered in shadow mode.
+    Uniques first, and with them what was given back: a duplicate or suspect can enter only after its original, and what an update
+    replaced retires once it is there. The unique output is named again for each verdict that may stand there too; duplicates do
+    where they were delivered in shadow mode.
     """
-    outputs = [(Destination.UNIQUE, Verdict.UNIQUE)]
+    outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
     if insert == "unique":
         return outputs
-    outputs += [(Destination.UNIQUE, verdict) for verdict in _VERDICTS_NAMING.values()]
+    resembling = [verdict for verdict in _VERDICTS_NAMING.values() if not verdict.stands_for_itself]
+    outputs += [(Destination.UNIQUE, verdict) for verdict in resembling]
     return [*outputs, (Destination.DUPLICATE, Verdict.DUPLICATE)]
 
 
@@ -217,7 +220,12 @@ def restoring_verdict(record: Record) -> Verdict:
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
-    """Those of an output's records that enter a lost index with this verdict."""
+    """Those of an output's records that enter a lost index in the turn of this verdict.
+
+    Updates enter in the turn of the unique ones, and come once more in their own, when all that they replaced is there.
+    """
+    if verdict is Verdict.UNIQUE:
+        return [record for record in records if restoring_verdict(record) in (Verdict.UNIQUE, Verdict.UPDATE)]
     return [record for record in records if restoring_verdict(record) is verdict]
 
 

@@ -73,6 +73,7 @@ def entries_of(
         ids=[document.id or record.position for record, document in zip(records, documents, strict=True)],
         looks=fingerprints.looks,
         hosts=[document.host if isinstance(document, Document) else None for document in documents],
+        named=np.array([isinstance(document, Document) and document.named for document in documents], np.bool_),
     )
 
 

@@ -1,7 +1,8 @@
 """Restoring: documents that the index lost enter it again from the outputs, with their verdicts of then.
 
 A restoration covers every source that is behind, whoever owns it, and all uniques come before the first duplicate: the
-original of a duplicate may stand in another source. The applied offsets move when all of it is done. So a restoration
+original of a duplicate may stand in another source. For the same reason updates come twice, the second time to retire what they
+replaced. The applied offsets move when all of it is done. So a restoration
 that breaks off leaves every source behind, and the next one does it all again, leaving out what the index knows.
 
 Outputs may have lost records that were to be restored: by retention, by hand, by compaction. Their documents would be missing
@@ -151,6 +152,7 @@ class Restoration:
         records = restored_as(verdict, found)
         if verdict is Verdict.UNIQUE:
             self._give_back(restored_as(Verdict.GIVEN_BACK, found))
+        of_records = list(map(restoring_verdict, records))
         if not records:
             # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
             self._listener.restored(0)
@@ -159,12 +161,13 @@ class Restoration:
         decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
         entries = entries.take(np.flatnonzero(decided))
         originals: list[Position | None] = [
-            parse_original_position(record.headers) if verdict.names_original else None
-            for record, keep in zip(records, decided, strict=True)
+            parse_original_position(record.headers) if own.names_original else None
+            for record, own, keep in zip(records, of_records, decided, strict=True)
             if keep
         ]
-        verdicts = np.full(len(entries), verdict, dtype=np.uint8)
-        self._found.update(self._index.restore(entries, verdicts, originals)._asdict())
+        restored = self._index.restore(entries, np.array(of_records, np.uint8)[decided], originals)
+        if verdict is not Verdict.UPDATE:
+            self._found.update(restored._asdict())
         self._newest_ms = max([self._newest_ms, *(record.timestamp_ms for record in records)])
         self._listener.restored(len(entries))
 

@@ -72,7 +72,7 @@ def table(totals: Totals, out: Path) -> Table:
     rows.add_column(style="dim")
     rows.add_row("documents", f"{totals.records:,}", "")
     for verdict in _DECIDED:
-        if verdict is Verdict.SUSPECT and not totals.verdict(verdict):
+        if verdict in (Verdict.UPDATE, Verdict.SUSPECT) and not totals.verdict(verdict):
             continue
         reasons = ", ".join(
             f"{reason} {count:,}"
@@ -108,6 +108,7 @@ def _words(verdict: Verdict) -> str:
         Verdict.UNIQUE: "unique",
         Verdict.DUPLICATE: "near-duplicate",
         Verdict.UNDECIDABLE: "undecidable",
+        Verdict.UPDATE: "updates",
         Verdict.SUSPECT: "suspects, let pass",
         Verdict.DEAD_LETTER: "dead letters",
     }[verdict]

@@ -5,10 +5,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from index import Guard, Index, Retention, errors
+from index import Guard, Index, Recrawl, Retention, errors
 from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
+from streamer.records.reason import AS_NEW
 from streamer.service.attempts import Attempts
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener, Service
@@ -30,6 +31,7 @@ def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = F
             read_only=read_only,
             retention=retention_of(settings.index),
             guard=guard_of(settings.guard),
+            recrawl=recrawl_of(settings.index),
         )
 
 
@@ -48,6 +50,11 @@ def retention_of(settings: IndexSettings) -> Retention:
     """Retention that the settings name; an age is at least one millisecond."""
     hours = settings.age_max_hours
     return Retention(settings.entries_max, None if hours is None else max(1, round(hours * 3_600_000)))
+
+
+def recrawl_of(settings: IndexSettings) -> Recrawl:
+    """What becomes of pages that are crawled again, as the settings say."""
+    return Recrawl(settings.recrawl, {int(came): int(told) for came, told in AS_NEW.items()})
 
 
 def guard_of(settings: GuardSettings) -> Guard:

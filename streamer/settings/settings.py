@@ -24,7 +24,15 @@ from streamer.settings.values import Preset, Relation, RelationsBroken, gather, 
 
 _OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
     f"index.{key}"
-    for key in ("directory", "insert", "root_similarity_min", "map_bytes_max", "entries_max", "age_max_hours")
+    for key in (
+        "directory",
+        "insert",
+        "root_similarity_min",
+        "recrawl",
+        "map_bytes_max",
+        "entries_max",
+        "age_max_hours",
+    )
 }
 """Settings that MinHash reads in the sections of SimHash."""
 
@@ -106,6 +114,12 @@ class Index(Section):
         le=128,
         description='SimHash with insert = "root": a duplicate is at most so many bits from its root; unset, twice '
         "distance_max. A second look judges the root as it judges a match.",
+    )
+    recrawl: Literal["duplicate", "update", "as-new"] = Field(
+        "update",
+        description="A document whose id (decode.id) is known with another text, unless it resembles another document more: it "
+        "is an update, and takes the older version's place; or it is unique, and both versions stay; or ids play no role, and it "
+        "is a duplicate where it resembles its older version.",
     )
     map_bytes_max: int = Field(2**40, ge=2**20, description="The index file never grows beyond this.")
     entries_max: int | None = Field(None, ge=1, description="Only this many newest documents count.")

@@ -45,6 +45,15 @@ class Comparison:
             distances[near], counts[near] = judged.distances, judged.counts
         return distances, counts
 
+    def distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
+        """Distance of each pair however far apart, int16 [n], by the second look where there is one; NO_DISTANCE unless NEAR."""
+        prints = self.prints
+        distances = self.parameters.distances(prints.fingerprints[left], prints.fingerprints[right])
+        if self.parameters.look is not None and len(left):
+            distances = self.parameters.look.judge(distances, prints.looks[left], prints.looks[right]).distances
+        near = (prints.kinds[left] == Kind.NEAR) & (prints.kinds[right] == Kind.NEAR)
+        return np.where(near, distances, NO_DISTANCE).astype(np.int16)
+
     def compared_to_roots(self, rows: Rows, roots: Rows) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
         """As `compared`, of documents and the roots of their matches: by the limits of a root where there are any."""
         if self.parameters.root is None:

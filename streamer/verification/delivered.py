@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Position, Source, Verdict
-from streamer.records.reason import Reason, label
+from streamer.records.reason import AS_NEW, Reason, label
 from streamer.records.record import Destination
 from streamer.records.route import DESTINATIONS, destination_of
 from streamer.transports.evidence import Extent, Output
@@ -27,6 +27,7 @@ from streamer.verification.ledger import (
 from streamer.verification.texts import TextCheck
 
 _EVERYTHING = 2**63
+_AS_NEW = {(Verdict.UNIQUE, label(Verdict.UNIQUE, reason)) for reason in AS_NEW.values()}
 _UNREADABLE = label(Verdict.DEAD_LETTER, Reason.UNREADABLE)
 
 
@@ -238,6 +239,7 @@ class DeliveredCheck:
         # A position may stand twice in a batch.
         np.add.at(state["outputs"], rows, np.uint16(1))
         state["verdict"][rows] = [NO_VERDICT if each.verdict is None else each.verdict for each in told]
+        state["recrawled"][rows] = [(each.verdict, each.reason) in _AS_NEW for each in told]
         state["distance"][rows] = [each.distance for each in told]
         state["id"][rows] = [digest_of_text(each.id) for each in told]
         state["original_id"][rows] = [digest_of_text(each.original_id) for each in told]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source
+from index import Index, Kind, Position, Source, naming_originals, plain_source, standing_for_themselves
 from index.tools import Record, Snapshot, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
@@ -127,8 +127,8 @@ class JournalCheck:
         self.findings.examine("entry-differs", int(entered.sum()))
         self._note("entry-differs", rows[delivered & entered & (ids != state["id"])], "entered under another id")
         self._compare_fingerprints(records, rows, delivered & entered)
-        unique = verdicts == Verdict.UNIQUE
-        self._note("entry-differs", rows[unique & ~entered], "is unique, and never entered")
+        standing = standing_for_themselves(verdicts)
+        self._note("entry-differs", rows[standing & ~entered], "stands for itself, and never entered")
 
     def _compare_fingerprints(
         self, records: Sequence[Record], rows: npt.NDArray[np.int64], compared: npt.NDArray[np.bool_]
@@ -178,7 +178,7 @@ class JournalCheck:
                 state, at = self.ledger.state[rows], offsets[part]
                 unknown = state["journaled"] == NO_VERDICT
                 self.findings.examine("journal-missing", len(rows))
-                enters = state["verdict"] == Verdict.UNIQUE
+                enters = standing_for_themselves(state["verdict"])
                 if inserts_all:
                     enters |= naming_originals(state["verdict"])
                 needed = unknown & (enters | ((at >= committed) & (state["outputs"] == 0)))

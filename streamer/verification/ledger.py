@@ -38,6 +38,7 @@ STATE = np.dtype(
         ("journaled", "u1"),
         ("retired", "u1"),
         ("resembles", "u1"),
+        ("recrawled", "u1"),
         ("distance", "<i2"),
         ("original", "<i8"),
         ("id", "<u8"),
@@ -54,6 +55,7 @@ verdict      as its output tells; NO_VERDICT without one
 journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
 retired      1 where its entry matches no more
 resembles    1 where it is unique and a near-duplicate of an earlier entry
+recrawled    1 where its output tells that it is a new version beside the old one
 distance     as its output tells
 original     row of its original, as its output tells; NONE, or ELSEWHERE
 id           digest of its id, as its output tells

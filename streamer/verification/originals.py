@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from index import Insert, Verdict, naming_originals
+from index import Insert, naming_originals, standing_for_themselves
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NO_VERDICT, NONE, Ledger, chunks
 
@@ -22,7 +22,7 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
         later = ~itself & _is_later(ledger, rows, originals)
         of_original = _verdicts(ledger, originals)
         silent = of_original == NO_VERDICT
-        right = (of_original == Verdict.UNIQUE) | _are_given_back(ledger, originals)
+        right = standing_for_themselves(of_original) | _are_given_back(ledger, originals)
         if insert != "unique":
             right |= naming_originals(of_original)
         _note(ledger, findings, "original-itself", itself, rows, originals)

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from index import NO_DISTANCE, Verdict, minhash, naming_originals
+from index import NO_DISTANCE, Verdict, minhash, naming_originals, standing_for_themselves
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -30,7 +30,9 @@ class SimilarityCheck:
         state, unexplained = self._ledger.state, []
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
-            rows = rows[naming_originals(state["verdict"][part]) & (state["original"][part] >= 0)]
+            verdicts = state["verdict"][part]
+            resembling = naming_originals(verdicts) & ~standing_for_themselves(verdicts)
+            rows = rows[resembling & (state["original"][part] >= 0)]
             originals = state["original"][rows]
             known = self._comparison.are_known(rows) & self._comparison.are_known(originals)
             self._findings.unchecked["duplicates without a fingerprint, or of an original without one"] += int(

@@ -12,7 +12,7 @@ from index import Kind, Parameters, Position, Verdict
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import Reason, label
+from streamer.records.reason import AS_NEW, Reason, label
 from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.evidence import Output
@@ -21,7 +21,7 @@ from streamer.verification.ledger import Ledger, column
 
 NO_KIND = 255
 
-_EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE)}
+_EXACT = {label(verdict, Reason.SHORT_TEXT) for verdict in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE)}
 _HASHES = 2**64
 _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason) for reason in (Reason.POISON, Reason.UNREADABLE)}
 """Reasons of dead letters that decoding gives no reason for: what ends the process, and what stands for no bytes at all."""
@@ -117,7 +117,7 @@ class TextCheck:
         telling, octets = [], []
         for place, each in enumerate(outputs):
             told = each.told
-            if told.verdict not in (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.SUSPECT):
+            if told.verdict is None or not (told.verdict.stands_for_itself or told.verdict.names_original):
                 continue
             found = _octets(told.fingerprint, digits)
             if found is None:
@@ -164,11 +164,13 @@ class TextCheck:
         if told.verdict is None:
             return ""
         try:
-            expected = label(told.verdict, Reason(reason))
+            expected = {label(told.verdict, Reason(reason))}
+            if told.verdict is Verdict.UNIQUE:
+                expected.add(label(Verdict.UNIQUE, AS_NEW[Reason(reason)]))
         except KeyError:
             return f"cannot be {told.verdict.label}: the text is of kind {Kind(kind).name.lower()}"
-        if told.reason != expected:
-            return f"gives {told.reason!r} as the reason, not {expected!r}"
+        if told.reason not in expected:
+            return f"gives {told.reason!r} as the reason, not {' or '.join(map(repr, sorted(expected)))}"
         if told.id != (document.id or ""):
             return f"names the id {told.id!r}, not {document.id!r}"
         if self._by_headers and told.fingerprint != fingerprint:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import Kind, Verdict, naming_originals
+from index import Kind, Verdict, standing_for_themselves
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -29,8 +29,9 @@ class UniquesCheck:
         self._everything = everything
         self._given_back = np.zeros(0, np.uint64)
         parameters = comparison.parameters
-        naming = (Verdict.DUPLICATE, Verdict.SUSPECT)
-        self._entering = (Verdict.UNIQUE,) if parameters.insert == "unique" else (Verdict.UNIQUE, *naming)
+        standing = (Verdict.UNIQUE, Verdict.UPDATE)
+        resembling = (Verdict.DUPLICATE, Verdict.SUSPECT)
+        self._entering = standing if parameters.insert == "unique" else (*standing, *resembling)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
@@ -91,7 +92,8 @@ class UniquesCheck:
         if self._comparison.parameters.root is not None:
             counting = self._near_to_roots(later, earlier)
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
-        unique = state["verdict"][later] == Verdict.UNIQUE
+        # A new version of a page may resemble others, as long as it resembles its older version more.
+        unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
         # A page that was given back is a duplicate of nothing but its own versions.
         again = unique & np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
         self._findings.unchecked["near-duplicates of a page that was given back"] += int(again.sum())
@@ -107,7 +109,8 @@ class UniquesCheck:
     def _near_to_roots(self, rows: Rows, matches: Rows) -> npt.NDArray[np.bool_]:
         """Whether a match counts by its root: bool [n]. Where the root is retired by now, nobody can tell: then it does not."""
         state = self._ledger.state
-        roots = np.where(naming_originals(state["verdict"][matches]), state["original"][matches], matches)
+        standing = standing_for_themselves(state["verdict"][matches])
+        roots = np.where(standing, matches, state["original"][matches])
         counts = roots >= 0
         counts[counts] &= self._comparison.are_known(roots[counts]) & (state["retired"][roots[counts]] == 0)
         _, near = self._comparison.compared_to_roots(rows[counts], roots[counts])

@@ -24,6 +24,7 @@ from streamer.verification.originals import check_originals
 from streamer.verification.similarity import SimilarityCheck
 from streamer.verification.texts import Prints, Sample, TextCheck
 from streamer.verification.uniques import UniquesCheck
+from streamer.verification.updates import check_updates
 
 COUNTED = ("input", "outputs", *(verdict.label for verdict in Verdict), "in flight", "texts read")
 
@@ -86,6 +87,7 @@ class _Verification:
         self._read_index(ledger, extent, prints)
         delivered.finish(strict_start=self._settings.recovery.first_start == "earliest")
         check_originals(ledger, self._findings, self._index.parameters.insert)
+        check_updates(ledger, Comparison(prints, self._index.parameters), self._findings)
         # Earlier settings may have been less strict: as strict as the index's at least.
         with self._progress("comparing duplicates with their originals", len(ledger)) as done:
             SimilarityCheck(ledger, Comparison(prints, self._index.parameters), self._findings).run(done)

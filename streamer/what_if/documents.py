@@ -130,6 +130,7 @@ class Documents:
         self.sources = sources
         self._names = names
         self._by_position = np.lexsort((rows["offset"], rows["source"]))
+        self._offsets = rows["offset"][self._by_position]
         edges = np.searchsorted(rows["source"][self._by_position], np.arange(len(sources) + 1))
         self._parts = {source: slice(*edges[number : number + 2]) for number, source in enumerate(sources)}
 
@@ -144,8 +145,7 @@ class Documents:
         """Row of each position of a source; NONE where there is none."""
         rows = np.full(len(offsets), NONE)
         if source in self._parts:
-            of_source = self._by_position[self._parts[source]]
-            known = self.rows["offset"][of_source]
+            of_source, known = self._by_position[self._parts[source]], self._offsets[self._parts[source]]
             places = np.searchsorted(known, offsets)
             inside = np.flatnonzero(places < len(known))
             inside = inside[known[places[inside]] == offsets[inside]]
@@ -154,9 +154,9 @@ class Documents:
 
     def originals(self) -> Rows:
         """Row of each row's original, as its output tells; NONE where it names none, or one that has no row."""
-        found = np.full(len(self), NONE)
+        found, sources = np.full(len(self), NONE), np.ascontiguousarray(self.rows["original_source"])
         for number, source in enumerate(self.sources):
-            naming = np.flatnonzero(self.rows["original_source"] == number)
+            naming = np.flatnonzero(sources == number)
             found[naming] = self.rows_of(source, self.rows["original_offset"][naming])
         return found
 
@@ -175,7 +175,7 @@ class Documents:
         return self._text(int(self.rows["id_end"][row]), int(self.rows["host_end"][row]))
 
     def entries(self, rows: Rows, first_offset: int) -> Entries:
-        """These rows as a batch, with consecutive offsets from `first_offset` on in place of their own, and without ids."""
+        """These rows as a batch, with consecutive offsets from `first_offset` on in place of their own."""
         chosen = self.rows[rows]
         numbers, source_numbers = np.unique(chosen["source"], return_inverse=True)
         return Entries(
@@ -186,7 +186,7 @@ class Documents:
             reasons=chosen["reason"],
             fingerprints=np.ascontiguousarray(chosen["fingerprint"], np.uint64),
             times_ms=chosen["time_ms"],
-            ids=[""] * len(rows),
+            ids=[self.name(row) for row in rows.tolist()],
             looks=np.ascontiguousarray(chosen["look"]) if chosen["look"].shape[1] else None,
             hosts=[self.host(row) for row in rows.tolist()],
         )

@@ -46,12 +46,12 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     original which can no longer be read: nobody knows what it resembled.
     """
     rows, by_position = documents.rows, documents.by_position()
-    sources, offsets = rows["source"], rows["offset"]
+    sources, offsets, arrived_ms = (np.ascontiguousarray(rows[name]) for name in ("source", "offset", "arrived_ms"))
     known = ranks != NONE
     after, times = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     for part in np.split(by_position, np.flatnonzero(np.diff(sources[by_position])) + 1):
         after[part] = np.maximum.accumulate(ranks[part]) if len(part) else 0
-        arrived = rows["arrived_ms"][part]
+        arrived = arrived_ms[part]
         # Inputs without timestamps were read one after the other.
         times[part] = np.maximum.accumulate(np.where(arrived > 0, arrived, sources[part]))
     places = np.where(known, ranks, after)

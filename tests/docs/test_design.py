@@ -7,9 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 
-FOLDERS_MAX = 28
-ROWS_MAX = 26
 FOLDERS_MAX = 30
+ROWS_MAX = 26
 
 
 def rows(heading: str) -> list[str]:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from index.entry import Entries
+from index.entry import Entries, Verdict, naming_originals, standing_for_themselves
 from tests.support.entries import ONE, TWO, Row, entries_of
 
 ROWS = [
@@ -36,3 +36,19 @@ def columns_of(entries: Entries) -> list[tuple[object, ...]]:
         )
         for row in range(len(entries))
     ]
+
+
+def test_which_verdicts_name_another_document_and_which_are_entries_of_their_own() -> None:
+    verdicts = np.array(Verdict, np.uint8)
+    naming = {Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT}
+    standing = {Verdict.UNIQUE, Verdict.UPDATE}
+    assert (
+        set(verdicts[naming_originals(verdicts)].tolist())
+        == {each for each in Verdict if each.names_original}
+        == naming
+    )
+    assert (
+        set(verdicts[standing_for_themselves(verdicts)].tolist())
+        == {each for each in Verdict if each.stands_for_itself}
+        == standing
+    )

@@ -39,22 +39,22 @@ def ask(run: Run, path: str, documents: list[object] | None = None) -> tuple[int
 
 
 def answering(service: Started) -> psutil.Process:
-    """The process that answers: the child of the supervisor that was started last."""
+    """The process that checks: the supervisor starts the worker, then this one, then the one that reads texts."""
     children = psutil.Process(service.process.pid).children()
-    return max(
-        (child for child in children if "spawn_main" in " ".join(child.cmdline())), key=psutil.Process.create_time
-    )
+    spawned = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    return sorted(spawned, key=psutil.Process.create_time)[1]
 
 
 def test_the_service_answers_about_what_it_delivered_and_outlives_the_process_that_answers(
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
-    run = make_run(kafka.bootstrap_servers, tmp_path, "ask.enabled=true", f"ask.token={TOKEN}")
+    run = make_run(kafka.bootstrap_servers, tmp_path, "ask.enabled=true", f"ask.token={TOKEN}", "ask.texts=true")
     service = start(run)
     wait_until(run.ready)
     fill(kafka.bootstrap_servers, run.input_topic, map(orjson.dumps, KNOWN))
     wait_until(lambda: run.delivered() == len(KNOWN))
-    wait_until(lambda: ask(run, "/v1/pairs")[0] == 200)
+    # 404: it answers, and knows nothing of this id.
+    wait_until(lambda: ask(run, "/v1/pairs")[0] == 200 and ask(run, "/v1/documents/none")[0] == 404)
 
     status, told = ask(run, "/v1/check", [{"text": TEXT}, {"text": "A text of quite other words."}, {"id": "none"}])
     assert status == 200
@@ -64,6 +64,9 @@ def test_the_service_answers_about_what_it_delivered_and_outlives_the_process_th
     assert (second["verdict"], third["reason"]) == ("unique", "no-text")
     (why,) = ask(run, f"/v1/documents/{urllib.parse.quote(f'{run.input_topic}/0/1', safe='')}")[1]["decisions"]
     assert (why["id"], why["verdict"], why["original"]["id"]) == ("second", "duplicate", "first")
+    own, other = why["texts"]["own"], why["texts"]["other"]
+    assert "Nobody was hurt." in "".join(text for kind, text in own["spans"] if kind == "differing")
+    assert (other["id"], other["missing"]) == ("first", "")
     (pair,) = ask(run, "/v1/pairs")[1]["pairs"]
     assert (pair["id"], pair["original_id"]) == ("second", "first")
     assert ask(run, "/v1/status")[1]["documents"] == {

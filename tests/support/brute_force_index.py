@@ -7,6 +7,9 @@ from typing import NamedTuple
 from index.entry import Entries, Kind, Position, Source, Verdict
 from index.matching.root import RootRule
 
+RECRAWLED = 100
+"""Added to the reason of a document that is kept beside its older version."""
+
 
 class Known(NamedTuple):
     number: int
@@ -34,6 +37,7 @@ class BruteForceIndex:
     insert: str
     entries_max: int | None = None
     age_max_ms: int | None = None
+    recrawl: str = "duplicate"
     second_look: Callable[[int, bytes, bytes], int | None] | None = None
     """From the distance of two documents and their looks: what the match is told as; None where it does not count."""
     root: RootRule | None = None
@@ -43,6 +47,8 @@ class BruteForceIndex:
     retired: set[int] = field(default_factory=set)
     times: dict[Source, list[int]] = field(default_factory=dict)
     watermarks: dict[Source, int] = field(default_factory=dict)
+    numbers_of_ids: dict[str, list[int]] = field(default_factory=dict)
+    """By id: the originals of its records, their own where they stand for themselves."""
     decided_at: dict[int, int | None] = field(default_factory=dict)
     """By number: the watermark of its source when it was decided; None as long as there is none."""
     given_back: dict[Position, int] = field(default_factory=dict)
@@ -115,7 +121,9 @@ class BruteForceIndex:
     def _decide(self, entries: Entries, row: int) -> Answer:
         position = Position(entries.sources[int(entries.source_numbers[row])], int(entries.offsets[row]))
         if position not in self.journal:
-            self.journal[position] = self._new(entries, row, position)
+            answer = self.journal[position] = self._new(entries, row, position)
+            if answer.original is not None:
+                self.numbers_of_ids.setdefault(entries.ids[row], []).append(answer.original)
         return self.journal[position]
 
     def _new(self, entries: Entries, row: int, position: Position) -> Answer:
@@ -140,13 +148,30 @@ class BruteForceIndex:
         if self.root is not None and kind is Kind.NEAR:
             for _, match in matches:
                 kept = self._root(match)
+                if self.known[match].root in self.retired and self.known[match].root != match:
+                    # What was dropped counts only as long as what was kept.
+                    continue
                 bits = self.distance_to_root(kept.fingerprint, fingerprint)
                 told = bits if self.second_look is None else self.second_look(bits, kept.look, look)
                 if bits <= self.root.distance_max and told is not None:
                     to_root[match] = told
             matches = [(distance, match) for distance, match in matches if match in to_root]
+        itself = Known(number, number, kind, fingerprint, entries.ids[row], position, look=look)
+        named = entries.named is None or bool(entries.named[row])
+        own = self._older_version(entries.ids[row]) if named else None
+        if own is not None and self._own_version_decides(own, itself, min(matches, default=None)):
+            distance = -1 if Kind.EXACT in (kind, own.kind) else self._told(own, itself)
+            if (own.kind, own.fingerprint, own.look) == (kind, fingerprint, look):
+                if self.insert == "all":
+                    self.known.append(itself._replace(root=own.number))
+                return Answer(Verdict.DUPLICATE, reason, max(distance, 0), own.number, own.id, own.position)
+            self.known.append(itself)
+            if self.recrawl == "as-new":
+                return Answer(Verdict.UNIQUE, reason + RECRAWLED, -1, number, None, None)
+            self.retired.add(own.number)
+            return Answer(Verdict.UPDATE, reason, distance, number, own.id, own.position)
         if not matches:
-            self.known.append(Known(number, number, kind, fingerprint, entries.ids[row], position, look=look))
+            self.known.append(itself)
             return Answer(Verdict.UNIQUE, reason, -1, number, None, None)
         distance, match = min(matches)
         original = self._root(match)
@@ -155,6 +180,32 @@ class BruteForceIndex:
             self.known.append(Known(number, original.number, kind, fingerprint, entries.ids[row], position, look=look))
         distance = to_root.get(match, distance)
         return Answer(Verdict.DUPLICATE, reason, distance, original.number, original.id, original.position)
+
+    def _older_version(self, id_: str) -> Known | None:
+        """What the last record with this id was, or resembled, where that has this id too, stands for itself and counts."""
+        if self.recrawl == "duplicate" or not id_:
+            return None
+        for number in reversed(self.numbers_of_ids.get(id_, [])):
+            known = self.known[number]
+            if known.id == id_ and known.root == known.number and number not in self.retired:
+                return known
+        return None
+
+    def _own_version_decides(self, own: Known, itself: Known, match: tuple[int, int] | None) -> bool:
+        """Whether the older version is what a document resembles most, or nothing else does."""
+        if match is None or self._root(match[1]) == own:
+            return True
+        if (own.kind, own.fingerprint, own.look) == (itself.kind, itself.fingerprint, itself.look):
+            return True
+        apart = self.distance_to_root(own.fingerprint, itself.fingerprint)
+        if Kind.EXACT in (own.kind, itself.kind) or apart > self.distance_max:
+            return False
+        told = apart if self.second_look is None else self.second_look(apart, own.look, itself.look)
+        return told is not None and told <= match[0]
+
+    def _told(self, own: Known, itself: Known) -> int:
+        """Distance that an update tells."""
+        return self.distance_to_root(own.fingerprint, itself.fingerprint)
 
     def _root(self, match: int) -> Known:
         """What a match stands for: itself, where its root is retired."""

@@ -12,7 +12,7 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Headers
 from streamer.service.loop import BatchReport, Listener, Service, State
 from streamer.service.restoring import RestoringListener
-from streamer.service.wiring import build_service, guard_of, retention_of
+from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
 from streamer.settings.settings import Recovery, Settings
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Stored
 
@@ -74,6 +74,7 @@ class World:
             journal=self.journal,
             retention=retention_of(self.settings.index),
             guard=guard_of(self.settings.guard),
+            recrawl=recrawl_of(self.settings.index),
         ) as index:
             transport = MemoryTransport(self.broker, self.settings, self.instance, index.identity)
             service: Service

@@ -68,7 +68,7 @@ def read_changelog(
 
 
 class _Verdict(NamedTuple):
-    """A line of the verdicts; `original` is the name and offset of a duplicate's or suspect's original."""
+    """A line of the verdicts; `original` is the name and offset of the document that it names."""
 
     verdict: Verdict
     destination: Destination

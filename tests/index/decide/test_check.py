@@ -14,7 +14,7 @@ from index.entry import NO_NUMBER, Entries, Verdict
 from index.index import Index
 from index.matching.minhash import banding_for
 from index.matching.root import RootRule
-from index.session import Guard, Retention
+from index.session import Guard, Recrawl, Retention
 from index.storage.parameters import Parameters
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer
@@ -44,13 +44,14 @@ def rows_of(scheme: str, seed: int, count: int) -> list[Row]:
 
 
 def batch_of(rows: list[Row], parameters: Parameters) -> Entries:
-    """With three hosts, and without one, in turn."""
+    """With three hosts, and without one, in turn; of pages that come again."""
+    rows = [row._replace(id=f"page {row.offset % 23}") for row in rows]
     hosts = [(None, "a.example", "b.example", "a.example")[row.offset % 4] for row in rows]
     return replace(entries_of(rows, parameters.bits), hosts=hosts)
 
 
 def without_own_numbers(answers: list[Answer]) -> list[Answer]:
-    return [one if one.verdict.names_original else one._replace(original=None) for one in answers]
+    return [one._replace(original=None) if one.verdict.stands_for_itself else one for one in answers]
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -64,6 +65,7 @@ def test_a_check_says_what_admitting_the_document_alone_says(scheme: str, insert
     options: dict[str, Any] = {
         "retention": Retention(data.draw(st.one_of(st.none(), st.integers(1, 40)))),
         "guard": Guard(0.3, 2, suspects=insert != "unique"),
+        "recrawl": data.draw(st.sampled_from([Recrawl(), Recrawl("update"), Recrawl("as-new", {0: 7})])),
         "sizes": SMALL,
     }
     with tempfile.TemporaryDirectory() as directory, opened(Path(directory), parameters, **options) as index:
@@ -89,7 +91,7 @@ def test_checking_suspects_is_tested_by_batches_that_hold_some(tmp_path: Path) -
         assert index.watched_hosts().beyond == 1
         checked = index.check(batch_of([Row(1_001, 1 << 40)], parameters))
     assert checked.verdicts.tolist() == [Verdict.SUSPECT]
-    assert checked.original_ids == ["stream-one/0/1"]
+    assert checked.original_ids == ["page 1"]
 
 
 def test_a_check_changes_nothing_and_answers_beside_a_writer(tmp_path: Path) -> None:

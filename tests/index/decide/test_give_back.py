@@ -11,7 +11,7 @@ from index.entry import Entries, Kind, Position, Source, Verdict
 from index.errors import GivingBack
 from index.index import Index
 from index.matching.root import RootRule
-from index.session import Retention
+from index.session import Recrawl, Retention
 from index.storage.parameters import Parameters
 from index.tools import Importer, portions
 from tests.support.answers import answers_of
@@ -124,6 +124,25 @@ def test_a_page_given_back_comes_again_with_small_changes_and_with_large_ones(tm
         assert admitted(index, changed, moved) == [("duplicate", "dropped"), ("unique", None)]
         index.forget({"dropped"})
         assert admitted(index, Row(4, 0b111 << 30, id="dropped")) == [("duplicate", "original")]
+
+
+def test_an_update_of_a_page_that_was_given_back_stays_a_duplicate_of_nothing_else(tmp_path: Path) -> None:
+    update = Recrawl("update")
+    with opened(tmp_path / "first", recrawl=update) as index:
+        admitted(index, ORIGINAL, DROPPED)
+        given_back(index, DROPPED)
+        changed, again = Row(2, 0b11, id="dropped"), Row(3, 0b10, id="dropped")
+        # All are near to the original, and the older version counts no more.
+        assert admitted(index, changed, again) == [("update", "dropped"), ("update", "dropped")]
+        assert admitted(index, again._replace(offset=4)) == [("duplicate", "dropped")]
+        found, streams = all_records(index), index.stream_names()
+    assert wrong(tmp_path / "first") == {}
+    with opened(tmp_path / "second", recrawl=update) as index:
+        taking = Importer(index)
+        taking.begin(list(streams.items()))
+        for portion in portions(iter(found), 2):
+            taking.add(portion)
+        assert admitted(index, Row(5, 0b111 << 30, id="dropped")) == [("update", "dropped")]
 
 
 def test_a_document_whose_text_is_no_longer_compared_is_given_back_without_an_entry(tmp_path: Path) -> None:

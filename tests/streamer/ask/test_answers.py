@@ -1,15 +1,18 @@
 """A question is answered in JSON, or refused by the name of what is wrong with it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
 import orjson
 import pytest
 
+from index import Position
 from streamer.ask.answers import PAIRS_MAX, Answers, Refused, asked_documents
 from streamer.ask.filter import Filter
+from streamer.records.record import Record
 from streamer.settings.settings import Settings, load
+from streamer.transports.by_position import Found
 
 TEXT = "In the harbour of the small town the fishermen mended their nets and spoke of the storm of that night. " * 4
 
@@ -79,6 +82,22 @@ def test_a_known_id_has_its_decisions_newest_first_and_an_unknown_one_is_not_fou
     status, answer = told(known, "document", b"none")
     assert (status, answer["error"]["field"]) == (404, "id")  # type: ignore[index]
     assert "nothing is known of 'none'" in answer["error"]["message"]  # type: ignore[index]
+
+
+def test_words_are_told_only_where_there_is_a_reader_of_records(known: Filter) -> None:
+    documents = [{"id": "a", "text": TEXT}, {"id": "b", "text": TEXT + "Nobody drowned."}]
+    known.admit(documents)
+    assert "texts" not in told(known, "document", b"b")[1]["decisions"][0]  # type: ignore[index]
+
+    def records_at(positions: Sequence[Position]) -> Found:
+        return {
+            at: Record(at.source, "known", at.offset, None, orjson.dumps(documents[at.offset]), 0) for at in positions
+        }
+
+    status, body = Answers(known, Settings(), records_at).tell("document", b"b")
+    texts = orjson.loads(body)["decisions"][0]["texts"]
+    assert (status, texts["other"]["id"], texts["changes"]) == (200, "a", 1)
+    assert ["differing", "Nobody drowned."] in [[kind, text.strip()] for kind, text in texts["own"]["spans"]]
 
 
 def test_the_newest_unequal_pairs_are_told_newest_first(known: Filter) -> None:

@@ -109,7 +109,8 @@ def test_the_chain_goes_on_where_the_original_was_a_duplicate_itself(tmp_path: P
         [Row(2, flipped(3), id="member")],
         [Row(3, flipped(6), id="far")],
     ]
-    with decided(tmp_path, [], ROOTED, retention=Retention(entries_max=2)) as index:
+    parameters = Parameters(distance_max=3, insert="all")
+    with decided(tmp_path, [], parameters, retention=Retention(entries_max=2)) as index:
         for batch in batches:
             index.admit(entries_of(batch), ends_of(batch))
         member, root = only(index, "far").chain

@@ -2,21 +2,25 @@
 
 import pytest
 
-from index.entry import Kind, Position, Source, Verdict
-from index.index import Decided
 from index.matching.root import RootRule
 from index.matching.second_look import CosineLook, MetadataLook
 from index.storage.parameters import Parameters
 from streamer.explain.explanation import Likeness
-from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
+from streamer.explain.wording import (
+    LOOKALIKE,
+    OLDER_VERSION,
+    ORIGINAL,
+    deciding,
+    measure_of,
+    rules_of,
+    wording_of,
+)
 from streamer.fingerprint.scheme import parameters_for
 from streamer.records.reason import labels
 from streamer.settings.settings import load
 
-AT = Position(Source("stream", 1), 2)
-DUPLICATE = Decided("copy", AT, 0, Verdict.DUPLICATE, 0, Kind.NEAR, 3, "one", AT, None, 7)
 STAMP = {"features_min": "9"}
-MINHASH = parameters_for(load(overrides=["minhash.similarity_min=0.75"]), STAMP)
+MINHASH = parameters_for(load(overrides=["minhash.similarity_min=0.75", "index.insert=unique"]), STAMP)
 MINHASH_ROOT = parameters_for(load(overrides=["minhash.similarity_min=0.75", "index.insert=root"]), STAMP)
 COSINE = Parameters(distance_max=7, look=CosineLook(128, 0.85), fingerprint=STAMP)
 COSINE_ROOT = Parameters(distance_max=3, insert="root", look=CosineLook(128, 0.85), root=RootRule(6))
@@ -69,11 +73,13 @@ def test_thresholds_are_those_of_the_index(parameters: Parameters, expected: dic
 
 
 def test_a_stricter_threshold_of_the_settings_decides_and_a_looser_one_does_not() -> None:
-    stricter, looser = load(overrides=["minhash.similarity_min=0.9"]), load(overrides=["minhash.similarity_min=0.5"])
+    stricter, looser = (
+        load(overrides=[f"minhash.similarity_min={least}", "index.insert=unique"]) for least in (0.9, 0.5)
+    )
     first, *others = rules_of(wording_of("duplicate", "similar"), stricter, deciding(MINHASH, stricter), MINHASH)
     assert (first.value, first.of_index, [rule.of_index for rule in others]) == ("0.9", False, [True])
     assert deciding(MINHASH, looser) == MINHASH
-    assert measure_of(DUPLICATE, Likeness(0.8), deciding(MINHASH, stricter)) == (
+    assert measure_of(ORIGINAL, Likeness(0.8), deciding(MINHASH, stricter)) == (
         "It is 0.8 similar to the original, which was enough then; the settings in force ask for 0.9."
     )
 
@@ -135,8 +141,15 @@ def test_a_short_text_is_short_by_the_index_and_a_dead_letter_is_one_by_the_sett
 def test_the_measure_stands_beside_its_threshold(
     parameters: Parameters, likeness: Likeness | None, expected: str
 ) -> None:
-    assert measure_of(DUPLICATE, likeness, parameters) == expected
+    assert measure_of(ORIGINAL, likeness, parameters) == expected
 
 
 def test_what_resembles_nothing_has_no_measure() -> None:
-    assert measure_of(DUPLICATE._replace(verdict=Verdict.UNIQUE), None, MINHASH) == ""
+    assert measure_of(None, None, MINHASH) == ""
+
+
+def test_what_is_no_original_is_measured_without_a_threshold() -> None:
+    assert measure_of(OLDER_VERSION, Likeness(0.9), MINHASH) == "It is 0.9 similar to the version that it replaces."
+    assert measure_of(LOOKALIKE, Likeness(distance=1), COSINE) == "It is 1 bit apart from the page that it resembles."
+    assert measure_of(OLDER_VERSION, None, MINHASH) == ""
+    assert wording_of("update", "recrawled").role == OLDER_VERSION

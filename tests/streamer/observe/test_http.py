@@ -108,7 +108,7 @@ def test_questions_that_wait_hold_up_no_probe_and_too_many_are_told_so(monkeypat
         assert answered.wait(10)
         return Response(HTTPStatus.OK, "text/plain", b"at last")
 
-    routes = [Route("/slow", "GET", slow, waits=True)]
+    routes = [Route("/slow", "GET", slow, queue="slow")]
     with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as running:
         first: list[int] = []
         asking = threading.Thread(target=lambda: first.append(ask(running, "/slow")[0]))

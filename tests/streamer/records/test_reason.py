@@ -17,10 +17,10 @@ def labels_of(reason: Reason) -> list[tuple[str, str]]:
 
 def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
     assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
-        reason.name: {Reason.ORDINARY: 4, Reason.SHORT_TEXT: 2}.get(reason, 1) for reason in Reason
+        reason.name: {Reason.ORDINARY: 5, Reason.SHORT_TEXT: 3}.get(reason, 1) for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 16
+    assert len(listed) == len(set(listed)) == 20
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
@@ -58,6 +58,8 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "ORDINARY": 0,
         "NO_FEATURES": 1,
         "SHORT_TEXT": 2,
+        "RECRAWLED": 3,
+        "RECRAWLED_SHORT_TEXT": 4,
         "TOMBSTONE": 16,
         "TOO_LARGE": 17,
         "NOT_UTF_8": 18,

@@ -107,14 +107,18 @@ def test_a_duplicate_names_its_original_and_the_distance() -> None:
     )
 
 
-def test_a_suspect_is_explained_as_a_duplicate_and_goes_with_the_unique_ones() -> None:
-    suspect = decided(Verdict.SUSPECT, distance=2, original_id="d1", original=ORIGINAL)
-    decision = explained(suspect)
-    assert (decision.reason, decision.original_id, decision.distance) == ("host-beyond-limits", "d1", 2)
+@pytest.mark.parametrize(
+    ("verdict", "reason"), [(Verdict.SUSPECT, "host-beyond-limits"), (Verdict.UPDATE, "recrawled")]
+)
+def test_suspects_and_updates_are_explained_as_duplicates_and_go_with_the_unique_ones(
+    verdict: Verdict, reason: str
+) -> None:
+    decision = explained(decided(verdict, distance=2, original_id="d1", original=ORIGINAL))
+    assert (decision.reason, decision.original_id, decision.distance) == (reason, "d1", 2)
     outgoing = sent(decision)
     assert outgoing.destination is Destination.UNIQUE
     told = told_by(outgoing.headers, Destination.UNIQUE)
-    assert (told.verdict, told.original, told.contradicts) == (Verdict.SUSPECT, ORIGINAL, "")
+    assert (told.verdict, told.original, told.contradicts) == (verdict, ORIGINAL, "")
     assert "does not belong" in told_by(outgoing.headers, Destination.DUPLICATE).contradicts
     nameless = tuple(header for header in outgoing.headers if not header[0].startswith("neardup.original"))
     assert told_by(nameless, Destination.UNIQUE).contradicts == "there is no original"
@@ -165,7 +169,7 @@ def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_
     first, *others = restoring_outputs(insert)
     assert first == (Destination.UNIQUE, Verdict.UNIQUE)
     wanted = {(Destination.UNIQUE, Verdict.DUPLICATE), (Destination.DUPLICATE, Verdict.DUPLICATE)}
-    assert wanted <= set(others) if insert != "unique" else not others
+    assert wanted <= set(others) if insert != "unique" else others == [(Destination.UNIQUE, Verdict.UPDATE)]
 
 
 def test_a_stream_without_a_name_stands_for_itself() -> None:
@@ -447,9 +451,10 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
-    # Undecidable documents, suspects and what was given back travel with the unique ones; others have one of their own.
+    # Each other verdict has a destination of its own.
+    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE, Verdict.GIVEN_BACK}
     assert [each.destination.value for each in outgoing] == [
-        re.sub("undecidable|suspect|given-back", "unique", verdict.label) for verdict, _, _ in batch
+        "unique" if verdict in with_uniques else verdict.label for verdict, _, _ in batch
     ]
 
 

@@ -46,6 +46,7 @@ def test_totals_are_the_sums_over_batches(totals: Totals) -> None:
         "duplicate": 1,
         "undecidable": 0,
         "dead-letter": 2,
+        "update": 0,
         "suspect": 0,
     }
     assert totals.records_per_second == 2.5
@@ -61,6 +62,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "duplicate": 1,
         "undecidable": 0,
         "dead_letter": 2,
+        "update": 0,
         "suspect": 0,
         "already_decided": 5,
         "seconds": 4.0,
@@ -103,9 +105,11 @@ def test_what_was_decided_before_has_a_line_only_where_there_was_something(total
     assert not [line for line in lines(Totals(records=1, seconds=1.0)) if line[0] == "already"]
 
 
-def test_suspects_are_shown_to_people_where_there_are_any(totals: Totals) -> None:
+def test_suspects_and_updates_are_shown_to_people_where_there_are_any(totals: Totals) -> None:
     assert "suspects" not in shown(totals)
-    totals.add(batch({("suspect", "host-beyond-limits"): 3}))
+    assert "updates" not in shown(totals)
+    totals.add(batch({("suspect", "host-beyond-limits"): 3, ("update", "recrawled"): 2}))
+    assert "updates 2 recrawled 2" in shown(totals)
     assert "suspects, let pass 3 host-beyond-limits 3" in shown(totals)
 
 

@@ -24,6 +24,7 @@ FILES = {
     "unique": "unique.jsonl",
     "undecidable": "unique.jsonl",
     "suspect": "unique.jsonl",
+    "update": "unique.jsonl",
     "duplicate": "duplicate.jsonl",
     "dead-letter": "dead-letter.jsonl",
 }
@@ -40,7 +41,7 @@ class Line(NamedTuple):
 
     @property
     def names_original(self) -> bool:
-        return self.verdict in ("duplicate", "suspect")
+        return self.verdict in ("duplicate", "suspect", "update")
 
     def verdict_line(self) -> bytes:
         line = {"source": INPUTS[self.input].name, "line": self.number, "verdict": self.verdict}

@@ -1,0 +1,49 @@
+"""Every update replaced an older version: a document with its id, with another text, that counts no more."""
+
+import numpy as np
+
+from index import NO_DISTANCE, Kind, Verdict
+from streamer.verification.comparison import Comparison, Rows
+from streamer.verification.findings import EXAMPLES_MAX, Findings
+from streamer.verification.ledger import NONE, Ledger, chunks
+
+
+def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) -> None:
+    """Check every update that came out; after the outputs and the index are in the ledger."""
+    state = ledger.state
+    for part in chunks(len(ledger)):
+        rows = np.arange(part.start, part.stop)
+        rows = rows[(state["verdict"][part] == Verdict.UPDATE) & (state["original"][part] >= 0)]
+        older = state["original"][rows]
+        findings.examine("update-id", len(rows))
+        _note(ledger, findings, "update-id", rows[state["id"][rows] != state["original_id"][rows]])
+        indexed = (state["rank"][rows] != NONE) & (state["rank"][older] != NONE)
+        findings.examine("update-beside", int(indexed.sum()))
+        _note(ledger, findings, "update-beside", rows[indexed & (state["retired"][older] == 0)])
+        known = comparison.are_known(rows) & comparison.are_known(older)
+        findings.unchecked["updates without a fingerprint, or of a version without one"] += int((~known).sum())
+        rows, older = rows[known], older[known]
+        findings.examine("update-equal", len(rows))
+        _note(ledger, findings, "update-equal", rows[_equal(comparison, rows, older)])
+        distances = comparison.distances(rows, older)
+        told = state["distance"][rows]
+        _note(ledger, findings, "similarity", rows[(told != NO_DISTANCE) & (told != distances)])
+
+
+def _equal(comparison: Comparison, rows: Rows, others: Rows) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Whether the texts of rows are the same, as far as the index can tell: bool [n]."""
+    prints = comparison.prints
+    equal = (prints.kinds[rows] == prints.kinds[others]) & (
+        prints.fingerprints[rows] == prints.fingerprints[others]
+    ).all(axis=1)
+    near = prints.kinds[rows] == Kind.NEAR
+    return np.asarray(equal & (~near | (prints.looks[rows] == prints.looks[others]).all(axis=1)))
+
+
+def _note(ledger: Ledger, findings: Findings, check: str, rows: Rows) -> None:
+    originals = ledger.state["original"][rows[:EXAMPLES_MAX]].tolist()
+    told = [
+        f"{ledger.text(row)}: replaces {ledger.text(original)}"
+        for row, original in zip(rows[:EXAMPLES_MAX].tolist(), originals, strict=True)
+    ]
+    findings.note(check, told, len(rows))

@@ -1,0 +1,309 @@
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.decide import find, prepare
+from index.entry import Entries, Kind, Verdict
+from index.index import Index
+from index.lsm.compaction import TreeSizes
+from index.matching.minhash import Banding
+from index.matching.root import RootRule
+from index.matching.second_look import CosineLook
+from index.session import Recrawl, Retention
+from index.storage.parameters import Parameters
+from index.tools import Importer, portions
+from tests.support.answers import answers_of
+from tests.support.brute_force_index import RECRAWLED, Answer, BruteForceIndex
+from tests.support.brute_force_signatures import BruteForceSignatures, as_number, clustered_bins
+from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.indexes import all_records, opened, wrong
+from tests.support.looks import brute_force_look
+
+SIZES = TreeSizes(8, 64)
+UPDATES, BESIDE = Recrawl("update"), Recrawl("as-new", {reason: reason + RECRAWLED for reason in range(5)})
+COSINE = CosineLook(2, 0.9)
+EAST, NORTH = b"\x40\x00", b"\x00\x40"
+SCHEMES: dict[str, Parameters] = {
+    "simhash": Parameters(64, 3),
+    "simhash with a look": Parameters(64, 3, look=COSINE),
+    "minhash": Parameters(512, 4_000, banding=Banding(64, 8, 12, 5)),
+}
+
+
+def with_insert(parameters: Parameters, insert: str) -> Parameters:
+    root = RootRule(2 * parameters.distance_max, parameters.distance_max // 3) if insert == "root" else None
+    fields = {name: getattr(parameters, name) for name in parameters.__slots__}
+    return Parameters(**{**fields, "insert": insert, "root": root})
+
+
+def oracle_of(parameters: Parameters, retention: Retention, recrawl: Recrawl) -> BruteForceIndex:
+    look = None if parameters.look is None else brute_force_look(parameters.look)
+    options: dict[str, Any] = {"second_look": look, "root": parameters.root, "recrawl": recrawl.policy}
+    limits = parameters.distance_max, parameters.insert, retention.entries_max, retention.age_max_ms
+    if parameters.banding is None:
+        return BruteForceIndex(*limits, **options)
+    return BruteForceSignatures(*limits, **options, banding=parameters.banding)
+
+
+def crawled(generator: np.random.Generator, count: int, parameters: Parameters) -> list[Row]:
+    """Few pages, crawled again and again: unchanged, changed a little or wholly, back as they were, or as a copy of another."""
+    if parameters.banding is None:
+        texts = clustered_fingerprints(generator, count, parameters.bits, centres=max(2, count // 8))
+    else:
+        bins = clustered_bins(generator, count, parameters.banding, centres=max(2, count // 8))
+        texts = [as_number(row, parameters.banding.bin_bits) for row in bins]
+    rows = []
+    for offset, text in enumerate(texts):
+        if offset and generator.random() < 0.5:
+            text = texts[offset] = texts[int(generator.integers(offset))]
+        kind = Kind(int(generator.choice(4, p=[0.8, 0.14, 0.03, 0.03])))
+        number = int(generator.integers(max(2, count // 6)))
+        look = b"" if parameters.look is None else (EAST, NORTH)[int(generator.random() < 0.3)]
+        if parameters.look is not None and kind is not Kind.NEAR:
+            look = bytes(2)
+        rows.append(
+            Row(
+                offset,
+                offset % 5 if kind is Kind.EXACT else text,
+                (ONE, TWO)[int(generator.integers(2))],
+                kind,
+                offset % 5,
+                1_000 + 10 * offset,
+                f"page {number}" if generator.random() < 0.95 else f"at {offset}",
+                look,
+            )
+        )
+    return rows
+
+
+def entries(rows: list[Row], parameters: Parameters) -> Entries:
+    """Rows whose ids are their positions did not bring them along."""
+    columns = entries_of(rows, parameters.bits)
+    fields = {name: getattr(columns, name) for name in columns.__slots__}
+    return Entries(**{**fields, "named": np.array([not row.id.startswith("at") for row in rows])})
+
+
+@pytest.mark.parametrize("recrawl", [UPDATES, BESIDE], ids=["update", "as-new"])
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=5, deadline=None)
+@given(data=st.data())
+def test_pages_crawled_again_are_decided_as_brute_force_does_however_the_rows_are_batched(
+    scheme: str, insert: str, recrawl: Recrawl, data: st.DataObject
+) -> None:
+    """Whatever expires, is forgotten, compacted, or replaced within the batch."""
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    parameters = with_insert(SCHEMES[scheme], insert)
+    retention = Retention(data.draw(st.sampled_from([None, 8, 40])), data.draw(st.sampled_from([None, 500])))
+    oracle = oracle_of(parameters, retention, recrawl)
+    rows = crawled(generator, data.draw(st.integers(1, 150)), parameters)
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "ROWS_AT_ONCE", data.draw(st.sampled_from([7, 2_048])))
+        begin, options = 0, {"sizes": SIZES, "retention": retention, "recrawl": recrawl}
+        while begin < len(rows):
+            with opened(Path(name), parameters, **options) as index:
+                for _ in range(int(generator.integers(1, 5))):
+                    part = rows[begin : begin + int(generator.integers(1, 50))]
+                    if not part:
+                        break
+                    expected = oracle.admit(entries(part, parameters), ends_of(part))
+                    assert answers_of(index.admit(entries(part, parameters), ends_of(part))) == expected
+                    if retention == Retention():
+                        again = index.admit(entries(part, parameters), ends_of(part))
+                        assert (answers_of(again), again.replayed.all()) == (expected, True)
+                    begin += len(part)
+                    if generator.random() < 0.2:
+                        ids = {rows[int(generator.integers(begin))].id for _ in range(2)}
+                        assert [document.id for document in index.forget(ids)] == oracle.forget(ids)
+        assert wrong(Path(name)) == {}
+
+
+def decided_rows(
+    directory: Path, rows: list[Row], parameters: Parameters, recrawl: Recrawl = UPDATES
+) -> tuple[list[Answer], list[Answer]]:
+    """Answers to rows in batches of twenty, and to as many further ones."""
+    half = len(rows) // 2
+    with opened(directory, parameters, sizes=SIZES, recrawl=recrawl) as index:
+        for begin in range(0, half, 20):
+            part = rows[begin : min(begin + 20, half)]
+            index.admit(entries(part, parameters), ends_of(part))
+        known = answers_of(index.admit(entries(rows[:half], parameters), {}))
+    return known, following_answers(directory, rows, parameters, recrawl)
+
+
+def following_answers(directory: Path, rows: list[Row], parameters: Parameters, recrawl: Recrawl) -> list[Answer]:
+    """Answers to the second half of rows in a copy of an index, without numbers and distances, which may be others."""
+    half = len(rows) // 2
+    copy = directory.with_name(directory.name + " copy")
+    shutil.copytree(directory, copy)
+    with opened(copy, parameters, sizes=SIZES, recrawl=recrawl) as index:
+        found = answers_of(index.admit(entries(rows[half:], parameters), ends_of(rows[half:])))
+    shutil.rmtree(copy)
+    return [answer._replace(original=None, distance=0) for answer in found]
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32), rows_max=st.integers(1, 60))
+def test_an_index_restored_in_any_order_knows_the_same_versions(seed: int, rows_max: int) -> None:
+    """Sources one after the other, so that updates come before what they replaced; and updates once more at the end."""
+    parameters = SCHEMES["simhash"]
+    rows = crawled(np.random.default_rng(seed), 160, parameters)
+    with tempfile.TemporaryDirectory() as name:
+        answers, expected = decided_rows(Path(name) / "lost", rows, parameters)
+        known = list(zip(rows, answers, strict=False))
+        standing = [each for each in known if each[1].verdict in (Verdict.UNIQUE, Verdict.UPDATE)]
+        turns = [[each for each in standing if each[0].source == source] for source in (TWO, ONE)]
+        turns.append([each for each in standing if each[1].verdict is Verdict.UPDATE])
+        with opened(Path(name) / "restored", parameters, sizes=SIZES) as index:
+            for turn in turns:
+                for begin in range(0, len(turn), rows_max):
+                    part = turn[begin : begin + rows_max]
+                    verdicts = np.array([answer.verdict for _, answer in part], np.uint8)
+                    originals = [answer.original_position for _, answer in part]
+                    batch = entries([row for row, _ in part], parameters)
+                    assert index.restore(batch, verdicts, originals).without_original == 0
+            known_rows = rows[: len(rows) // 2]
+            for source, end in ends_of(known_rows).items():
+                index.set_applied(source, end)
+            again = index.admit(entries([row for row, _ in standing], parameters), {})
+        assert [(each.verdict, each.original_position, each.original_id) for each in answers_of(again)] == [
+            (answer.verdict, answer.original_position, answer.original_id) for _, answer in standing
+        ]
+        assert wrong(Path(name) / "restored") == {}
+        assert following_answers(Path(name) / "restored", rows, parameters, UPDATES) == expected
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 2**32), stop=st.integers(0, 6), rows_max=st.integers(1, 60))
+def test_an_exported_index_knows_the_same_versions(insert: str, seed: int, stop: int, rows_max: int) -> None:
+    parameters = with_insert(SCHEMES["simhash"], insert)
+    rows = crawled(np.random.default_rng(seed), 160, parameters)
+    with tempfile.TemporaryDirectory() as name:
+        first, second = Path(name) / "first", Path(name) / "second"
+        _, expected = decided_rows(first, rows, parameters)
+        with opened(first, parameters) as index:
+            records, names = all_records(index), index.stream_names()
+        for end in (stop, len(records)):
+            with opened(second, parameters) as index:
+                taking = Importer(index)
+                taking.begin(list(names.items()))
+                for portion in list(portions(iter(records), rows_max))[:end]:
+                    taking.add(portion)
+        with opened(second, parameters) as index:
+            assert all_records(index) == records
+        assert wrong(second) == {}
+        assert following_answers(second, rows, parameters, UPDATES) == expected
+
+
+def test_an_export_taken_later_retires_what_was_replaced_since(tmp_path: Path) -> None:
+    page, changed = Row(0, 5, id="page"), Row(1, 5 << 20, id="page")
+    exports = []
+    with opened(tmp_path / "first", recrawl=UPDATES) as index:
+        for row in (page, changed):
+            index.admit(entries_of([row]), ends_of([row]))
+            exports.append(all_records(index))
+    with opened(tmp_path / "second") as index:
+        for records in exports:
+            Importer(index).add(records)
+        rows = [Row(2, 5 << 20), Row(3, 5)]
+        copy, copy_of_old = index.admit(entries_of(rows), ends_of(rows)).verdicts.tolist()
+    assert (copy, copy_of_old) == (Verdict.DUPLICATE, Verdict.UNIQUE)
+    assert wrong(tmp_path / "second") == {}
+
+
+def said(index: Index, *rows: Row) -> list[tuple[str, str | None]]:
+    """Verdict and original's position of each row."""
+    decisions = index.admit(entries_of(rows), ends_of(rows))
+    places = [None if at is None else f"{at.source.stream}/{at.offset}" for at in decisions.original_positions]
+    return list(zip([Verdict(each).label for each in decisions.verdicts], places, strict=True))
+
+
+MISSING, FOUND, OTHER = 0b1111, 0b1110, 0b111 << 40
+"""Two people missing; both found; another story."""
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_a_page_says_now_takes_the_place_of_what_it_said(at_once: bool, tmp_path: Path) -> None:
+    rows = [
+        Row(0, MISSING, id="page"),
+        Row(1, MISSING, id="page"),
+        Row(2, FOUND, id="page"),
+        Row(3, OTHER, id="page"),
+        Row(4, OTHER, id="copy"),
+        Row(5, MISSING, id="another page"),
+    ]
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        answers = said(index, *rows) if at_once else [said(index, row)[0] for row in rows]
+        assert index.statistics().forgotten == 2
+    assert answers == [
+        ("unique", None),
+        ("duplicate", "stream-one/0"),
+        ("update", "stream-one/0"),
+        ("update", "stream-one/2"),
+        ("duplicate", "stream-one/3"),
+        ("unique", None),
+    ]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_page_that_became_a_copy_of_another_is_a_duplicate_and_its_old_text_stays(
+    at_once: bool, tmp_path: Path
+) -> None:
+    """As a hundred pages that all say "please log in" now: only the first of them is worth keeping."""
+    rows = [
+        Row(0, MISSING, id="page"),
+        Row(1, OTHER, id="another page"),
+        Row(2, OTHER, id="page"),
+        Row(3, MISSING, id="copy"),
+        Row(4, FOUND, id="page"),
+        Row(5, 0b11 << 20, id="copy"),
+    ]
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        answers = said(index, *rows) if at_once else [said(index, row)[0] for row in rows]
+    assert answers == [
+        ("unique", None),
+        ("unique", None),
+        ("duplicate", "stream-one/1"),
+        ("duplicate", "stream-one/0"),
+        ("update", "stream-one/0"),
+        # What was a copy, and entered nothing, has a text of its own now.
+        ("unique", None),
+    ]
+
+
+def test_ids_made_of_positions_and_ids_of_dead_letters_are_no_versions(tmp_path: Path) -> None:
+    with opened(tmp_path, recrawl=UPDATES) as index:
+        for offset, row in enumerate([Row(0, 1 << 5), Row(1, 1 << 30, kind=Kind.DEAD_LETTER), Row(2, 1 << 60)]):
+            batch = entries_of([row._replace(offset=offset, id="one")])
+            fields = {name: getattr(batch, name) for name in batch.__slots__}
+            named = np.array([offset == 1])
+            assert index.admit(Entries(**{**fields, "named": named}), {}).verdicts[0] != Verdict.UPDATE
+
+
+def test_an_older_version_is_looked_for_among_the_last_rows_with_its_id_alone(tmp_path: Path) -> None:
+    for unchanged in (find.ROWS_OF_ID_MAX - 1, find.ROWS_OF_ID_MAX):
+        with opened(tmp_path / str(unchanged), recrawl=UPDATES) as index:
+            said(index, Row(0, OTHER, id="another"), Row(1, MISSING, id="page"))
+            for offset in range(unchanged):
+                assert said(index, Row(2 + offset, OTHER, id="page")) == [("duplicate", "stream-one/0")]
+            last = said(index, Row(100, 1 << 33 | 1 << 50 | 1, id="page"))
+        assert last == [("update", "stream-one/1") if unchanged < find.ROWS_OF_ID_MAX else ("unique", None)]
+
+
+@pytest.mark.parametrize("insert", ["root", "all"])
+def test_a_member_counts_no_more_than_what_was_kept_for_it(insert: str, tmp_path: Path) -> None:
+    """With insert = "all" it does: chains may drift from what was kept in any case."""
+    member, now = MISSING ^ 0b111 << 8, 0b11111 << 50
+    with opened(tmp_path, with_insert(SCHEMES["simhash"], insert), recrawl=UPDATES) as index:
+        assert said(index, Row(0, MISSING, id="page"), Row(1, member, id="copy"))[1] == ("duplicate", "stream-one/0")
+        assert said(index, Row(2, now, id="page")) == [("update", "stream-one/0")]
+        again = said(index, Row(3, member, id="copy"))
+    assert again == [("unique", None) if insert == "root" else ("duplicate", "stream-one/1")]
+    assert wrong(tmp_path) == {}

@@ -1,0 +1,64 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streamer.settings.settings import Batching, Settings
+from tests.streamer.verification.test_verify import outputs, position_of, verified, with_header, wrong
+from tests.support.memory_service import SENTENCES, World, document
+
+PAGE = "".join(SENTENCES)
+
+
+def crawled(directory: Path, recrawl: str, insert: str = "unique") -> World:
+    """A service that has seen pages again: unchanged, changed, and as a copy of another page."""
+    index = {"insert": insert, "recrawl": recrawl}
+    world = World(directory, Settings.model_validate({"batch": Batching(records_max=4), "index": index}))
+    page = [document("page", text) for text in (f"{PAGE} missing", f"{PAGE} missing", f"{PAGE} found alive")]
+    short = [document("short", text) for text in ("a", "b")]
+    world.fill([*page, document("other", SENTENCES[0]), *short, document("other", f"{PAGE} found alive!"), page[0]])
+    world.run()
+    return world
+
+
+@pytest.mark.parametrize("insert", ["unique", "root"])
+def test_a_service_that_updates_is_sound_and_so_is_its_restored_index(insert: str, tmp_path: Path) -> None:
+    world = crawled(tmp_path, "update", insert)
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.counts["update"] == 3
+    assert all(findings[check].examined == 3 for check in ("update-id", "update-equal", "update-beside"))
+    world.directory = tmp_path / "restored"
+    world.fill([document("one more", SENTENCES[1]), document("page", f"{PAGE} missing!")])
+    world.run()
+    assert world.restored
+    findings = verified(world)
+    assert (wrong(findings), findings.counts["duplicate"]) == ({}, 3)
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "check"),
+    [
+        ("neardup.original.id", "another", "update-id"),
+        ("neardup.original.position", "documents/0/0", "update-equal"),
+        ("neardup.similarity", "0.3", "similarity"),
+    ],
+)
+def test_an_update_that_tells_something_else_of_what_it_replaced_is_found(
+    header: str, value: str, check: str, tmp_path: Path
+) -> None:
+    world = crawled(tmp_path, "update")
+    updates = [each for each in outputs(world, "documents-unique") if b"update" in dict(each[2].headers).values()]
+    # The last one is the first text of the page again.
+    log, offset, record = updates[-1]
+    log.records[offset] = replace(record, headers=with_header(record.headers, header, value))
+    assert position_of(record) in str(wrong(verified(world))[check])
+
+
+def test_versions_that_stay_beside_each_other_are_told_and_are_no_missed_duplicates(tmp_path: Path) -> None:
+    world = crawled(tmp_path, "as-new")
+    findings = verified(world)
+    assert wrong(findings) == {}
+    told = [dict(record.headers)["neardup.reason"] for _, _, record in outputs(world, "documents-unique")]
+    assert told.count(b"recrawled") == 1
+    assert told.count(b"short-text-recrawled") == 1
