@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Source,
         Verdict,
         naming_originals,
+        plain_source,
         standing_for_themselves,
     )
     from index.index import Index, Match, WatchedHosts
@@ -68,6 +69,7 @@ __all__ = [
     "errors",
     "minhash",
     "naming_originals",
+    "plain_source",
     "second_look",
     "standing_for_themselves",
 ]
@@ -87,6 +89,7 @@ _NAMES = {
         "Source",
         "Verdict",
         "naming_originals",
+        "plain_source",
         "standing_for_themselves",
     ),
     "index.decide.find": ("Decided", "Standing"),

@@ -38,6 +38,8 @@ class Verdict(IntEnum):
     which it names as its original."""
     SUSPECT = 6
     """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
+    GIVEN_BACK = 7
+    """A duplicate that a person gave back: an entry and delivered like a UNIQUE, under a source of its own."""
 
     @property
     def label(self) -> str:
@@ -52,7 +54,7 @@ class Verdict(IntEnum):
     @property
     def stands_for_itself(self) -> bool:
         """Whether a row with this verdict is an entry of its own number, which others may name as their original."""
-        return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE)
+        return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK)
 
 
 _LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict} | {Verdict.TEMPLATE: "unique"}
@@ -93,6 +95,24 @@ class Source(NamedTuple):
 
     stream: str
     partition: int
+
+
+_GIVEN_BACK = "given-back:"
+
+
+def given_back_source(source: Source) -> Source:
+    """Source under which the index knows what was given back of a source: the drop keeps its own position there."""
+    return Source(_GIVEN_BACK + source.stream, source.partition)
+
+
+def is_given_back(stream: str) -> bool:
+    """Whether a stream is that of given-back documents of another one."""
+    return stream.startswith(_GIVEN_BACK)
+
+
+def plain_source(source: Source) -> Source:
+    """The reverse of `given_back_source`; any other source as it is."""
+    return Source(source.stream.removeprefix(_GIVEN_BACK), source.partition)
 
 
 class Position(NamedTuple):

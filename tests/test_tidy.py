@@ -26,6 +26,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.ownership",
+        "streamer.transports.kafka.resending",
         "streamer.transports.kafka.rights",
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
@@ -48,7 +49,7 @@ LAYERS = (
     ("streamer.service.supervisor",),
     ("streamer.ask",),
     ("streamer.demo", "streamer.what_if"),
-    ("streamer.index_admin", "streamer.verification", "streamer.doctor"),
+    ("streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
@@ -205,6 +206,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.types",
         "streamer.transports.by_position",
         "streamer.transports.evidence",
+        "streamer.transports.resending",
         "streamer.transports.transport",
     ),
     "tables whose values are read by the tests of whoever uses them": (
@@ -284,10 +286,13 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
     "tests/contract": ("streamer.transports.kafka.transport",),
+    "tests/streamer/give_back/test_dead_letters.py": ("streamer.give_back.report",),
     "tests/processes": (
+        "streamer.cli.dead_letters",
         "streamer.service.worker",
         "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.evidence",
+        "streamer.transports.kafka.resending",
     ),
 }
 """Modules without a mirrored test file, by the reason: where else they are tested, or why they need no test."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import retention
+from index.decide import give_back, retention
 from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.guard import guarded
@@ -50,9 +50,9 @@ def _admitted(
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
     learnt: list[int] = []
-    for portion in portions:
+    for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
         versions = versions_of(session, portion)
-        found = look_up(session, portion, settle=versions is None)
+        found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
         outcome = decided(session, portion, found, versions, session.counters.next_number)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
@@ -154,19 +154,22 @@ class Found:
     equal: npt.NDArray[np.bool_]
 
 
-def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True) -> Found:
+def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Found:
     """Look up prepared rows.
 
-    settle  where templates are learnt: whether a row that equals a root is decided by that alone
+    settle       where templates are learnt: whether a row that equals a root is decided by that alone
+    comes_again  whether the portion is one row with the id of a given-back document
     """
-    if session.parameters.template is not None:
+    if session.parameters.template is not None and not comes_again:
         return _look_up_families(session, portion, settle=settle)
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
     equal = np.zeros(count, np.bool_)
     if len(portion.near):
-        if parameters.look is None and parameters.root is None:
+        if comes_again:
+            answer = give_back.nearest_version(session, portion)
+        elif parameters.look is None and parameters.root is None:
             answer = nearest_visible(session, portion.lookup)
         else:
             near = portion.entries.take(portion.near)
@@ -176,7 +179,11 @@ def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True) -> 
         distances[portion.near[answer.best.rows]] = answer.best.distances
         originals[portion.near[answer.best.rows]] = answer.best.numbers
         stale = Matches(portion.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    _look_up_exact(session, portion, distances, originals)
+    if comes_again and len(portion.exact):
+        originals[portion.exact] = give_back.equal_version(session, portion)
+        distances[portion.exact[originals[portion.exact] != NO_NUMBER]] = 0
+    else:
+        _look_up_exact(session, portion, distances, originals)
     matched = originals != NO_NUMBER
     if parameters.insert != "unique" and matched.any():
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
 from index.decide.rule import Outcome
-from index.entry import Entries, Kind, naming_originals
+from index.entry import Entries, Kind, Verdict, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
 from index.session import WriteSession
@@ -141,6 +141,15 @@ class Batch:
             documents.file_aside(transaction, table, rows.fingerprints[aside], outcome.numbers[aside])
         filed = filings == Filing.BLOCKS
         session.tree.add(rows.fingerprints[filed], outcome.numbers[filed])
+        given_back = np.flatnonzero((outcome.verdicts == Verdict.GIVEN_BACK) & outcome.entering)
+        if len(given_back):
+            ids = [rows.ids[row] for row in given_back.tolist()]
+            documents.note_given_back(transaction, ids, outcome.numbers[given_back])
+        updates = np.flatnonzero((outcome.verdicts == Verdict.UPDATE) & outcome.entering)
+        if len(updates):
+            ids, replaced = [rows.ids[row] for row in updates.tolist()], outcome.replaced
+            of_updates = None if replaced is None else replaced[updates]
+            documents.note_versions(transaction, ids, outcome.numbers[updates], of_updates)
         if session.journaling:
             for source, (stream, partition) in enumerate(zip(self.streams, self.partitions, strict=True)):
                 offsets = rows.offsets[rows.source_numbers == source]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from index.decide import give_back
 from index.decide.admit import decided, look_up, named, with_reasons
 from index.decide.guard import foreseen
 from index.decide.prepare import Prepared, prepared, require_sound
@@ -26,9 +27,9 @@ def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -
     verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER)
     reasons, candidates = entries.reasons.copy(), np.zeros(count, np.int64)
-    for portion in portions:
+    for portion, comes_again in give_back.told_apart(session, entries, np.ones(count, np.bool_), portions, alone=True):
         versions = versions_of(session, portion)
-        found = look_up(session, portion, settle=versions is None)
+        found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
         outcome = decided(session, portion, found, versions, next_number)
         outcome = foreseen(session, portion, outcome, found.equal, next_number)
         verdicts[portion.rows], distances[portion.rows] = outcome.verdicts, outcome.distances

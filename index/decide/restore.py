@@ -22,6 +22,7 @@ from index.entry import (
     Position,
     Source,
     Verdict,
+    given_back_source,
     naming_originals,
     standing_for_themselves,
 )
@@ -191,21 +192,26 @@ def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Sour
 
 
 def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
-    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown."""
+    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown.
+
+    What was dropped, and given back, stands for itself: that is the later word on the position.
+    """
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
     by_source: dict[Source, list[int]] = {}
     for place, position in enumerate(positions):
         if position is not None:
             by_source.setdefault(position.source, []).append(place)
-    for source, places in by_source.items():
+    given_back = {given_back_source(source): places for source, places in by_source.items()}
+    for source, places in (*by_source.items(), *given_back.items()):
         stream = sources.known_number(transaction, source.stream)
         if stream is None:
             continue
         asked = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
         offsets, inverse = np.unique(asked, return_inverse=True)
         found = journal.find(transaction, stream, source.partition, offsets, words)
-        numbers[places] = np.where(found.known, found.rows["number"], NO_NUMBER)[inverse]
+        known = found.known[inverse]
+        numbers[np.array(places)[known]] = found.rows["number"][inverse][known]
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
     return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
 

@@ -25,6 +25,9 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                                                       line breaks between them text; missing before the first
                                                       a host: XXH3 of its name <u64, count <u32, documents <u32,
                                                       unequal duplicates <u32, beyond the limits <u32
+               "given back"                        -> of the given-back documents, ascending by the hash: XXH3 of the id
+                                                      <u64, document number <u64; missing before the first
+               "giving back"                       -> key of the batch in log whose delivery is not settled; or missing
                "ids"                               -> merged to: a key of log, frozen to: a key of log, rows in the
                                                       segments of ids <u64, cursor: a hash >u40, or nothing
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
@@ -62,7 +65,7 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
-Numbers: the `number` of a UNIQUE row is its own, of another row its original's. Documents are numbered in the order
+Numbers: the `number` of a UNIQUE or GIVEN_BACK row is its own, of another row its original's. Documents are numbered in the order
 in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not NOTHING) have
 consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is gone.
 
@@ -150,6 +153,8 @@ COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"
 HOSTS_KEY = b"hosts"
 IDS_KEY = b"ids"
+GIVEN_BACK_KEY = b"given back"
+GIVING_BACK_KEY = b"giving back"
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")

@@ -28,6 +28,7 @@ from index.entry import (
     Source,
     Verdict,
     naming_originals,
+    plain_source,
     standing_for_themselves,
 )
 from index.index import Index, internals_of
@@ -200,7 +201,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
 
 
 def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
-    return Original(origin.id, Position(Source(streams[origin.stream], origin.partition), origin.offset))
+    return Original(origin.id, Position(plain_source(Source(streams[origin.stream], origin.partition)), origin.offset))
 
 
 def _order(found: log.Batch) -> npt.NDArray[np.int64]:
@@ -422,13 +423,15 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
-    entering = {verdict for verdict in Verdict if verdict.stands_for_itself}
+    entering = {verdict for verdict in Verdict if verdict.stands_for_itself} - {Verdict.GIVEN_BACK}
     if insert != "unique":
         entering.add(Verdict.SUSPECT)
     if insert == "all":
         entering.add(Verdict.DUPLICATE)
     for record in records:
         may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
+        # Whose text is no longer one to be compared was given back without an entry.
+        may_enter |= record.verdict is Verdict.GIVEN_BACK and record.document is not None
         for what, part, expected in (
             ("document", record.document, may_enter or record.verdict in entering),
             ("origin", record.origin, record.verdict.names_original),
@@ -441,6 +444,7 @@ def _require_whole(records: Sequence[Record], insert: Insert) -> None:
 _KINDS = {
     Verdict.DUPLICATE: Kind.NEAR,
     Verdict.SUSPECT: Kind.NEAR,
+    Verdict.GIVEN_BACK: Kind.UNDECIDABLE,
     Verdict.UNDECIDABLE: Kind.UNDECIDABLE,
     Verdict.DEAD_LETTER: Kind.DEAD_LETTER,
 }

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.decide.forget import ignored
-from index.entry import NO_NUMBER
+from index.entry import NO_NUMBER, is_given_back
 from index.errors import IndexDamaged
 from index.index import Index, internals_of
 from index.session import ReadSession
@@ -268,8 +268,10 @@ def _applied(session: ReadSession) -> Finding:
     applied = scan.applied_offsets(transaction)
     finding = Finding("applied")
     for stream, partition in scan.journaled_sources(transaction):
-        finding.examined += 1
         identity, name = streams.get(stream, (f"number {stream}", ""))
+        if is_given_back(identity):
+            continue
+        finding.examined += 1
         end = applied.get((stream, partition), 0)
         beyond = scan.last_offset(transaction, stream, partition)
         if beyond >= end:

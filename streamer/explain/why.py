@@ -44,7 +44,7 @@ def explain(
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
     found = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
-    found = list({each.position: each for each in found}.values())
+    found = list({(each.position, each.verdict): each for each in found}.values())
     explanations = [_explanation(index, settings, each) for each in found[:limit]]
     problem = "" if found else _problem(index, asked, positions)
     return Answer(asked, explanations, len(found) - len(explanations), problem)
@@ -102,6 +102,9 @@ def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
         role = wording_of(*_labels(naming)).role
         (naming,) = index.decided_at([at])
         links.append(_link(index, id_, at, position_text(at, names), naming, role))
+        if index.are_given_back([at])[0]:
+            links[-1] = replace(links[-1], note="was dropped, and given back since: it stands for itself")
+            break
     return tuple(links)
 
 
@@ -128,6 +131,8 @@ def _fate(index: Index, decided: Decided, standing: Standing) -> str:
 
 
 def _notes(index: Index, decided: Decided, standing: Standing | None) -> tuple[str, ...]:
+    if decided.verdict is Verdict.DUPLICATE and index.are_given_back([decided.position])[0]:
+        return ("It was given back since: it went out with the unique ones, and stands for itself.",)
     entered = decided.document
     if entered is not None and standing is not None and standing is not Standing.COUNTS:
         return (f"It {_fate(index, decided, standing)}.",)

@@ -104,6 +104,9 @@ _WORDINGS = {
         _of_template,
         LOOKALIKE,
     ),
+    ("given-back", "given-back"): Wording(
+        "Given back: a person took the drop back, so it went out with the unique ones, and stands for itself.", _none
+    ),
     ("undecidable", "no-features"): Wording(
         "Kept undecided: the text has nothing to compare, no letters and no digits. It went out with the unique ones.",
         _none,

@@ -39,6 +39,7 @@ _LABELS = {
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
+    (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
     (Verdict.DEAD_LETTER, Reason.TOMBSTONE): "tombstone",
     (Verdict.DEAD_LETTER, Reason.TOO_LARGE): "too-large",
     (Verdict.DEAD_LETTER, Reason.NOT_UTF_8): "not-utf-8",
@@ -68,5 +69,5 @@ def verdict_of(verdict: str, reason: str) -> Verdict | None:
 
 
 def labels() -> list[tuple[str, str]]:
-    """Every (verdict, reason) pair that can occur, as labels. The metrics start each of them at zero."""
-    return [(verdict.label, text) for (verdict, _), text in _LABELS.items()]
+    """Every (verdict, reason) pair that the service can decide, as labels. The metrics start each of them at zero."""
+    return [(verdict.label, text) for (verdict, _), text in _LABELS.items() if verdict is not Verdict.GIVEN_BACK]

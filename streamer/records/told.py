@@ -88,7 +88,9 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         contradictions.append(f"it stands for {offsets!r} offsets")
         offsets = "1"
     original = parse_original_position(headers)
-    if (verdict is not None and verdict.names_original) != (original is not None):
+    # What was given back may tell what it was dropped for.
+    names = verdict is not None and verdict.names_original
+    if names != (original is not None) and verdict is not Verdict.GIVEN_BACK:
         contradictions.append("there is no original" if original is None else "there is an original")
     distance, problem = _distance(texts.get(DISTANCE), texts.get(SIMILARITY))
     contradictions += [problem] if problem else []

@@ -93,8 +93,8 @@ def table(totals: Totals, out: Path) -> Table:
     return rows
 
 
-_SHOWN: tuple[Verdict, ...] = tuple(verdict for verdict in Verdict if verdict is not Verdict.TEMPLATE)
-"""What a template made unique is counted as unique; its reason tells how many."""
+_SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK))
+"""What a template made unique is counted as unique; its reason tells how many. A person gives back, no run."""
 
 _FILES = {
     Verdict.UNIQUE: "unique.jsonl",

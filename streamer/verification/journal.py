@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Kind, Position, Source, Verdict, naming_originals, standing_for_themselves
+from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source, standing_for_themselves
 from index.tools import Record, Snapshot, found_by_own_text, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
@@ -52,6 +52,9 @@ class JournalCheck:
         for place, record in enumerate(portion):
             by_source.setdefault(record.source, []).append(place)
         for source, places in by_source.items():
+            if plain_source(source) != source:
+                self._note_given_back(plain_source(source), [portion[place].offset for place in places])
+                continue
             if source.stream not in self.extent.names:
                 self.findings.unchecked["positions of an input that was made anew since"] += len(places)
                 continue
@@ -78,6 +81,10 @@ class JournalCheck:
             known = np.flatnonzero(rows != NONE)
             self._write(source, [records[place] for place in known.tolist()], rows[known], np.array(places)[known])
         self._rank += len(portion)
+
+    def _note_given_back(self, source: Source, offsets: Sequence[int]) -> None:
+        rows = self.ledger.rows_of(source, np.array(offsets, np.uint64))
+        self.ledger.state["known_given_back"][rows[rows != NONE]] = 1
 
     def _write(
         self, source: Source, records: Sequence[Record], rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]

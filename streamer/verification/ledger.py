@@ -32,6 +32,8 @@ DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
 STATE = np.dtype(
     [
         ("outputs", "<u2"),
+        ("given_back", "<u2"),
+        ("known_given_back", "u1"),
         ("verdict", "u1"),
         ("journaled", "u1"),
         ("retired", "u1"),
@@ -47,7 +49,9 @@ STATE = np.dtype(
 )
 """What became of a record.
 
-outputs      outputs seen of it
+outputs      outputs seen of it, without those that were given back
+given_back   outputs seen of it that were given back
+known_given_back  1 where the index knows that it was given back
 verdict      as its output tells; NO_VERDICT without one
 journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
 retired      1 where its entry matches no more

@@ -27,6 +27,7 @@ class UniquesCheck:
         self._comparison = comparison
         self._findings = findings
         self._everything = everything
+        self._given_back = np.zeros(0, np.uint64)
         parameters = comparison.parameters
         standing = [verdict for verdict in Verdict if verdict.stands_for_itself]
         also = [] if parameters.insert == "unique" else [Verdict.DUPLICATE, Verdict.SUSPECT]
@@ -34,6 +35,7 @@ class UniquesCheck:
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
+        self._given_back = self._given_back_ids()
         total = sum(len(rows) for rows in self._entries(Kind.NEAR))
         keys, tables = keys_of(self._comparison.parameters, total)
         self._check(Kind.NEAR, keys, total * tables, folder, progress)
@@ -51,6 +53,14 @@ class UniquesCheck:
             entered = np.isin(self._ledger.state["verdict"][part], self._entering)
             rows = np.flatnonzero(entered & (self._comparison.prints.kinds[part] == kind)) + part.start
             yield rows[self._comparison.are_known(rows)]
+
+    def _given_back_ids(self) -> npt.NDArray[np.uint64]:
+        """Digests of the ids of what was given back, ascending."""
+        found = [np.zeros(0, np.uint64)]
+        for part in chunks(len(self._ledger), ROWS_AT_ONCE):
+            state = self._ledger.state[part]
+            found.append(state["id"][(state["given_back"] > 0) | (state["known_given_back"] > 0)])
+        return np.unique(np.concatenate(found))
 
     def _parts(self, kind: Kind, progress: Callable[[int], None]) -> Iterator[tuple[Rows, npt.NDArray[np.uint64]]]:
         for rows in self._entries(kind):
@@ -84,6 +94,10 @@ class UniquesCheck:
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
         # A new version of a page may resemble others, as long as it resembles its older version more.
         unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
+        # A page that was given back is a duplicate of nothing but its own versions.
+        again = unique & np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
+        self._findings.unchecked["near-duplicates of a page that was given back"] += int(again.sum())
+        unique &= ~again
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
         # Such entries are found by documents that share some of that text, not by whatever resembles them.

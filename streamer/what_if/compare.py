@@ -99,6 +99,8 @@ class _Comparison:
                         (each.record, each.told)
                         for each in outputs
                         if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
+                        # What a person gave back had been decided, and stands with that verdict too.
+                        if each.told.verdict is not Verdict.GIVEN_BACK
                     ]
                     self._add(writer, [record for record, _ in found], [told for _, told in found])
                     read += len(outputs)

@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "Guard", "HostShare",
     "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source",
-    "Standing", "TemplateRule", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals",
+    "Standing", "TemplateRule", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source",
     "second_look", "standing_for_themselves",
 }  # fmt: skip
 
@@ -54,6 +54,7 @@ def test_an_open_index_has_no_hatches() -> None:
         "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
         "begin", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
         "watched_hosts", "check", "decided_at", "standings", "newest_near",
+        "give_back", "are_given_back", "undelivered", "settle",
     }  # fmt: skip
 
 

@@ -32,8 +32,9 @@ def read_changelog(
     """Records as they were read, of `destinations` and with offsets in `ranges`, in the order of their delivery.
 
     The n-th verdict of a destination belongs to the n-th line of its file. The folder's files must end where the
-    checkpoint says. A duplicate has the headers that name its original. Raises RecoveryRefused where the files do not fit
-    together, or where no original is named, perhaps after some batches.
+    checkpoint says. What was given back comes by itself, whatever its offset. A duplicate has the headers that name its
+    original. Raises RecoveryRefused where the files do not fit together, or where no original is named, perhaps after some
+    batches.
     """
     sources = {each.name: Source(each.stream, 0) for each in inputs}
     records: list[Record] = []
@@ -50,6 +51,10 @@ def read_changelog(
             source = sources.get(name)
             if value is None or source is None:
                 raise _unfit(folder)
+            if verdict.verdict is Verdict.GIVEN_BACK:
+                told: Headers = ((VERDICT, verdict.verdict.label.encode()),)
+                yield [Record(source, name, offset, None, value[:-1], NO_TIMESTAMP_MS, told)]
+                continue
             if offset not in ranges.get(source, ()):
                 continue
             headers = _original_headers(folder, verdict, sources)

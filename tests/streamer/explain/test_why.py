@@ -220,3 +220,17 @@ def test_what_is_not_known_says_why(tmp_path: Path) -> None:
 def test_positions_of_a_stream_without_a_name_are_told_by_its_id(tmp_path: Path) -> None:
     with decided(tmp_path, [Row(0, A, Source("nameless", 4), id="one")]) as index:
         assert only(index, "nameless/4/0").where == "nameless/4/0"
+
+
+def test_a_drop_that_was_given_back_says_so_and_ends_the_chain_of_its_copies(tmp_path: Path) -> None:
+    original, dropped = Row(0, A, id="original"), Row(1, flipped(3), id="dropped")
+    with decided(tmp_path, [original, dropped]) as index:
+        index.give_back(entries_of([dropped]), delivered=True)
+        copy = Row(2, flipped(3) ^ 0b11 << 40, id="copy")
+        index.admit(entries_of([copy]), ends_of([copy]))
+        given_back, drop = explain(index, SETTINGS, "dropped").explanations
+        assert (given_back.verdict, given_back.sentence[:10]) == ("given-back", "Given back")
+        assert (drop.verdict, drop.notes[0][:23]) == ("duplicate", "It was given back since")
+        assert [link.note for link in only(index, "copy").chain] == [
+            "was dropped, and given back since: it stands for itself"
+        ]

@@ -20,8 +20,9 @@ def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
         reason.name: {Reason.ORDINARY: 5, Reason.SHORT_TEXT: 3}.get(reason, 1) for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 19
-    assert set(listed) == set(labels())
+    assert len(listed) == len(set(listed)) == 20
+    # What a person gives back is no decision of the service, and no metric.
+    assert set(listed) == {*labels(), ("given-back", "given-back")}
 
 
 def test_labels_tell_their_verdict_and_only_its_reason_tells_a_page_of_a_template() -> None:

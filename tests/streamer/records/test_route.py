@@ -478,10 +478,38 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
     # Each other verdict has a destination of its own.
-    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE}
+    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE, Verdict.GIVEN_BACK}
     assert [each.destination.value for each in outgoing] == [
         "unique" if verdict in with_uniques else verdict.label for verdict, _, _ in batch
     ]
+
+
+# --- once more ---
+
+
+def test_a_record_that_is_given_back_has_the_headers_it_came_with_and_what_names_it_and_its_original() -> None:
+    came = (("trace", b"7"), ("neardup.verdict", b"somebody else's"), ("trace", b"8"))
+    dropped = sent(explained(DUPLICATE), record(headers=came)).headers
+    headers = module.given_back(dropped)
+    assert headers[:2] == (came[0], came[2])
+    names = ("position", "stream", "id", "original.id", "original.position", "original.stream")
+    assert texts(headers[2:]) == {"neardup.verdict": "given-back"} | {
+        name: text for name, text in texts(dropped).items() if name in {f"neardup.{each}" for each in names}
+    }
+    assert module.is_given_back(headers)
+    assert not module.is_given_back(dropped)
+    told = told_by(headers, Destination.UNIQUE)
+    assert (told.verdict, told.contradicts, told.original) == (Verdict.GIVEN_BACK, "", ORIGINAL)
+    assert "does not belong here" in told_by(headers, Destination.DUPLICATE).contradicts
+
+
+def test_a_replayed_dead_letter_tells_on_where_it_was_and_nothing_else_of_ours() -> None:
+    dead = sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers
+    again = module.replayed(told_by(dead, Destination.DEAD_LETTER).kept, dead)
+    assert texts(again) == {"neardup.replayed": "documents/3/123456", "neardup.replayed.stream": SOURCE.stream}
+    assert module.parse_replayed_position(again) == Position(SOURCE, 123_456)
+    out = sent(explained(DUPLICATE), record(headers=(("neardup.id", b"x"), *again))).headers
+    assert out[:2] == again
 
 
 # --- the page ---
@@ -501,6 +529,10 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)
     duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
     duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
+
+    duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
+    position = {"neardup.position": b"documents/3/98", "neardup.stream": SOURCE.stream.encode()}
+    duplicate |= texts(module.replayed((), tuple(position.items())))
 
     assert rows == {**{name: value for name, value in dead.items() if name.startswith("__")}, **duplicate}
     for _, text in labels():

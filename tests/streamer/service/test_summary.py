@@ -42,7 +42,7 @@ def totals() -> Totals:
 
 def test_totals_are_the_sums_over_batches(totals: Totals) -> None:
     assert (totals.records, totals.value_bytes, totals.replayed) == (10, 1_000, 2)
-    assert {verdict.label: totals.verdict(verdict) for verdict in Verdict} == {
+    assert {verdict.label: totals.verdict(verdict) for verdict in Verdict if verdict is not Verdict.GIVEN_BACK} == {
         "unique": 7,
         "duplicate": 1,
         "undecidable": 0,

@@ -1,8 +1,7 @@
 """Verification: a service that worked is sound, and every planted error is found and named."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -77,7 +76,9 @@ def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
     assert findings.counts["input"] == len(documents()) + 4
     assert findings.counts["outputs"] == len(documents()) + 4
     assert findings.counts["in flight"] == 0
-    assert {each.check for each in findings if not each.examined} == {"update-id", "update-equal", "update-beside"}
+    assert {each.check for each in findings if not each.examined} == {
+        *("update-id", "update-equal", "update-beside", "given-back"),
+    }
 
 
 def test_a_service_that_fills_its_index_with_all_documents_is_sound(tmp_path: Path) -> None:
@@ -831,7 +832,9 @@ def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> N
 
 def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> None:
     texts = [SENTENCES[2] + SENTENCES[3], SENTENCES[2] + SENTENCES[3] + SENTENCES[0], SENTENCES[3] + SENTENCES[2]]
-    world = World(tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique"}}))
+    world = World(
+        tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique"}})
+    )
     world.fill([document(f"early-{number}", text) for number, text in enumerate(texts)])
     world.run()
     world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.95)})
