@@ -227,10 +227,12 @@ def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
     """Those of an output's records that enter a lost index in the turn of this verdict.
 
-    Updates enter in the turn of the unique ones, and come once more in their own, when all that they replaced is there.
+    Updates and pages of templates enter in the turn of the unique ones. Updates come once more in their own, when all that they
+    replaced is there.
     """
     if verdict is Verdict.UNIQUE:
-        return [record for record in records if restoring_verdict(record) in (Verdict.UNIQUE, Verdict.UPDATE)]
+        with_uniques = (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE)
+        return [record for record in records if restoring_verdict(record) in with_uniques]
     return [record for record in records if restoring_verdict(record) is verdict]
 
 
