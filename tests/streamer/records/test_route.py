@@ -159,6 +159,13 @@ def test_suspects_and_no_others_enter_a_lost_index_as_suspects() -> None:
     assert restored_as(Verdict.DUPLICATE, found) == found[3:]
 
 
+def test_updates_enter_a_lost_index_among_the_unique_ones_and_once_more_when_all_that_they_replaced_is_there() -> None:
+    found = [record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"update", b"suspect")]
+    assert restored_as(Verdict.UNIQUE, found) == found[:2]
+    assert restored_as(Verdict.UPDATE, found) == found[1:2]
+    assert [restoring_verdict(each) for each in found] == [Verdict.UNIQUE, Verdict.UPDATE, Verdict.SUSPECT]
+
+
 def in_shadow(decision: Decision) -> Outgoing:
     (outgoing,) = route([record()], [decision], **TASK, shadow=True)
     return outgoing
@@ -192,8 +199,9 @@ def test_what_was_delivered_in_shadow_mode_tells_so_or_contradicts_itself() -> N
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_outputs(insert: Insert) -> None:
-    first, *others = restoring_outputs(insert)
+    first, second, *others = restoring_outputs(insert)
     assert first == (Destination.UNIQUE, Verdict.UNIQUE)
+    assert second == (Destination.UNIQUE, Verdict.UPDATE)
     wanted = {(Destination.UNIQUE, Verdict.DUPLICATE), (Destination.DUPLICATE, Verdict.DUPLICATE)}
     assert wanted <= set(others) if insert != "unique" else others == [(Destination.UNIQUE, Verdict.UPDATE)]
 
