@@ -235,7 +235,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.families.table",
     ),
     "tests/index/tools/test_families.py": ("index.tools.verify_families",),
-    "tests/index/decide/test_restore.py": ("index.families.relearn",),
     "tests/index/lsm/test_tree.py": (
         "index.lsm.exact_lookup",
         "index.lsm.shape",

@@ -211,7 +211,7 @@ def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) 
     compared[near] += answer.compared
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     best = answer.best
-    roots = documents.roots(session.transaction, session.visibility, best.numbers, session.words)
+    roots = documents.counting_roots(session.transaction, session.visibility, best.numbers, session.words)
     settled = (best.distances == 0) & (roots == best.numbers) & settle
     distances[near[best.rows[settled]]], originals[near[best.rows[settled]]] = 0, best.numbers[settled]
     left = best.rows[~settled]

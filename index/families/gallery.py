@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from index.entry import NO_NUMBER
 from index.families.family import OpenFamily
 from index.families.table import heads_of, read_families
 from index.kernels import minhash
@@ -57,6 +58,7 @@ class Gallery:
         self._bins = _Column(unpack_bins(signatures, self.bin_bits))
         self._order = _Column(np.arange(ROW_ORDER, ROW_ORDER + self.rows, dtype=np.uint64))
         self._roots = _Column(np.arange(self.rows))
+        self._counts = _Column(np.ones(self.rows, np.bool_))
         self._families = _Column(np.full(self.rows, NOBODY, np.int64))
         self._known = _Column(np.zeros(0, np.bool_))
         self.of_families: list[OpenFamily] = []
@@ -84,6 +86,11 @@ class Gallery:
         return self._roots.values
 
     @property
+    def counts(self) -> npt.NDArray[np.bool_]:
+        """See the class."""
+        return self._counts.values
+
+    @property
     def families(self) -> npt.NDArray[np.int64]:
         """See the class."""
         return self._families.values
@@ -103,7 +110,9 @@ class Gallery:
 
     def _load(self, numbers: npt.NDArray[np.uint64]) -> None:
         session = self._session
-        roots = documents.roots(session.transaction, session.visibility, numbers, session.words)
+        roots = documents.counting_roots(session.transaction, session.visibility, numbers, session.words)
+        gone = set(numbers[roots == NO_NUMBER].tolist())
+        roots = np.where(roots == NO_NUMBER, numbers, roots)
         heads = heads_of(session.transaction, numbers, roots)
         wanted = np.unique(np.concatenate([numbers, roots, heads]))
         wanted = wanted[[number not in self._place_of for number in wanted.tolist()]]
@@ -114,6 +123,7 @@ class Gallery:
         self._signatures.extend(signatures)
         self._bins.extend(unpack_bins(signatures, self.bin_bits))
         self._order.extend(wanted)
+        self._counts.extend(np.array([number not in gone for number in wanted.tolist()], np.bool_))
         self._load_families({*heads.tolist(), *wanted.tolist()})
         # Roots and heads stand for themselves.
         root_of = dict(zip(numbers.tolist(), roots.tolist(), strict=True))

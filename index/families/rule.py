@@ -219,20 +219,28 @@ class FamilyRule:
         gallery.found_families(earlier)
         places = np.concatenate([self._match_places[of_index], earlier])
         distances = np.concatenate([self._matches.distances[of_index], self._pairs.distances[of_rows][standing]])
+        # What counts no more names no family either.
+        counting = self._counting(places)
+        places, distances = places[counting], distances[counting]
         families = gallery.families[places]
         known = gallery.known[families]
         if known.any():
-            found = self._by_own_text(row, np.unique(families[known]))
-            found = np.setdiff1d(found, places)
+            found = np.setdiff1d(self._by_own_text(row, np.unique(families[known])), places)
+            found = found[self._counting(found)]
             apart = gallery.distances(row, found)
             near = apart <= self._reach
             places, distances = np.concatenate([places, found[near]]), np.concatenate([distances, apart[near]])
-        if self._gone:
-            gone = np.array(self._gone, np.uint64)
-            counts = ~np.isin(gallery.order[places], gone) & ~np.isin(gallery.order[gallery.roots[places]], gone)
-            places, distances = places[counts], distances[counts]
         order = np.lexsort((gallery.order[places], distances))
         return Candidates(places[order], distances[order])
+
+    def _counting(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether each of these documents may be a match, int64 [m] -> bool [m]."""
+        gallery = self.gallery
+        counts = gallery.counts[places]
+        if self._gone:
+            gone = np.array(self._gone, np.uint64)
+            counts &= ~np.isin(gallery.order[places], gone) & ~np.isin(gallery.order[gallery.roots[places]], gone)
+        return counts
 
     def _by_own_text(self, row: int, families: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Places of pages that share own text with the row beside the nearest of these families' templates, int64 [m]."""

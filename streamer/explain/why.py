@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from index import Decided, Index, Kind, Position, Standing
+from index import Decided, Index, Kind, Position, Standing, Verdict
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link
 from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, sought_of
 from streamer.explain.positions import position_text, positions_of
-from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
+from streamer.explain.wording import LOOKALIKE, deciding, measure_of, rules_of, wording_of
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
@@ -78,7 +78,14 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         return told
     sought = sought_of(decided, entered, original.number if original else None)
     (fingerprint,) = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)
-    return replace(told, near=near_of(index, parameters, sought, names), fingerprint=fingerprint)
+    near = near_of(index, parameters, sought, names)
+    if wording.role == LOOKALIKE:
+        # Pages of one template do not count for each other.
+        near = tuple(
+            replace(each, why_not=each.why_not or "near by the template alone") if each.relation != "other" else each
+            for each in near
+        )
+    return replace(told, near=near, fingerprint=fingerprint)
 
 
 def _labels(decided: Decided) -> tuple[str, str]:
@@ -115,7 +122,7 @@ def _fate(index: Index, decided: Decided, standing: Standing) -> str:
     """What became of an entry and what follows, in words that follow its name; empty while it counts."""
     if standing is Standing.FORGOTTEN:
         for later in reversed(index.decided([decided.id])):
-            if later.verdict.label == "update" and later.original_position == decided.position:
+            if later.verdict is Verdict.UPDATE and later.original_position == decided.position:
                 return f"was replaced by its version at {position_text(later.position, index.stream_names())}"
     return _FATES[standing]
 

@@ -170,8 +170,6 @@ def rules_of(
     for key in wording.keys(parameters):
         section, _, name = key.partition(".")
         holder = getattr(settings, section)
-        if name not in type(holder).model_fields:
-            continue
         value = values.get(key, getattr(holder, name))
         if key == "decode.text" and value is None:
             value = PRESETS[settings.decode.preset].text

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.entry import Entries, Kind, Verdict
-from index.index import Index
+from index.entry import Entries, Kind, RecrawlPolicy, Verdict
+from index.index import Index, internals_of
 from index.matching.minhash import Banding, pack_bins, unpack_bins
 from index.matching.root import RootRule
 from index.matching.template import TemplateRule
+from index.session import Recrawl
 from index.storage.parameters import Parameters
+from index.tools.verify import verify_tables
 from tests.support.brute_force_families import BruteForceFamilies
 from tests.support.entries import ONE
 from tests.support.indexes import SMALL, opened
@@ -46,7 +48,8 @@ def site(generator: np.random.Generator, count: int, sites: int, filled: float) 
     return np.array(pages)
 
 
-def batch_of(signatures: np.ndarray, begin: int, end: int) -> Entries:
+def batch_of(signatures: np.ndarray, begin: int, end: int, ids: list[str] | None = None) -> Entries:
+    """Rows of one source; an id is the row's number unless `ids` says another."""
     count = end - begin
     return Entries(
         (ONE,),
@@ -56,7 +59,7 @@ def batch_of(signatures: np.ndarray, begin: int, end: int) -> Entries:
         np.zeros(count, np.uint8),
         signatures[begin:end],
         np.zeros(count, np.int64),
-        [str(row) for row in range(begin, end)],
+        [str(row) for row in range(begin, end)] if ids is None else ids[begin:end],
     )
 
 
@@ -95,6 +98,32 @@ def test_verdicts_are_those_of_one_document_after_the_other(
     with TemporaryDirectory() as folder, opened(Path(folder), parameters, sizes=SMALL) as index:
         found = list(told(index, signatures, cuts))
     assert found == list(expected(BruteForceFamilies(parameters), signatures))
+
+
+@pytest.mark.parametrize("policy", ["update", "as-new"])
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 40), st.data())
+def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
+    policy: RecrawlPolicy, seed: int, count: int, data: st.DataObject
+) -> None:
+    """Whatever comes in one batch: versions, pages of a template, copies of either."""
+    generator = np.random.default_rng(seed)
+    signatures = pack_bins(site(generator, count, 2, 1.0), 8)
+    ids = [str(number) for number in generator.integers(0, max(1, count // 2), count).tolist()]
+    cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=4)))
+    answers = []
+    for each in (cuts, list(range(1, count))):
+        with TemporaryDirectory() as folder:
+            recrawl = Recrawl(policy)
+            with opened(Path(folder), PARAMETERS, sizes=SMALL, recrawl=recrawl) as index:
+                found = []
+                for begin, end in zip([0, *each], [*each, count], strict=True):
+                    decided = index.admit(batch_of(signatures, begin, end, ids), {ONE: end})
+                    positions = [None if at is None else at.offset for at in decided.original_positions]
+                    found += list(zip(decided.verdicts.tolist(), positions, decided.distances.tolist(), strict=True))
+                assert not [each for each in internals_of(index).read(verify_tables) if each.wrong]
+        answers.append(found)
+    assert answers[0] == answers[1]
 
 
 @settings(max_examples=15, deadline=None)

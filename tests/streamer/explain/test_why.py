@@ -12,7 +12,7 @@ from index.entry import Kind, Source
 from index.index import Index
 from index.matching.root import RootRule
 from index.matching.second_look import CosineLook
-from index.session import Retention
+from index.session import Recrawl, Retention
 from index.storage.parameters import Parameters
 from streamer.explain.explanation import Explanation
 from streamer.explain.why import explain
@@ -126,6 +126,21 @@ def test_a_forgotten_original_and_a_forgotten_document_say_so(tmp_path: Path) ->
         assert original is not None
         assert (original.standing, "forgotten" in original.note) == ("forgotten", True)
         assert (only(index, "one").standing, "forgotten" in only(index, "one").notes[0]) == ("forgotten", True)
+
+
+def test_an_update_names_the_version_that_it_replaces_and_that_one_says_by_which(tmp_path: Path) -> None:
+    rows = [Row(0, A, id="page"), Row(1, flipped(2), id="page"), Row(2, flipped(1), id="copy")]
+    with decided(tmp_path, rows, recrawl=Recrawl("update")) as index:
+        newest, oldest = explain(index, SETTINGS, "page").explanations
+        (of_copy,) = only(index, "copy").chain[:1]
+    assert (newest.verdict, newest.reason, newest.standing) == ("update", "recrawled", "counts")
+    assert newest.measure == "It is 2 bits apart from the version that it replaces."
+    assert newest.rules[0].setting == "index.recrawl"
+    assert [(link.role, link.where) for link in newest.chain] == [("older version", "news/0/0")]
+    assert newest.notes == ()
+    assert oldest.notes == ("It was replaced by its version at news/0/1.",)
+    assert newest.chain[0].note == "was replaced by its version at news/0/1"
+    assert (of_copy.role, of_copy.where, of_copy.verdict) == ("original", "news/0/1", "update")
 
 
 def test_an_original_whose_decision_has_left_the_index_is_still_named(tmp_path: Path) -> None:

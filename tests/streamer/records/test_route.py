@@ -195,7 +195,7 @@ def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_
     first, *others = restoring_outputs(insert)
     assert first == (Destination.UNIQUE, Verdict.UNIQUE)
     wanted = {(Destination.UNIQUE, Verdict.DUPLICATE), (Destination.DUPLICATE, Verdict.DUPLICATE)}
-    assert wanted <= set(others) if insert != "unique" else others == [(Destination.UNIQUE, Verdict.UPDATE)]
+    assert wanted <= set(others) if insert != "unique" else not wanted & set(others)
 
 
 def test_a_stream_without_a_name_stands_for_itself() -> None:
@@ -490,7 +490,7 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
 def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     page = (DOCS / "headers.md").read_text()
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]*)` \|", page, re.MULTILINE))
-    duplicate = texts(sent(explained(DUPLICATE)).headers)
+    duplicate = texts(in_shadow(explained(DUPLICATE)).headers)
     dead = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
 
     decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)

@@ -202,6 +202,57 @@ def test_a_lost_index_is_restored_with_its_suspects(tmp_path: Path, kept: int) -
         assert Counter(verdict for _, _, verdict, _, _ in expected)[Verdict.SUSPECT] == 19
 
 
+def crawls() -> list[bytes]:
+    """Six pages, crawled four times: as they were, changed, changed again or as a copy of another, and as they were at first."""
+    first = [document(f"page-{number}", text) for number, text in enumerate(SENTENCES)]
+    second = [document(f"page-{number}", f"{text} 最新消息。") for number, text in enumerate(SENTENCES)]
+    third = [document(f"page-{number}", text) for number, text in enumerate([*SENTENCES[1:], SENTENCES[0] * 2])]
+    return [*first[:4], *first, *second, *third, *first]
+
+
+def crawling(insert: str = "unique") -> Settings:
+    return settings(5, index=Index(insert=insert))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("offset", [0, 11, 13, 20])
+def test_updates_come_out_once_and_the_same_whatever_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = World(tmp_path / "peace", crawling())
+    expected.fill(crawls())
+    expected.run()
+    assert sum(report.outcomes.get(("update", "recrawled"), 0) for report in expected.reports) >= 6
+    world = World(tmp_path / "crash", crawling())
+    items: list[bytes | Crash] = list(crawls())
+    items.insert(offset, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected.outputs()
+    with looked_at(tmp_path / "peace") as first, looked_at(world.directory) as second:
+        assert first.statistics().forgotten == second.statistics().forgotten > 0
+
+
+@pytest.mark.parametrize("insert", ["unique", "root"])
+@pytest.mark.parametrize("kept", [0, 9, 14])
+def test_a_lost_index_is_restored_with_its_updates(tmp_path: Path, insert: str, kept: int) -> None:
+    """What was replaced counts no more, and what is crawled again is decided as by the index that was lost."""
+    values, following = crawls()[:20], crawls()[20:]
+    world = World(tmp_path / "index", crawling(insert))
+    world.fill(values[:kept])
+    world.run()
+    shutil.copytree(tmp_path / "index", tmp_path / "old-copy")
+    world.fill(values[kept:])
+    world.run()
+    peaceful = World(tmp_path / "peace", crawling(insert))
+    peaceful.fill([*values, *following])
+    peaceful.run()
+    world.directory = tmp_path / "old-copy" if kept else tmp_path / "new"
+    world.fill(following)
+    world.run()
+    assert world.restored
+    assert world.outputs() == peaceful.outputs()
+
+
 def peaceful_site(directory: Path) -> World:
     world = World(directory, passing())
     world.fill(site(30))

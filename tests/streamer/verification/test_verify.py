@@ -1,8 +1,7 @@
 """Verification: a service that worked is sound, and every planted error is found and named."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -21,22 +20,16 @@ from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder, Document
 from streamer.records.reason import Reason, label
-from streamer.records.record import Decision, Headers, Lost, Record
+from streamer.records.record import Decision, Lost, Record
 from streamer.records.route import route
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
-from streamer.verification.findings import Findings
 from streamer.verification.report import report
-from streamer.verification.verify import verify
 from tests.support.memory_broker import MemoryBroker, Partition, Stored, stored
 from tests.support.memory_evidence import MemoryEvidence
 from tests.support.memory_service import SENTENCES, World, document
-
-
-@contextmanager
-def no_bar(_title: str, _total: int | None) -> Iterator[Callable[[int], None]]:
-    yield lambda _done: None
+from tests.support.verified import outputs, position_of, verified, with_header, wrong
 
 
 def documents() -> list[Stored]:
@@ -74,31 +67,6 @@ def worked(directory: Path, **sections: object) -> World:
     world.broker.write("documents", 1, found[1::2])
     world.run()
     return world
-
-
-def verified(world: World, evidence: MemoryEvidence | None = None, sample: int | None = None) -> Findings:
-    evidence = evidence or MemoryEvidence(world.broker, world.settings)
-    with Index.open(world.directory, None, map_bytes_max=2**30, read_only=True) as index:
-        return verify(world.settings, evidence, index, no_bar, sample=sample)
-
-
-def wrong(findings: Findings) -> dict[str, list[str]]:
-    """What is wrong, by the kind of problem."""
-    return {each.check: each.examples for each in findings if each.wrong}
-
-
-def outputs(world: World, name: str) -> list[tuple[Partition, int, Stored]]:
-    """All records of an output, each with its log and its offset there."""
-    logs = world.broker.topics[name].partitions
-    return [(log, offset, record) for log in logs for offset, record in log.records.items()]
-
-
-def position_of(record: Stored) -> str:
-    return (dict(record.headers)["neardup.position"] or b"").decode()
-
-
-def with_header(headers: Headers, name: str, value: str) -> Headers:
-    return tuple((key, value.encode() if key == name else old) for key, old in headers)
 
 
 def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
@@ -862,7 +830,9 @@ def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> N
 
 def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> None:
     texts = [SENTENCES[2] + SENTENCES[3], SENTENCES[2] + SENTENCES[3] + SENTENCES[0], SENTENCES[3] + SENTENCES[2]]
-    world = World(tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique"}}))
+    world = World(
+        tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique"}})
+    )
     world.fill([document(f"early-{number}", text) for number, text in enumerate(texts)])
     world.run()
     world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.95)})
