@@ -75,4 +75,5 @@ def test_the_pages_of_a_template_site_are_kept_and_nothing_else_changes(
     assert not changed.any()
     metrics = run.metrics()
     assert "neardup_templates_found_total 1.0" in metrics
+    assert ('neardup_worker_restarts_total{cause="killed"} 1.0' in metrics) is killed
     assert 'neardup_documents_total{reason="template",verdict="unique"}' in metrics
