@@ -17,7 +17,7 @@ from streamer.settings.kafka import Kafka, security_relations
 from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
-from streamer.settings.second_look import DISTANCES, look_relations, with_implied
+from streamer.settings.second_look import DISTANCES, ROOT_SIMILARITY_MIN, look_relations, with_implied
 from streamer.settings.second_look import SecondLook as SecondLook
 from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
 from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
@@ -107,7 +107,10 @@ class Index(Section):
         "what resembles them resembles their root, the unique one; or all duplicates.",
     )
     root_similarity_min: float = Field(
-        0.5, ge=0.01, le=1, description='MinHash with insert = "root": a duplicate is at least so similar to its root.'
+        ROOT_SIMILARITY_MIN,
+        ge=0.01,
+        le=1,
+        description='MinHash with insert = "root": a duplicate is at least so similar to its root.',
     )
     root_distance_max: int | None = Field(
         None,

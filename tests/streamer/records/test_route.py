@@ -203,11 +203,7 @@ def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_
     assert first == (Destination.UNIQUE, Verdict.UNIQUE)
     assert second == (Destination.UNIQUE, Verdict.UPDATE)
     wanted = {(Destination.UNIQUE, Verdict.DUPLICATE), (Destination.DUPLICATE, Verdict.DUPLICATE)}
-<<<<<<< HEAD
     assert wanted <= set(others) if insert != "unique" else not wanted & set(others)
-=======
-    assert wanted <= set(others) if insert != "unique" else others == [(Destination.UNIQUE, Verdict.UPDATE)]
->>>>>>> templates
 
 
 def test_a_stream_without_a_name_stands_for_itself() -> None:
