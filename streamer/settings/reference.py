@@ -64,7 +64,8 @@ _RELATIONS = """
 - `guard.policy = "pass"` needs an `index.insert` other than `"unique"`: a suspect is an entry
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
-SimHash does not read the section `minhash`, `index.root_similarity_min` and `index.templates`. MinHash does not read `index.distance_max`,
+SimHash does not read the section `minhash`, `index.root_similarity_min` and `index.templates`. MinHash does not read
+`index.distance_max`,
 `index.root_distance_max`, the section `second_look` and, of the section `fingerprint`, anything but `markup` and `simplify`.
 Where such a setting differs from its default, `streamer run` and `streamer filter` warn, and `streamer config check` fails. With
 `--preset` it is an error for every command.
