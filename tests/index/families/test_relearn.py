@@ -7,9 +7,9 @@ from index.index import internals_of
 from index.matching.minhash import pack_bins
 from index.storage.layout import Table, unpack_family
 from index.tools.verify import verify_tables
-from tests.index.families.test_rule import PARAMETERS, batch_of, site, told
 from tests.support.entries import ONE
 from tests.support.indexes import opened
+from tests.support.template_sites import PARAMETERS, batch_of, site, told
 
 SIGNATURES = pack_bins(site(np.random.default_rng(7), 200, 2, 1.0), 8)
 SEEN = 120

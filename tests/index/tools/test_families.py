@@ -9,9 +9,9 @@ from index.storage import log
 from index.storage.layout import Filing, Table, own_key, pack_family, unpack_family
 from index.tools import Importer, portions, snapshot
 from index.tools.verify import verify_tables
-from tests.index.families.test_rule import PARAMETERS, batch_of, site, told
 from tests.support.entries import ONE
 from tests.support.indexes import opened
+from tests.support.template_sites import PARAMETERS, batch_of, site, told
 
 SIGNATURES = pack_bins(site(np.random.default_rng(7), 120, 2, 1.0), 8)
 
