@@ -106,7 +106,7 @@ def _enter(
     if outcome.replaced is not None:
         leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
     if found.families is not None:
-        by_own = found.families.by_own & outcome.entering & ~found.equal
+        by_own = found.families.by_own & outcome.entering
         outcome = replace(outcome, by_own=by_own if leaving is None else by_own & ~leaving)
         # Before anything leaves its family: that changes what is stored of it.
         found.families.store(session, outcome.numbers, by_own)
@@ -226,7 +226,9 @@ def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) 
     found, comparisons = resembling(session, again)
     compared[near[left]] += comparisons
     matches = Matches(near[left[found.rows]], found.distances, found.numbers)
-    families = FamilyRule(session, portion.entries.fingerprints, matches, portion.pairs, alone=portion.alone)
+    families = FamilyRule(
+        session, portion.entries.fingerprints, matches, portion.pairs, portion.firsts, alone=portion.alone
+    )
     matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
     return Found(matched, None, families, compared, stale, equal)
 

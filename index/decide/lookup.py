@@ -107,12 +107,15 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
 
 
 def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArray[np.int64]]:
-    """All visible entries that each row finds, nearest and earliest first, one of each fingerprint; and the comparisons made."""
+    """All visible entries that each row finds, nearest and earliest first, and the comparisons made.
+
+    Of equal entries the one in the blocks may not count, so up to REPEATS_AT_ONCE others are among them.
+    """
     found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
     for matches, comparisons in session.tree.matches(session.transaction, lookup):
         compared += comparisons
-        visible = session.visibility.are(session.transaction, matches.numbers)
-        found += [matches.take(visible), _replacements(session, matches.take(~visible))]
+        each = joined([matches, _repeats(session, matches, REPEATS_AT_ONCE)])
+        found.append(each.take(session.visibility.are(session.transaction, each.numbers)))
     return nearest(joined(found), None), compared
 
 
@@ -239,7 +242,10 @@ def of_one_template(session: ReadSession, fingerprints: npt.NDArray[np.uint64], 
     if parameters.template is None or not session.transaction.count(Table.OWN):
         return no_matches()
     seen, _ = resembling(session, lookup_of(fingerprints, parameters, parameters.reach))
-    rule, found = FamilyRule(session, fingerprints, seen, no_matches(), alone=True), [no_matches()]
+    rule, found = (
+        FamilyRule(session, fingerprints, seen, no_matches(), np.arange(len(fingerprints)), alone=True),
+        [no_matches()],
+    )
     for row in np.unique(seen.rows).tolist():
         places, distances = rule.candidates(row)
         near = distances <= radius

@@ -72,6 +72,7 @@ class FamilyRule:
         signatures: npt.NDArray[np.uint64],
         matches: Matches,
         pairs: Matches,
+        firsts: npt.NDArray[np.int64],
         *,
         alone: bool = False,
     ) -> None:
@@ -80,7 +81,8 @@ class FamilyRule:
         signatures  uint64 [n, words]
         matches     documents of the index that share a band with a row, at most `Parameters.reach` away, nearest and earliest
                     first
-        pairs       earlier rows likewise
+        pairs       earlier rows likewise, of equal ones the first
+        firsts      int64 [n], the first row equal to each row
         alone       whether each row is decided as if it came alone: its vote does not count for the others
         """
         parameters = session.parameters
@@ -103,6 +105,8 @@ class FamilyRule:
         self._learnt: list[int] = []
         self._alone = alone
         self._gone: list[int] = []
+        self._firsts = firsts
+        self._equals: dict[int, list[int]] = {}
 
     def decide(
         self,
@@ -205,6 +209,8 @@ class FamilyRule:
         if entering and known:
             self._file(row, family)
         self._in_bands[row] = entering and row not in self._own_keys
+        if self._in_bands[row] and self._firsts[row] != row:
+            self._equals.setdefault(int(self._firsts[row]), []).append(row)
         if family != NONE:
             self._count(row, family, verdict)
 
@@ -213,12 +219,12 @@ class FamilyRule:
         gallery = self.gallery
         of_index = slice(*self._match_begins[row : row + 2])
         of_rows = slice(*self._pair_begins[row : row + 2])
-        earlier = self._pair_places[of_rows]
+        earlier, apart = self._with_equals(self._pair_places[of_rows], self._pairs.distances[of_rows])
         standing = self._in_bands[earlier]
-        earlier = earlier[standing]
+        earlier, apart = earlier[standing], apart[standing]
         gallery.found_families(earlier)
         places = np.concatenate([self._match_places[of_index], earlier])
-        distances = np.concatenate([self._matches.distances[of_index], self._pairs.distances[of_rows][standing]])
+        distances = np.concatenate([self._matches.distances[of_index], apart])
         # What counts no more names no family either.
         counting = self._counting(places)
         places, distances = places[counting], distances[counting]
@@ -232,6 +238,17 @@ class FamilyRule:
             places, distances = np.concatenate([places, found[near]]), np.concatenate([distances, apart[near]])
         order = np.lexsort((gallery.order[places], distances))
         return Candidates(places[order], distances[order])
+
+    def _with_equals(
+        self, earlier: npt.NDArray[np.int64], apart: npt.NDArray[np.int16]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16]]:
+        """Rows and their distances, with the rows equal to them that entered later."""
+        if not self._equals:
+            return earlier, apart
+        also = [self._equals.get(row, ()) for row in earlier.tolist()]
+        counts = np.fromiter(map(len, also), np.int64, len(also))
+        rows = np.fromiter((row for rows in also for row in rows), np.int64, int(counts.sum()))
+        return np.concatenate([earlier, rows]), np.concatenate([apart, np.repeat(apart, counts)])
 
     def _counting(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Whether each of these documents may be a match, int64 [m] -> bool [m]."""
@@ -319,7 +336,7 @@ class FamilyRule:
     def _file(self, row: int, family: int) -> None:
         """File a row by what it has of its own, unless it is far from the template or shares each key with very many."""
         apart = self.gallery.distances_to(row, _template(self.gallery, family), np.zeros(1, np.int64))[0]
-        if apart > self._rule.filed_apart:
+        if apart > self._rule.filed_apart or self._equals_an_entry(row):
             return
         keys = self._keys(row, family)
         self._read(family, keys)
@@ -329,6 +346,15 @@ class FamilyRule:
             self._own_keys[row] = [(family, key) for key in chosen]
             for key in chosen:
                 self._filed.setdefault((family, key), []).append(row)
+
+    def _equals_an_entry(self, row: int) -> bool:
+        """Whether a row equals an entry that is filed by its bands, and is found with it."""
+        of_index = slice(*self._match_begins[row : row + 2])
+        equal = self._match_places[of_index][self._matches.distances[of_index] == 0]
+        first = int(self._firsts[row])
+        rows = [each for each in (first, *self._equals.get(first, ())) if each < row and self._in_bands[each]]
+        orders = self.gallery.order[np.concatenate([equal, np.array(rows, np.int64)])]
+        return not set(orders.tolist()) <= set(self._gone)
 
     def _count(self, row: int, family: int, verdict: Verdict) -> None:
         chosen = self.gallery.of_families[family]
