@@ -145,7 +145,7 @@ def parse(name: str) -> Setting:
     if match["shingle_words"]:
         values["shingle_words"] = int(match["shingle_words"])
     values["bits"] = int(match["bits"])
-    insert: Insert = Index().insert
+    insert: Insert = "unique"
     look_values = SecondLook().model_dump()
     for part in filter(None, match["rest"].split("-")):
         word, number = part.rstrip("0123456789"), part.lstrip("abcdefghijklmnopqrstuvwxyz")

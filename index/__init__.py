@@ -29,11 +29,13 @@ if TYPE_CHECKING:
         Source,
         Verdict,
         naming_originals,
+        plain_source,
         standing_for_themselves,
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
     from index.matching.root import RootRule
+    from index.matching.template import TemplateRule
     from index.session import Guard, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
@@ -61,11 +63,13 @@ __all__ = [
     "RootRule",
     "Source",
     "Standing",
+    "TemplateRule",
     "Verdict",
     "WatchedHosts",
     "errors",
     "minhash",
     "naming_originals",
+    "plain_source",
     "second_look",
     "standing_for_themselves",
 ]
@@ -85,11 +89,13 @@ _NAMES = {
         "Source",
         "Verdict",
         "naming_originals",
+        "plain_source",
         "standing_for_themselves",
     ),
     "index.decide.find": ("Decided", "Standing"),
     "index.index": ("Index", "Match", "WatchedHosts"),
     "index.matching.root": ("RootRule",),
+    "index.matching.template": ("TemplateRule",),
     "index.session": ("Guard", "Recrawl", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),

@@ -31,29 +31,33 @@ class Verdict(IntEnum):
     DUPLICATE = 1
     UNDECIDABLE = 2
     DEAD_LETTER = 3
+    TEMPLATE = 4
+    """Unique in spite of a match: all that both share is their site's template. Names the match that did not count."""
     UPDATE = 5
     """A document whose id was known with another text: delivered like a UNIQUE, and an entry in place of the older version,
     which it names as its original."""
     SUSPECT = 6
     """A near but unequal duplicate that the guard lets pass: an entry like a DUPLICATE, delivered like a UNIQUE."""
+    GIVEN_BACK = 7
+    """A duplicate that a person gave back: an entry and delivered like a UNIQUE, under a source of its own."""
 
     @property
     def label(self) -> str:
-        """The verdict's word for people, headers and metrics: its name in lower case, with hyphens."""
+        """The verdict's word for people, headers and metrics. What a template made unique is unique, by its reason."""
         return _LABELS[self]
 
     @property
     def names_original(self) -> bool:
         """Whether a row with this verdict names another document: one that it resembles, or that it replaces."""
-        return self in (Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT)
+        return self in (Verdict.DUPLICATE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.SUSPECT)
 
     @property
     def stands_for_itself(self) -> bool:
         """Whether a row with this verdict is an entry of its own number, which others may name as their original."""
-        return self in (Verdict.UNIQUE, Verdict.UPDATE)
+        return self in (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE, Verdict.GIVEN_BACK)
 
 
-_LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
+_LABELS = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict} | {Verdict.TEMPLATE: "unique"}
 
 
 _NAMING = np.array([verdict for verdict in Verdict if verdict.names_original], np.uint8)
@@ -91,6 +95,24 @@ class Source(NamedTuple):
 
     stream: str
     partition: int
+
+
+_GIVEN_BACK = "given-back:"
+
+
+def given_back_source(source: Source) -> Source:
+    """Source under which the index knows what was given back of a source: the drop keeps its own position there."""
+    return Source(_GIVEN_BACK + source.stream, source.partition)
+
+
+def is_given_back(stream: str) -> bool:
+    """Whether a stream is that of given-back documents of another one."""
+    return stream.startswith(_GIVEN_BACK)
+
+
+def plain_source(source: Source) -> Source:
+    """The reverse of `given_back_source`; any other source as it is."""
+    return Source(source.stream.removeprefix(_GIVEN_BACK), source.partition)
 
 
 class Position(NamedTuple):
@@ -183,6 +205,7 @@ class Decisions:
     replayed            bool [n], whether the verdict came from the journal: the position was decided before
     candidates          int64 [n], entries whose distance to the row was computed; 0 where replayed
     crossings           hosts that this batch took beyond the limits of the guard, and those that came back
+    templates           ids of the documents whose families' templates are known from this batch on
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -194,6 +217,7 @@ class Decisions:
     replayed: npt.NDArray[np.bool_]
     candidates: npt.NDArray[np.int64]
     crossings: Sequence[HostShare] = ()
+    templates: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.verdicts)

@@ -36,3 +36,7 @@ class IndexExists(IndexProblem):
 class IndexInUse(IndexProblem):
     """Another process has the index open, so its file cannot be replaced; or the file was replaced just now; or a stopped
     process keeps all others from writing."""
+
+
+class GivingBack(IndexProblem):
+    """Documents are being given back by another command, or the last one broke off: run it again."""

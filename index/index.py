@@ -14,16 +14,17 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import admit, check, find, forget, restore
+from index.decide import admit, check, find, forget, give_back, restore
 from index.decide.find import Decided, Standing
 from index.decide.forget import ignored
-from index.decide.lookup import all_visible
+from index.decide.lookup import all_visible, of_one_template
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Position, Source
 from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree, lookup_of
+from index.matching.distance import joined, nearest
 from index.session import Guard, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources
 from index.storage.data_file import DATA_FILE
@@ -210,6 +211,30 @@ class Index:
             raise ValueError("an index without its journal cannot be restored")
         return self._opened.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
 
+    def give_back(self, entries: Entries, *, delivered: bool = False) -> npt.NDArray[np.bool_]:
+        """Let documents that were dropped stand for themselves; returns which rows were not given back before, bool [n].
+
+        Rows have the positions at which they were dropped, which keep their verdicts. A NEAR or EXACT row becomes an entry;
+        another one is only remembered as given back. A later record with the id of such an entry is a duplicate of nothing
+        but its own earlier versions: `decide.give_back` has the exact rule.
+
+        The new rows are `undelivered` until `settle`; delivered: they are known to be out already, as at restoring.
+        Raises GivingBack where an earlier batch is not settled, IndexFull, IndexDamaged; ValueError for a broken batch.
+        """
+        return give_back.give_back(self._opened, entries, delivered=delivered)
+
+    def are_given_back(self, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
+        """Whether what was dropped at each of n positions was given back, as far as the index remembers it: bool [n]."""
+        return give_back.are_known(self._opened, positions)
+
+    def undelivered(self) -> list[Position]:
+        """Positions of the last batch that was given back, until its delivery is settled."""
+        return give_back.undelivered(self._opened)
+
+    def settle(self, positions: Collection[Position]) -> bool:
+        """Note that these positions, all that are `undelivered`, are out; returns whether it was they."""
+        return give_back.settle(self._opened, positions)
+
     def begin(self, source: Source, name: str, offset: int) -> None:
         """Register a source and name its stream; `offset` becomes the applied offset where the source has none."""
 
@@ -272,6 +297,8 @@ class Index:
 
         def operation(session: ReadSession) -> list[list[Match]]:
             matches = all_visible(session, lookup, limit)
+            beside = of_one_template(session, fingerprints, radius)
+            matches = nearest(joined([matches, beside]), limit) if len(beside) else matches
             found = documents.read(session.transaction, matches.numbers, session.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())

@@ -26,6 +26,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.handshake",
         "streamer.transports.kafka.ownership",
+        "streamer.transports.kafka.resending",
         "streamer.transports.kafka.rights",
         "streamer.transports.kafka.topics",
         "streamer.transports.kafka.transactions",
@@ -48,7 +49,7 @@ LAYERS = (
     ("streamer.service.supervisor",),
     ("streamer.ask",),
     ("streamer.demo", "streamer.what_if"),
-    ("streamer.index_admin", "streamer.verification", "streamer.doctor"),
+    ("streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
@@ -61,6 +62,7 @@ LAYERS = (
     ("index.tools",),
     ("index.index",),
     ("index.decide",),
+    ("index.families",),
     ("index.session", "index.turn"),
     ("index.lsm",),
     ("index.storage",),
@@ -73,7 +75,7 @@ LAYERS = (
 PUBLIC_NAMES = {"index": set(index.__all__), "index.tools": set(index.tools.__all__)}
 
 PURE = {"index.decide.rule"} | {
-    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash")
+    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash", "template")
 }
 
 
@@ -204,6 +206,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.types",
         "streamer.transports.by_position",
         "streamer.transports.evidence",
+        "streamer.transports.resending",
         "streamer.transports.transport",
     ),
     "tables whose values are read by the tests of whoever uses them": (
@@ -228,6 +231,12 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.stamp",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
+    "tests/index/families/test_rule.py": (
+        "index.families.family",
+        "index.families.gallery",
+        "index.families.table",
+    ),
+    "tests/index/tools/test_families.py": ("index.tools.verify_families",),
     "tests/index/lsm/test_tree.py": (
         "index.lsm.exact_lookup",
         "index.lsm.shape",
@@ -242,6 +251,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.index_admin.tables",
         "streamer.index_admin.tools",
     ),
+    "tests/streamer/cli/test_templates.py": ("streamer.index_admin.templates",),
     "tests/streamer/cli/test_verify.py": ("streamer.transports.files.evidence",),
     "tests/streamer/cli/test_main.py": (
         "streamer.cli.methods",
@@ -276,10 +286,13 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
     "tests/contract": ("streamer.transports.kafka.transport",),
+    "tests/streamer/give_back/test_dead_letters.py": ("streamer.give_back.report",),
     "tests/processes": (
+        "streamer.cli.dead_letters",
         "streamer.service.worker",
         "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.evidence",
+        "streamer.transports.kafka.resending",
     ),
 }
 """Modules without a mirrored test file, by the reason: where else they are tested, or why they need no test."""

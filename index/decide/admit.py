@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import retention
+from index.decide import give_back, retention
 from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.guard import guarded
-from index.decide.lookup import nearest_judged, nearest_visible, stored
+from index.decide.lookup import nearest_judged, nearest_visible, resembling, stored
 from index.decide.prepare import Prepared, prepared, prepared_batch
-from index.decide.recrawl import decide_versions, versions_of
+from index.decide.recrawl import Versions, decide_versions, versions_of
 from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
+from index.families.rule import FamilyRule
 from index.lsm.exact_lookup import exact_lookup_of
+from index.lsm.tree import lookup_of
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
 from index.session import OpenIndex, ReadSession, WriteSession
@@ -47,28 +49,34 @@ def _admitted(
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
-    for portion in portions:
-        found = look_up(session, portion)
-        outcome = decided(session, portion, found, session.counters.next_number)
+    learnt: list[int] = []
+    for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
+        versions = versions_of(session, portion)
+        found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
+        outcome = decided(session, portion, found, versions, session.counters.next_number)
         outcome, crossed = guarded(session, portion, outcome, found.equal)
         crossings += crossed
         portion = with_reasons(session, portion, outcome)
         origins = _enter(session, batch, portion, outcome, found)
+        if found.families is not None:
+            learnt += found.families.learnt(outcome.numbers)
         candidates[portion.rows] = found.compared
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
-    return _decisions(session, batch, known, candidates, crossings)
+    heads = documents.origins(session.transaction, np.array(learnt, np.uint64), session.words)
+    return _decisions(
+        session, batch, known, candidates, crossings, [heads[number].id for number in learnt if number in heads]
+    )
 
 
 def decided(
-    session: ReadSession, portion: Prepared, found: "Found", next_number: int, *, alone: bool = False
+    session: ReadSession, portion: Prepared, found: "Found", versions: Versions | None, next_number: int
 ) -> Outcome:
-    """Decide prepared rows: by the rule, or with regard to ids where any is known. alone: as in `prepared`."""
-    versions = None if session.recrawl.policy == "duplicate" else versions_of(session, portion)
+    """Decide prepared rows: by the rule, or with regard to ids where any is known."""
     if versions is None:
-        return decide(found.matched, session.parameters.insert, next_number, found.roots)
+        return decide(found.matched, session.parameters.insert, next_number, found.roots, found.families)
 
     def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matched:
         session.visibility.note_retired(gone)
@@ -77,7 +85,7 @@ def decided(
         found.compared[rows] += anew.compared
         return anew.matched
 
-    return decide_versions(session, portion, found.matched, versions, next_number, again, alone=alone)
+    return decide_versions(session, portion, found.matched, versions, next_number, again, found.families)
 
 
 def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
@@ -94,7 +102,15 @@ def _enter(
     session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
 ) -> dict[int, Origin]:
     """Enter decided rows, as `Batch.enter`, and retire the older versions that they replace."""
-    if outcome.replaced is None:
+    leaving = None
+    if outcome.replaced is not None:
+        leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
+    if found.families is not None:
+        by_own = found.families.by_own & outcome.entering
+        outcome = replace(outcome, by_own=by_own if leaving is None else by_own & ~leaving)
+        # Before anything leaves its family: that changes what is stored of it.
+        found.families.store(session, outcome.numbers, by_own)
+    if outcome.replaced is None or leaving is None:
         return batch.enter(session, portion.entries, outcome, found.equal, found.stale)
     first = np.uint64(session.counters.next_number)
     in_index, equal = np.unique(outcome.replaced[outcome.replaced < first]), found.equal
@@ -102,7 +118,6 @@ def _enter(
         remove(session, in_index)
         # What was equal to a row may have left.
         equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
-    leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
     origins = batch.enter(session, portion.entries, outcome, equal, found.stale, leaving=leaving)
     if leaving.any():
         remove(session, outcome.numbers[leaving])
@@ -125,6 +140,7 @@ class Found:
 
     matched   input of the rule
     roots     roots of the matches, for the rule, where insert = "root"
+    families  what resembles the rows, for the rule, where templates are learnt
     compared  int64 [n], comparisons made for each row
     stale     retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
     equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
@@ -132,19 +148,28 @@ class Found:
 
     matched: Matched
     roots: Roots | None
+    families: FamilyRule | None
     compared: npt.NDArray[np.int64]
     stale: Matches
     equal: npt.NDArray[np.bool_]
 
 
-def look_up(session: ReadSession, portion: Prepared) -> Found:
-    """Look up prepared rows."""
+def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Found:
+    """Look up prepared rows.
+
+    settle       where templates are learnt: whether a row that equals a root is decided by that alone
+    comes_again  whether the portion is one row with the id of a given-back document
+    """
+    if session.parameters.template is not None and not comes_again:
+        return _look_up_families(session, portion, settle=settle)
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
     equal = np.zeros(count, np.bool_)
     if len(portion.near):
-        if parameters.look is None and parameters.root is None:
+        if comes_again:
+            answer = give_back.nearest_version(session, portion)
+        elif parameters.look is None and parameters.root is None:
             answer = nearest_visible(session, portion.lookup)
         else:
             near = portion.entries.take(portion.near)
@@ -154,17 +179,58 @@ def look_up(session: ReadSession, portion: Prepared) -> Found:
         distances[portion.near[answer.best.rows]] = answer.best.distances
         originals[portion.near[answer.best.rows]] = answer.best.numbers
         stale = Matches(portion.near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
-    if len(portion.exact):
-        fingerprints = portion.entries.fingerprints[portion.exact]
-        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
-        originals[portion.exact] = numbers
-        distances[portion.exact[numbers != NO_NUMBER]] = 0
+    if comes_again and len(portion.exact):
+        originals[portion.exact] = give_back.equal_version(session, portion)
+        distances[portion.exact[originals[portion.exact] != NO_NUMBER]] = 0
+    else:
+        _look_up_exact(session, portion, distances, originals)
     matched = originals != NO_NUMBER
     if parameters.insert != "unique" and matched.any():
         originals[matched] = documents.roots(session.transaction, session.visibility, originals[matched], session.words)
     found = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
     roots = None if parameters.root is None else _roots(session, parameters.root, portion.entries, originals)
-    return Found(found, roots, compared, stale, equal)
+    return Found(found, roots, None, compared, stale, equal)
+
+
+def _look_up_exact(
+    session: ReadSession,
+    portion: Prepared,
+    distances: npt.NDArray[np.int16],
+    originals: npt.NDArray[np.uint64],
+) -> None:
+    """Look up the EXACT rows; changes the columns in place."""
+    if len(portion.exact):
+        fingerprints = portion.entries.fingerprints[portion.exact]
+        numbers = documents.earliest_equals(session.transaction, session.visibility, Table.EXACT, fingerprints)
+        originals[portion.exact] = numbers
+        distances[portion.exact[numbers != NO_NUMBER]] = 0
+
+
+def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) -> Found:
+    """As `look_up`, where templates are learnt."""
+    count, near = len(portion.rows), portion.near
+    compared = portion.compared.copy()
+    distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
+    _look_up_exact(session, portion, distances, originals)
+    equal = np.zeros(count, np.bool_)
+    answer = nearest_visible(session, portion.lookup)
+    equal[near] = answer.equal
+    compared[near] += answer.compared
+    stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
+    best = answer.best
+    roots = documents.counting_roots(session.transaction, session.visibility, best.numbers, session.words)
+    settled = (best.distances == 0) & (roots == best.numbers) & settle
+    distances[near[best.rows[settled]]], originals[near[best.rows[settled]]] = 0, best.numbers[settled]
+    left = best.rows[~settled]
+    again = lookup_of(portion.entries.fingerprints[near[left]], session.parameters, session.parameters.reach)
+    found, comparisons = resembling(session, again)
+    compared[near[left]] += comparisons
+    matches = Matches(near[left[found.rows]], found.distances, found.numbers)
+    families = FamilyRule(
+        session, portion.entries.fingerprints, matches, portion.pairs, portion.firsts, alone=portion.alone
+    )
+    matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
+    return Found(matched, None, families, compared, stale, equal)
 
 
 def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
@@ -197,6 +263,7 @@ def _decisions(
     replayed: npt.NDArray[np.bool_],
     candidates: npt.NDArray[np.int64],
     crossings: Sequence[HostShare],
+    templates: Sequence[str],
 ) -> Decisions:
     rows, origins = batch.journaled.rows, batch.journaled.origins
     ids, positions = named(session, origins, len(rows))
@@ -210,6 +277,7 @@ def _decisions(
         replayed=replayed,
         candidates=candidates,
         crossings=crossings,
+        templates=templates,
     )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from index.decide.retire import Leaving, retire
 from index.decide.rule import Outcome
-from index.entry import NO_NUMBER, Entries, Kind, naming_originals
+from index.entry import Entries, Kind, Verdict, naming_originals
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches
 from index.session import WriteSession
@@ -89,7 +89,7 @@ class Batch:
             found = dict(zip(looked_up.tolist(), self._origins(session, rows, outcome, looked_up), strict=True))
             origins = [found[row] if row in found else replaced[row] for row in duplicates.tolist()]
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving
-        filings = _filings(rows, staying, equal)
+        filings = _filings(rows, staying, equal, outcome.by_own)
         if leaving is not None:
             filings[outcome.entering & leaving] = Filing.ASIDE
         if len(stale):
@@ -103,10 +103,7 @@ class Batch:
     ) -> list[Origin]:
         """Originals of these rows; some originals enter with this batch, and have the next numbers."""
         first_number = session.counters.next_number
-        numbers = outcome.originals[duplicates]
-        if outcome.replaced is not None:
-            replaced = outcome.replaced[duplicates]
-            numbers = np.where(replaced != NO_NUMBER, replaced, numbers)
+        numbers = (outcome.originals if outcome.named is None else outcome.named)[duplicates]
         stored = documents.origins(session.transaction, numbers[numbers < np.uint64(first_number)], session.words)
         row_of = np.flatnonzero(outcome.entering)
         found = []
@@ -144,6 +141,15 @@ class Batch:
             documents.file_aside(transaction, table, rows.fingerprints[aside], outcome.numbers[aside])
         filed = filings == Filing.BLOCKS
         session.tree.add(rows.fingerprints[filed], outcome.numbers[filed])
+        given_back = np.flatnonzero((outcome.verdicts == Verdict.GIVEN_BACK) & outcome.entering)
+        if len(given_back):
+            ids = [rows.ids[row] for row in given_back.tolist()]
+            documents.note_given_back(transaction, ids, outcome.numbers[given_back])
+        updates = np.flatnonzero((outcome.verdicts == Verdict.UPDATE) & outcome.entering)
+        if len(updates):
+            ids, replaced = [rows.ids[row] for row in updates.tolist()], outcome.replaced
+            of_updates = None if replaced is None else replaced[updates]
+            documents.note_versions(transaction, ids, outcome.numbers[updates], of_updates)
         if session.journaling:
             for source, (stream, partition) in enumerate(zip(self.streams, self.partitions, strict=True)):
                 offsets = rows.offsets[rows.source_numbers == source]
@@ -157,10 +163,19 @@ class Batch:
         )
 
 
-def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+def _filings(
+    rows: Entries,
+    entering: npt.NDArray[np.bool_],
+    equal: npt.NDArray[np.bool_],
+    by_own: npt.NDArray[np.bool_] | None,
+) -> npt.NDArray[np.uint8]:
     """Filing of each row, uint8 [n]: a row equal to an entry does not enter the blocks again."""
     filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
-    near = np.flatnonzero(entering & (rows.kinds == Kind.NEAR) & ~equal)
+    entering_blocks = entering & (rows.kinds == Kind.NEAR) & ~equal
+    if by_own is not None:
+        filings[by_own & entering_blocks] = Filing.OWN
+        entering_blocks &= ~by_own
+    near = np.flatnonzero(entering_blocks)
     filings[near[first_of_equals(rows.fingerprints[near]) == np.arange(len(near))]] = Filing.BLOCKS
     return filings
 

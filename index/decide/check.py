@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from index.decide import give_back
 from index.decide.admit import decided, look_up, named, with_reasons
 from index.decide.guard import foreseen
 from index.decide.prepare import Prepared, prepared, require_sound
-from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals
+from index.decide.recrawl import versions_of
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals, standing_for_themselves
 from index.session import OpenIndex, ReadSession
 from index.storage import documents
 from index.storage.counters import counters_of
@@ -25,15 +27,13 @@ def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -
     verdicts = np.full(count, Verdict.UNIQUE, np.uint8)
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER)
     reasons, candidates = entries.reasons.copy(), np.zeros(count, np.int64)
-    for portion in portions:
-        found = look_up(session, portion)
-        outcome = decided(session, portion, found, next_number, alone=True)
+    for portion, comes_again in give_back.told_apart(session, entries, np.ones(count, np.bool_), portions, alone=True):
+        versions = versions_of(session, portion)
+        found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
+        outcome = decided(session, portion, found, versions, next_number)
         outcome = foreseen(session, portion, outcome, found.equal, next_number)
         verdicts[portion.rows], distances[portion.rows] = outcome.verdicts, outcome.distances
-        originals[portion.rows] = outcome.originals
-        if outcome.replaced is not None:
-            replacing = outcome.replaced != NO_NUMBER
-            originals[portion.rows[replacing]] = outcome.replaced[replacing]
+        originals[portion.rows] = outcome.originals if outcome.named is None else outcome.named
         reasons[portion.rows] = with_reasons(session, portion, outcome).entries.reasons
         candidates[portion.rows] = found.compared
     # The others would get numbers of their own, which nobody has given.
@@ -42,5 +42,5 @@ def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -
     stored = documents.origins(session.transaction, originals[naming], session.words)
     origins = {row: stored[number] for row, number in zip(naming.tolist(), originals[naming].tolist(), strict=True)}
     ids, positions = named(session, origins, count)
-    originals[verdicts == Verdict.UPDATE] = NO_NUMBER
+    originals[standing_for_themselves(verdicts)] = NO_NUMBER
     return Decisions(verdicts, reasons, distances, originals, ids, positions, np.zeros(count, np.bool_), candidates)

@@ -79,14 +79,19 @@ def _with_suspects(outcome: Outcome, rows: npt.NDArray[np.int64], next_number: i
     numbers = np.full(len(entering), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = outcome.originals.copy()
-    own = (originals != NO_NUMBER) & (originals >= np.uint64(next_number))
+    named = None if outcome.named is None else outcome.named.copy()
     entered_before = np.flatnonzero(outcome.entering)
-    originals[own] = numbers[entered_before[(originals[own] - np.uint64(next_number)).astype(np.int64)]]
-    replaced = outcome.replaced
-    if replaced is not None:
-        own = (replaced != NO_NUMBER) & (replaced >= np.uint64(next_number))
-        replaced = replaced.copy()
-        replaced[own] = numbers[entered_before[(replaced[own] - np.uint64(next_number)).astype(np.int64)]]
+    replaced = None if outcome.replaced is None else outcome.replaced.copy()
+    for column in (originals, named, replaced):
+        if column is not None:
+            own = (column != NO_NUMBER) & (column >= np.uint64(next_number))
+            column[own] = numbers[entered_before[(column[own] - np.uint64(next_number)).astype(np.int64)]]
     return replace(
-        outcome, verdicts=verdicts, entering=entering, numbers=numbers, originals=originals, replaced=replaced
+        outcome,
+        verdicts=verdicts,
+        entering=entering,
+        numbers=numbers,
+        originals=originals,
+        named=named,
+        replaced=replaced,
     )

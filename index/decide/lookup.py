@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER
+from index.families.rule import FamilyRule
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.second_look import Look
@@ -103,6 +104,19 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
             equal |= _equal_rows(beside, len(equal))
             best = nearest(joined([best, of_beside]), 1)
     return Answer(best, compared, nearest(stale, None), equal)
+
+
+def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArray[np.int64]]:
+    """All visible entries that each row finds, nearest and earliest first, and the comparisons made.
+
+    Of equal entries the one in the blocks may not count, so up to REPEATS_AT_ONCE others are among them.
+    """
+    found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
+    for matches, comparisons in session.tree.matches(session.transaction, lookup):
+        compared += comparisons
+        each = joined([matches, _repeats(session, matches, REPEATS_AT_ONCE)])
+        found.append(each.take(session.visibility.are(session.transaction, each.numbers)))
+    return nearest(joined(found), None), compared
 
 
 def stored(
@@ -217,6 +231,26 @@ def all_visible(session: ReadSession, lookup: Lookup, limit: int) -> Matches:
         found = joined([matches, _repeats(session, matches, limit)])
         best = nearest(joined([best, found.take(session.visibility.are(session.transaction, found.numbers))]), limit)
     return best
+
+
+def of_one_template(session: ReadSession, fingerprints: npt.NDArray[np.uint64], radius: int) -> Matches:
+    """Entries within a radius that are filed by what they have of their own: those of templates that rows resemble.
+
+    fingerprints  uint64 [n, words]
+    """
+    parameters = session.parameters
+    if parameters.template is None or not session.transaction.count(Table.OWN):
+        return no_matches()
+    seen, _ = resembling(session, lookup_of(fingerprints, parameters, parameters.reach))
+    rule, found = (
+        FamilyRule(session, fingerprints, seen, no_matches(), np.arange(len(fingerprints)), alone=True),
+        [no_matches()],
+    )
+    for row in np.unique(seen.rows).tolist():
+        places, distances = rule.candidates(row)
+        near = distances <= radius
+        found.append(Matches(np.full(near.sum(), row), distances[near], rule.gallery.order[places[near]]))
+    return joined(found)
 
 
 def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:

@@ -28,11 +28,13 @@ class Prepared:
     entries   these rows alone
     near      int64 [m], NEAR rows
     lookup    look-up of the NEAR rows; its row i is near[i]
-    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count
+    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count; where
+              templates are learnt, all within `Parameters.reach`
     compared  int64 [n], comparisons made for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
     hosts     uint64 [n], key of each row's host: XXH3 of its name; NO_HOST where it has none
+    alone     whether each row is to be decided as if it came alone
     """
 
     rows: npt.NDArray[np.int64]
@@ -44,6 +46,7 @@ class Prepared:
     exact: npt.NDArray[np.int64]
     firsts: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
+    alone: bool = False
 
 
 def require_sound(entries: Entries, parameters: Parameters) -> None:
@@ -100,7 +103,7 @@ def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Paramet
             firsts[of_kind] = of_kind[first_of_equals(entries.fingerprints[of_kind])]
     earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
     matches = Matches(near[pairs.rows], pairs.distances, earlier)
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, host_keys(entries))
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, host_keys(entries), alone)
 
 
 def _looked_up(
@@ -108,7 +111,7 @@ def _looked_up(
 ) -> tuple[Lookup, Matches, npt.NDArray[np.int64]]:
     """Look-up of the NEAR rows, int64 [m], the matches among them that count, and the comparisons made, int64 [m]."""
     look, looks = parameters.look, entries.look_rows[near]
-    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, None if look is None else looks)
+    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.reach, None if look is None else looks)
     if alone:
         return lookup, no_matches(), np.zeros(len(near), np.int64)
     if look is None:

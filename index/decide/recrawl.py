@@ -27,6 +27,7 @@ from index.decide.find import stand_for_ids, standing
 from index.decide.prepare import Prepared
 from index.decide.rule import Matched, Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Verdict
+from index.families.rule import NONE, FamilyRule, Sight
 from index.session import ReadSession
 from index.storage import log
 
@@ -52,7 +53,9 @@ class Versions:
 
 
 def versions_of(session: ReadSession, portion: Prepared) -> Versions | None:
-    """Older versions of the rows; None where no id is known and none repeats, so that ids make no difference."""
+    """Older versions of the rows; None where ids make no difference: by the policy, or as none is known and none repeats."""
+    if session.recrawl.policy == "duplicate":
+        return None
     entries = portion.entries
     decided = (entries.kinds == Kind.NEAR) | (entries.kinds == Kind.EXACT)
     if entries.named is not None:
@@ -76,16 +79,19 @@ def decide_versions(
     versions: Versions,
     next_number: int,
     again: Again,
-    *,
-    alone: bool = False,
+    families: FamilyRule | None = None,
 ) -> Outcome:
-    """Decide rows in order, as `rule.decide`, some of which have older versions. alone: as in `prepared`."""
+    """Decide rows in order, as `rule.decide`, some of which have older versions.
+
+    families  knows of all that NEAR rows resemble, where templates are learnt
+    """
     # The pairs prepared are the nearest of each row alone; an update may let others count.
-    anew = session.parameters.insert == "all" and session.parameters.look is None and not alone
-    walk = _Walk(session, portion, matched, versions, again, _pairs_of(portion, matched, anew=anew))
+    anew = session.parameters.insert == "all" and session.parameters.look is None and not portion.alone
+    pairs = _pairs_of(portion, matched, anew=anew)
+    walk = _Walk(session, portion, matched, versions, again, pairs, families)
     for row in np.flatnonzero(portion.entries.kinds <= Kind.EXACT).tolist():
         walk.decide(row)
-        if alone:
+        if portion.alone:
             walk.forget()
     return walk.outcome(next_number)
 
@@ -133,8 +139,10 @@ class _Walk:
         versions: Versions,
         again: Again,
         pairs: dict[int, list[tuple[int, int]]],
+        families: FamilyRule | None,
     ) -> None:
         self._parameters = session.parameters
+        self._families = families
         self._replaces = session.recrawl.policy == "update"
         self._again = again
         self._keys, self._versions = versions.keys.tolist(), versions.numbers.tolist()
@@ -159,6 +167,9 @@ class _Walk:
 
     def decide(self, row: int) -> None:
         """Decide the next row."""
+        if self._families is not None and self._kinds[row] == Kind.NEAR:
+            self._decide_in_family(row, self._families)
+            return
         match, own = self._match(row), self._own(row)
         if own is not None and _decides(own, match):
             if own.equal:
@@ -170,10 +181,48 @@ class _Walk:
         else:
             self._enter(row)
 
+    def _decide_in_family(self, row: int, families: FamilyRule) -> None:
+        """Decide a NEAR row, where templates are learnt."""
+        sight = families.look(row)
+        match = None if sight.match == NONE else self._seen(row, families, sight, sight.match)
+        own = self._own(row)
+        if own is not None and _decides(own, match):
+            if own.equal:
+                self._enter_duplicate(row, _Match(0, max(own.distance, 0), own.row, own.number))
+                return
+            self._enter_version(row, own)
+            # Only NEAR texts have a distance.
+            families.conclude_version(row, sight, NONE if own.distance == NO_DISTANCE else self._place(families, own))
+            return
+        if match is not None:
+            self._enter_duplicate(row, match)
+        elif sight.failed != NONE:
+            failed = self._seen(row, families, sight, sight.failed)
+            self._verdicts[row], self._told[row] = Verdict.TEMPLATE, failed.told
+            self._root_rows[row], self._root_numbers[row] = failed.root_row, failed.root_number
+            self._enter(row)
+        else:
+            self._enter(row)
+        families.conclude(row, sight, entering=bool(self._entering[row]))
+
+    def _seen(self, row: int, families: FamilyRule, sight: Sight, candidate: int) -> _Match:
+        """A candidate of a sight, by its root."""
+        gallery, count = families.gallery, len(self._verdicts)
+        root = int(gallery.roots[sight.candidates.places[candidate]])
+        told = families.distance_to(row, root)
+        where = (root, _NO_NUMBER) if root < count else (-1, int(gallery.order[root]))
+        return _Match(int(sight.candidates.distances[candidate]), told, *where)
+
+    def _place(self, families: FamilyRule, own: _Own) -> int:
+        """Place of an older version in the gallery."""
+        return own.row if own.row >= 0 else int(families.gallery.places(np.array([own.number], np.uint64))[0])
+
     def forget(self) -> None:
         """Let the next row be decided as if it were the first."""
         self._gone_numbers.clear()
         self._newest.clear()
+        if self._families is not None:
+            self._families.forget()
 
     def _enter(self, row: int) -> None:
         """Let a row that stands for itself become an entry."""
@@ -192,6 +241,8 @@ class _Walk:
                 self._alive[self._leaders[own.row]].remove(own.row)
             else:
                 self._gone_numbers.add(own.number)
+            if self._families is not None:
+                self._families.retire(own.row, own.number)
         else:
             self._recrawled[row] = True
         self._enter(row)
@@ -284,10 +335,18 @@ class _Walk:
         )
         duplicate = self._verdicts == Verdict.DUPLICATE
         originals = np.where(self._root_rows >= 0, numbers[self._root_rows], self._root_numbers)
-        originals = np.where(duplicate, originals, numbers)
         replaced = np.where(self._replaced_rows >= 0, numbers[self._replaced_rows], self._replaced)
+        named = np.where(replaced != NO_NUMBER, replaced, originals)
+        originals = np.where(duplicate, originals, numbers)
         return Outcome(
-            self._verdicts, self._told, self._entering, numbers, originals, replaced=replaced, recrawled=self._recrawled
+            self._verdicts,
+            self._told,
+            self._entering,
+            numbers,
+            originals,
+            named=named,
+            replaced=replaced,
+            recrawled=self._recrawled,
         )
 
 

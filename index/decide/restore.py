@@ -11,7 +11,7 @@ from index.decide import retention
 from index.decide.batch import NO_ORIGINS, Batch
 from index.decide.find import stand_for_ids
 from index.decide.forget import remove
-from index.decide.lookup import nearest_judged, nearest_visible
+from index.decide.lookup import nearest_judged, nearest_visible, resembling
 from index.decide.prepare import prepared, require_sound
 from index.decide.rule import Outcome
 from index.entry import (
@@ -22,10 +22,13 @@ from index.entry import (
     Position,
     Source,
     Verdict,
+    given_back_source,
     naming_originals,
     standing_for_themselves,
 )
+from index.families.relearn import Relearning
 from index.lsm.exact_lookup import exact_lookup_of
+from index.lsm.tree import lookup_of
 from index.matching.distance import Matches
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
@@ -51,7 +54,7 @@ def require_restorable(
     if len(verdicts) != len(entries) or len(originals) != len(entries):
         raise ValueError("verdicts and originals must have one item per row")
     if not (naming_originals(verdicts) | standing_for_themselves(verdicts)).all():
-        raise ValueError("only UNIQUE, UPDATE, DUPLICATE and SUSPECT documents can be restored")
+        raise ValueError("only UNIQUE, TEMPLATE, UPDATE, DUPLICATE and SUSPECT documents can be restored")
 
 
 def restore(
@@ -71,44 +74,69 @@ def restore(
     decided[entries.kinds == Kind.DEAD_LETTER] = Verdict.DEAD_LETTER
 
     standing = standing_for_themselves(decided)
-    resembling = naming_originals(decided) & ~standing
-    duplicates = np.flatnonzero(~known & resembling)
-    uniques = np.flatnonzero(~known & standing & bool(len(duplicates)))
+    of_templates = decided == Verdict.TEMPLATE
+    dropped = naming_originals(decided) & ~standing
+    naming = np.flatnonzero(~known & (dropped | of_templates))
+    uniques = np.flatnonzero(~known & standing & bool(len(naming)))
     row_of = dict(zip(_positions(entries, uniques), uniques.tolist(), strict=True))
     original_rows = np.full(len(entries), -1, np.int64)
-    asked = [originals[row] for row in duplicates.tolist()]
-    original_rows[duplicates] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in asked]
+    asked = [originals[row] for row in naming.tolist()]
+    original_rows[naming] = [row_of.get((w.source, w.offset), -1) if w is not None else -1 for w in asked]
     numbers_of_originals = np.full(len(entries), NO_NUMBER, np.uint64)
-    numbers_of_originals[duplicates] = _known_numbers(session, asked)
+    numbers_of_originals[naming] = _known_numbers(session, asked)
     lost = np.zeros(len(entries), np.bool_)
-    lost[duplicates] = (original_rows[duplicates] < 0) & (numbers_of_originals[duplicates] == NO_NUMBER)
+    lost[naming] = (original_rows[naming] < 0) & (numbers_of_originals[naming] == NO_NUMBER)
+    # What a page resembled may be gone; the page stands for itself.
+    decided[of_templates & lost] = Verdict.UNIQUE
+    of_templates &= ~lost
+    lost &= dropped
 
     new = ~known & ~lost
     entering = new & standing
     if insert == "all":
-        entering |= new & resembling
+        entering |= new & dropped
     elif insert == "root":
         # The same number for rows of one root, be it a row or a document of the index.
         same = np.where(original_rows >= 0, original_rows.astype(np.uint64), ~numbers_of_originals)
         same = np.where(standing, np.arange(len(entries), dtype=np.uint64), same)
-        entering |= resembling & _members(session, entries, new, decided, same)
+        entering |= dropped & _members(session, entries, new, decided, same)
     numbers = np.full(len(entries), NO_NUMBER, np.uint64)
     first = session.counters.next_number
     numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
-    roots = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
-    roots = np.where(standing, numbers, roots)
-    distances = _distances(session, entries, new & resembling, original_rows, roots)
+    named = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
+    roots = np.where(standing, numbers, named)
+    distances = _distances(session, entries, new & (dropped | of_templates), original_rows, named)
     rows = entries if new.all() else entries.take(np.flatnonzero(new))
-    outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new])
+    outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new], named[new])
     updates = np.flatnonzero(decided == Verdict.UPDATE)
     replaced = _origins(session, entries, updates, originals)
     places = np.cumsum(new) - 1
     of_new = {int(places[row]): origin for row, origin in replaced.items() if new[row]}
     enter_undecided(session, batch, rows, outcome, replaced=of_new)
     retire_replaced(session, entries, updates, originals)
+    if session.parameters.template is not None:
+        _relearn(session, rows, outcome)
     retention.note_undecided(session, batch, new)
     sources.move_applied(session.transaction, ends, {})
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
+
+
+def _relearn(session: WriteSession, rows: Entries, outcome: Outcome) -> None:
+    """Let NEAR rows that have entered, or that were dropped for what has, vote for templates once more."""
+    assert outcome.named is not None
+    near = np.flatnonzero(rows.kinds == Kind.NEAR)
+    signatures, numbers, named = rows.fingerprints[near], outcome.numbers[near], outcome.named[near].copy()
+    for column in (numbers, named):
+        there = column != NO_NUMBER
+        there[there] = session.visibility.are(session.transaction, column[there])
+        column[~there] = NO_NUMBER
+    standing = np.flatnonzero(standing_for_themselves(outcome.verdicts[near]) & (numbers != NO_NUMBER))
+    lookup = lookup_of(signatures[standing], session.parameters, session.parameters.reach)
+    seen, _ = resembling(session, lookup)
+    relearning = Relearning(session)
+    seen = Matches(standing[seen.rows], seen.distances, seen.numbers)
+    relearning.learn(signatures, outcome.verdicts[near], numbers, named, seen)
+    relearning.store()
 
 
 def enter_undecided(
@@ -164,21 +192,26 @@ def _positions(entries: Entries, rows: npt.NDArray[np.int64]) -> list[tuple[Sour
 
 
 def _known_numbers(session: ReadSession, positions: Sequence[Position | None]) -> npt.NDArray[np.uint64]:
-    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown."""
+    """Number that the journal holds for each position, uint64 [n]; NO_NUMBER where its document is unknown.
+
+    What was dropped, and given back, stands for itself: that is the later word on the position.
+    """
     transaction, words = session.transaction, session.words
     numbers = np.full(len(positions), NO_NUMBER, np.uint64)
     by_source: dict[Source, list[int]] = {}
     for place, position in enumerate(positions):
         if position is not None:
             by_source.setdefault(position.source, []).append(place)
-    for source, places in by_source.items():
+    given_back = {given_back_source(source): places for source, places in by_source.items()}
+    for source, places in (*by_source.items(), *given_back.items()):
         stream = sources.known_number(transaction, source.stream)
         if stream is None:
             continue
         asked = np.array([position.offset for place in places if (position := positions[place])], np.uint64)
         offsets, inverse = np.unique(asked, return_inverse=True)
         found = journal.find(transaction, stream, source.partition, offsets, words)
-        numbers[places] = np.where(found.known, found.rows["number"], NO_NUMBER)[inverse]
+        known = found.known[inverse]
+        numbers[np.array(places)[known]] = found.rows["number"][inverse][known]
     there = documents.origins(transaction, numbers[numbers != NO_NUMBER], words)
     return np.array([number if number in there else int(NO_NUMBER) for number in numbers.tolist()], np.uint64)
 

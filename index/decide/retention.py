@@ -2,7 +2,8 @@
 
 By number: the newest `entries_max` entries count. By age: an entry counts until the record time of its source has advanced
 by more than `age_max_ms` since its decision. The time of a source is its watermark, the median of its latest record times.
-A watermark never goes back, and a few records with a wrong time do not move it. Retention reads no clock.
+A watermark never goes back, and a few records with a wrong time do not move it. Retention reads no clock. What was given
+back has the time of the source that it came from.
 
 Expired entries are retired at once. Every batch then removes some wholly expired batches from the log: their entries leave
 the tables (a tombstone, see `layout`), their positions leave the journal.
@@ -16,8 +17,9 @@ import numpy.typing as npt
 
 from index.decide.batch import Batch
 from index.decide.retire import Leaving, retire
+from index.entry import given_back_source, is_given_back, plain_source
 from index.session import WriteSession
-from index.storage import journal, log
+from index.storage import journal, log, sources
 from index.storage.layout import (
     AGE_KEY,
     HORIZON_KEY,
@@ -71,10 +73,16 @@ def move_horizons(session: WriteSession, batch: Batch, new: npt.NDArray[np.bool_
     if retention.entries_max is not None:
         number = max(number, session.counters.next_number - retention.entries_max)
     if retention.age_max_ms is not None:
-        for source, (stream, partition) in enumerate(batch.sources.tolist()):
-            times_ms = entries.times_ms[new & (entries.source_numbers == source)]
-            reached = _reached(transaction, stream, partition, times_ms, retention.age_max_ms)
-            of_sources = _with_source(of_sources, stream, partition, reached)
+        for number_of_source, source in enumerate(entries.sources):
+            if is_given_back(source.stream):
+                continue
+            times_ms = entries.times_ms[new & (entries.source_numbers == number_of_source)]
+            oldest_ms = _advance(transaction, batch.sources[number_of_source], times_ms) - retention.age_max_ms
+            for each in (source, given_back_source(source)):
+                stream = sources.known_number(transaction, each.stream)
+                if stream is not None:
+                    reached = _reached(transaction, stream, each.partition, oldest_ms)
+                    of_sources = _with_source(of_sources, stream, each.partition, reached)
     moved = Horizon(number, horizon.cleaned_to, of_sources)
     if number != horizon.number or of_sources is not horizon.sources:
         transaction.put(Table.META, HORIZON_KEY, pack_horizon(moved))
@@ -94,17 +102,20 @@ def note_ages_and_clean(session: WriteSession, batch: Batch) -> None:
         _clean(session)
 
 
-def _reached(
-    transaction: Transaction, stream: int, partition: int, times_ms: npt.NDArray[np.int64], age_max_ms: int
-) -> bytes | None:
-    """Advance the time of a source.
-
-    Returns the log key below which its batches have expired; None where the key has not advanced.
-    """
-    key = SOURCE_KEY.pack(stream, partition)
+def _advance(transaction: Transaction, source: np.void, times_ms: npt.NDArray[np.int64]) -> int:
+    """Advance the time of a source, LOG_SOURCE; returns its watermark."""
+    key = SOURCE_KEY.pack(int(source["stream"]), int(source["partition"]))
     times = watermark_ms(unpack_times(transaction.get(Table.TIMES, key)), times_ms)
     transaction.put(Table.TIMES, key, pack_times(times))
-    oldest_ms = times.watermark_ms - age_max_ms
+    return times.watermark_ms
+
+
+def _reached(transaction: Transaction, stream: int, partition: int, oldest_ms: int) -> bytes | None:
+    """Log key below which the batches of a source have expired, now that it counts from `oldest_ms` on.
+
+    None where the key has not advanced.
+    """
+    key = SOURCE_KEY.pack(stream, partition)
     if oldest_ms <= 0:
         return None
     below = transaction.floor(Table.AGES, AGE_KEY.pack(stream, partition, oldest_ms - 1))
@@ -136,10 +147,14 @@ def _note_ages(session: WriteSession, batch: Batch) -> None:
         return
     transaction, counters = session.transaction, session.counters
     behind = LOG_KEY.pack(counters.next_number, counters.journal_rows)
-    for stream, partition in batch.sources.tolist():
-        times = unpack_times(transaction.get(Table.TIMES, SOURCE_KEY.pack(stream, partition)))
+    for source in {plain_source(each) for each in batch.entries.sources}:
+        numbers = [sources.known_number(transaction, each.stream) for each in (source, given_back_source(source))]
+        if numbers[0] is None:
+            continue
+        times = unpack_times(transaction.get(Table.TIMES, SOURCE_KEY.pack(numbers[0], source.partition)))
         if times.watermark_ms >= 0:
-            transaction.put(Table.AGES, AGE_KEY.pack(stream, partition, times.watermark_ms), behind)
+            for stream in (number for number in numbers if number is not None):
+                transaction.put(Table.AGES, AGE_KEY.pack(stream, source.partition, times.watermark_ms), behind)
 
 
 def _clean(session: WriteSession) -> None:

@@ -9,11 +9,12 @@ that the match, if it is a duplicate, resembles. The verdict then tells the dist
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_DISTANCE, NO_NUMBER, Insert, Kind, Verdict
+from index.entry import NO_DISTANCE, NO_NUMBER, Insert, Kind, Verdict, standing_for_themselves
 from index.matching.distance import Matches
 
 
@@ -66,6 +67,8 @@ class Outcome:
     entering   bool [n], whether the row becomes an entry
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
     originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
+    named      uint64 [n], number of the document that a row names, where it names one; None: `originals` has them
+    by_own     bool [n], rows to be filed by what they have of their own beside a template; None: no such row
     replaced   uint64 [n], number of the older version that an UPDATE replaces, else NO_NUMBER; None without any
     recrawled  bool [n], UNIQUE rows that are another version of an entry; None without any
     """
@@ -75,12 +78,37 @@ class Outcome:
     entering: npt.NDArray[np.bool_]
     numbers: npt.NDArray[np.uint64]
     originals: npt.NDArray[np.uint64]
+    named: npt.NDArray[np.uint64] | None = None
+    by_own: npt.NDArray[np.bool_] | None = None
     replaced: npt.NDArray[np.uint64] | None = None
     recrawled: npt.NDArray[np.bool_] | None = None
 
 
-def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None) -> Outcome:
-    """Decide n rows in order; entering rows get ascending numbers from `next_number`. `roots`: with insert = "root"."""
+class Families(Protocol):
+    """Decides rows that resemble anything, where templates are learnt: see `families.rule.FamilyRule`."""
+
+    @property
+    def by_own(self) -> npt.NDArray[np.bool_]:
+        """See `Outcome`."""
+
+    def decide(
+        self,
+        verdicts: npt.NDArray[np.uint8],
+        distances: npt.NDArray[np.int16],
+        originals: npt.NDArray[np.uint64],
+        original_rows: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.bool_]:
+        """See `FamilyRule.decide`."""
+
+
+def decide(
+    matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None, families: Families | None = None
+) -> Outcome:
+    """Decide n rows in order; entering rows get ascending numbers from `next_number`.
+
+    roots     with insert = "root"
+    families  where templates are learnt; it knows of all matches but those that are equal to a root, and of the pairs
+    """
     kinds, distances, originals = matched.kinds, matched.distances.copy(), matched.originals.copy()
     verdicts = np.where(originals != NO_NUMBER, Verdict.DUPLICATE, Verdict.UNIQUE).astype(np.uint8)
     verdicts[kinds == Kind.UNDECIDABLE] = Verdict.UNDECIDABLE
@@ -92,7 +120,9 @@ def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | No
     distances[repeats] = 0
     original_rows[repeats] = matched.firsts[repeats]
 
-    if roots is not None:
+    if families is not None:
+        entering = families.decide(verdicts, distances, originals, original_rows)
+    elif roots is not None:
         entering = _decide_pairs_by_root(matched, roots, verdicts, distances, originals, original_rows)
     else:
         _decide_pairs(matched, insert, verdicts, distances, originals, original_rows)
@@ -102,8 +132,10 @@ def decide(matched: Matched, insert: Insert, next_number: int, roots: Roots | No
     numbers = np.full(len(kinds), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
-    originals = np.where(verdicts == Verdict.UNIQUE, numbers, originals)
-    return Outcome(verdicts, distances, entering, numbers, originals)
+    named = originals if families is not None else None
+    originals = np.where(standing_for_themselves(verdicts), numbers, originals)
+    by_own = None if families is None else families.by_own
+    return Outcome(verdicts, distances, entering, numbers, originals, named, by_own)
 
 
 def _decide_pairs_by_root(

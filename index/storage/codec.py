@@ -39,6 +39,7 @@ LOG_ROW = np.dtype(
         ("filing", "u1"),
     ]
 )
+GIVEN_BACK = np.dtype([("id", "<u8"), ("number", "<u8")])
 LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4")])
 
 

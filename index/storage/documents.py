@@ -1,13 +1,16 @@
 """Documents that became entries: by number, and by whole fingerprint in the tables `exact` and `repeats`."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
 from index.storage import log
-from index.storage.layout import Table, pack_fingerprints, pack_numbers, unpack_numbers
+from index.storage.codec import GIVEN_BACK
+from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
 from index.storage.log import Origin
 from index.storage.sources import streams_of
 from index.storage.store import Transaction
@@ -159,3 +162,54 @@ def _earliest_visible(transaction: Transaction, visibility: Visibility, table: T
         if len(numbers) < count:
             return int(NO_NUMBER)
         count *= 4
+
+
+def note_given_back(transaction: Transaction, ids: Sequence[str], numbers: npt.NDArray[np.uint64]) -> None:
+    """Note the ids of documents that were given back, uint64 [n]; an empty id is none."""
+    named = np.flatnonzero([bool(id_) for id_ in ids])
+    if not len(named):
+        return
+    new = np.empty(len(named), GIVEN_BACK)
+    new["id"], new["number"] = _id_hashes([ids[row] for row in named.tolist()]), numbers[named]
+    noted = np.concatenate([_given_back(transaction), new])
+    transaction.put(Table.META, GIVEN_BACK_KEY, np.sort(noted, kind="stable").tobytes())
+
+
+def note_versions(
+    transaction: Transaction,
+    ids: Sequence[str],
+    numbers: npt.NDArray[np.uint64],
+    replaced: npt.NDArray[np.uint64] | None,
+) -> None:
+    """Note new versions, uint64 [n], that replace given-back documents, as given back themselves.
+
+    replaced  numbers of the older versions, uint64 [n]; None: not known, so their ids tell
+    """
+    noted = _given_back(transaction)
+    if not len(noted):
+        return
+    again = np.isin(_id_hashes(ids), noted["id"]) if replaced is None else np.isin(replaced, noted["number"])
+    rows = np.flatnonzero(again)
+    note_given_back(transaction, [ids[row] for row in rows.tolist()], numbers[rows])
+
+
+def are_given_back(transaction: Transaction, visibility: Visibility, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Whether each id is that of a visible document that was given back: n ids -> bool [n]; costs nothing where there is none."""
+    found = np.zeros(len(ids), np.bool_)
+    noted = _given_back(transaction)
+    if not len(noted):
+        return found
+    hashes = _id_hashes(ids)
+    begins, ends = (np.searchsorted(noted["id"], hashes, side) for side in ("left", "right"))
+    for row in np.flatnonzero(ends > begins).tolist():
+        numbers = noted["number"][begins[row] : ends[row]].astype(np.uint64)
+        found[row] = bool(ids[row]) and bool(visibility.are(transaction, numbers).any())
+    return found
+
+
+def _given_back(transaction: Transaction) -> npt.NDArray[np.void]:
+    return np.frombuffer(transaction.get(Table.META, GIVEN_BACK_KEY) or b"", GIVEN_BACK)
+
+
+def _id_hashes(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    return np.array([xxhash.xxh3_64_intdigest(pack_text(id_)) for id_ in ids], np.uint64)

@@ -1,6 +1,6 @@
-"""The bytes on disk, format version 4. No other module knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 5. No other module knows them; a change of any byte is a new version.
 
-One LMDB file with fourteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
+One LMDB file with seventeen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the state of the compaction; only the file calls them so.
 
     >     big-endian: keys, and values that LMDB sorts
@@ -12,7 +12,7 @@ One LMDB file with fourteen tables. Table `chunks` holds the segments, table `am
 Every value of every table ends with its seal, which is not drawn below: XXH3 of table, key and value, <u64 (see
 `codec.seal_of`). `store` sets the seal, checks it and takes it off.
 
-    meta       "stamp"                             -> JSON {"format": 4, "bits": .., "distance_max": .., ..}
+    meta       "stamp"                             -> JSON {"format": 5, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
@@ -25,6 +25,9 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                                                       line breaks between them text; missing before the first
                                                       a host: XXH3 of its name <u64, count <u32, documents <u32,
                                                       unequal duplicates <u32, beyond the limits <u32
+               "given back"                        -> of the given-back documents, ascending by the hash: XXH3 of the id
+                                                      <u64, document number <u64; missing before the first
+               "giving back"                       -> key of the batch in log whose delivery is not settled; or missing
                "ids"                               -> merged to: a key of log, frozen to: a key of log, rows in the
                                                       segments of ids <u64, cursor: a hash >u40, or nothing
     streams    stream number >u32                  -> length of stream <u32, stream text, name text
@@ -54,10 +57,15 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     amendments number of the tombstones >u64       -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
     retired    document number >u64                -> nothing
     times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
+    families   document number of the head >u64    -> known u8, 0 u8, bins <u16, voters <u32, dropped <u32, relatives <u32,
+                                                      made unique <u32, 0 <u32, own bins of these <u64, values: u8 [bins],
+                                                      and where the template is not known yet, leads: u8 [bins]
+    relatives  document number >u64                -> document number of the head >u64
+    own        head >u64, bin u8, value u8         -> document number >u64        many values to a key, of one size
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
-Numbers: the `number` of a UNIQUE row is its own, of another row its original's. Documents are numbered in the order
+Numbers: the `number` of a UNIQUE or GIVEN_BACK row is its own, of another row its original's. Documents are numbered in the order
 in which they enter, and no number is given twice. The rows of a batch that entered (their filing is not NOTHING) have
 consecutive numbers. A duplicate's batch names the original too: the verdict can be replayed when the original is gone.
 
@@ -68,6 +76,11 @@ Filing: a NEAR entry is filed by blocks, or in `repeats` where an equal one was 
 An entry that is filed by blocks stands in every table of the segments, in ascending order of its columns. SimHash: table
 t has the blocks t, t + 1, ... and, behind the last, 0, 1, ... MinHash: table t has the hash of band t (two columns) and
 the document number (three, the highest first). A segment holds the entries from its bound to the next bound of its table.
+
+Families: where templates are learnt, every NEAR document belongs to a family; see `matching.template`. `relatives` names its
+head; without that it is the head of its root, or else the root. `families` tells of a family once an unequal page has voted. A
+page filed by what it has of its own stands in `own` alone, by up to 8 of its own bins and, where it has few of them, by bin 255
+and value 0; `relatives` names its head. A family stays until its head is retired and no document in `relatives` names it.
 
 Compaction: entries below the number `merged to` stand in segments. Entries from there to `frozen to` are moving: the
 tables below `table` have all of them, `table` has those below `bound`, the other tables none. Later entries stand in the
@@ -98,7 +111,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, NOBODY, HostSketch
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 
 class Table(Enum):
@@ -116,13 +129,16 @@ class Table(Enum):
     IDS = b"ids"
     TOMBSTONES = b"amendments"
     RETIRED = b"retired"
+    FAMILIES = b"families"
+    RELATIVES = b"relatives"
+    OWN = b"own"
     TIMES = b"times"
     AGES = b"ages"
 
     @property
     def many_values(self) -> bool:
         """Whether a key has many values, all of one size, sorted bytewise."""
-        return self in (Table.EXACT, Table.REPEATS)
+        return self in (Table.EXACT, Table.REPEATS, Table.OWN)
 
     @property
     def read_in_parts(self) -> bool:
@@ -137,6 +153,8 @@ COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"
 HOSTS_KEY = b"hosts"
 IDS_KEY = b"ids"
+GIVEN_BACK_KEY = b"given back"
+GIVING_BACK_KEY = b"giving back"
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
@@ -155,6 +173,8 @@ _HORIZON = struct.Struct("<Q16s")
 _IDS_STATE = struct.Struct("<16s16sQ")
 _TIMES = struct.Struct("<q")
 _HOSTS = struct.Struct("<QII")
+_FAMILY = struct.Struct("<BBHIIIIIQ")
+_OWN_KEY = struct.Struct(">QH")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
 _JOURNAL_RUN = struct.Struct("<Q16sI")
@@ -169,6 +189,8 @@ class Filing(IntEnum):
     """In `exact`, or in `repeats`."""
     BLOCKS = 2
     """Under its blocks."""
+    OWN = 3
+    """Under what it has of its own, in `own`."""
 
 
 class Change(IntEnum):
@@ -318,6 +340,60 @@ def unpack_hosts(value: bytes | None) -> HostSketch:
     names = value[_HOSTS.size + count * HOST.itemsize :]
     hosts = np.frombuffer(value, HOST, count, _HOSTS.size)
     return HostSketch(counted, hosts, unpack_text(names).split("\n") if count else ())
+
+
+class Family(NamedTuple):
+    """A family: a value of `families`.
+
+    voters        unequal pages that have voted
+    dropped       those of them that were duplicates, while nobody knew the template
+    relatives     values of `relatives` that name its head
+    made_unique   pages that were unique by its template
+    own_bins      bins that these had of their own, in all
+    values        uint8 [bins], the template; until it is known, the values that lead
+    leads         uint8 [bins], by how much they lead; None once the template is known
+    """
+
+    voters: int
+    dropped: int
+    relatives: int
+    made_unique: int
+    own_bins: int
+    values: npt.NDArray[np.uint8]
+    leads: npt.NDArray[np.uint8] | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the template is known."""
+        return self.leads is None
+
+
+def pack_family(family: Family) -> bytes:
+    """A value of `families`."""
+    leads = b"" if family.leads is None else family.leads.tobytes()
+    numbers = family.voters, family.dropped, family.relatives, family.made_unique, 0, family.own_bins
+    return _FAMILY.pack(family.is_known, 0, len(family.values), *numbers) + family.values.tobytes() + leads
+
+
+def unpack_family(value: bytes) -> Family:
+    """The reverse of `pack_family`. Raises ValueError where the value is cut off."""
+    known, _, bins, voters, dropped, relatives, made_unique, _, own_bins = _FAMILY.unpack_from(value)
+    if len(value) != _FAMILY.size + (bins if known else 2 * bins):
+        raise ValueError("a family is cut off")
+    values = np.frombuffer(value, np.uint8, bins, _FAMILY.size)
+    leads = None if known else np.frombuffer(value, np.uint8, bins, _FAMILY.size + bins)
+    return Family(voters, dropped, relatives, made_unique, own_bins, values, leads)
+
+
+def own_key(head: int, key: int) -> bytes:
+    """A key of `own`; key: bin * 256 + value."""
+    return _OWN_KEY.pack(head, key)
+
+
+def unpack_own_key(key: bytes) -> tuple[int, int]:
+    """The reverse of `own_key`."""
+    head, own = _OWN_KEY.unpack(key)
+    return head, own
 
 
 class Times(NamedTuple):

@@ -15,6 +15,7 @@ from index.matching.minhash import DISTANCE_UNITS, Banding, signature_distances,
 from index.matching.root import RootRule
 from index.matching.second_look import Look, MetadataLook, look_fields, look_of, stricter_look
 from index.matching.simhash import BLOCK_BITS
+from index.matching.template import TemplateRule
 from index.storage.layout import FORMAT_VERSION
 
 BITS = (64, 128)
@@ -37,6 +38,7 @@ class Parameters:
     banding       shape of signatures and bands of MinHash; None: the scheme is SimHash
     look          second look of SimHash at documents within distance_max; None: all of them count
     root          limits of insert = "root"; None with the others
+    template      limits of families, whose templates are learnt; None: none are. MinHash with insert = "root" alone has them
     """
 
     bits: int = 64
@@ -46,6 +48,7 @@ class Parameters:
     banding: Banding | None = None
     look: Look | None = None
     root: RootRule | None = None
+    template: TemplateRule | None = None
 
     def __post_init__(self) -> None:
         possible = BITS if self.banding is None else (self.banding.bits,)
@@ -62,6 +65,8 @@ class Parameters:
                 f"a root is at least as far as distance_max = {self.distance_max}, and at most {self._farthest}, not "
                 f"{self.root.distance_max}"
             )
+        if self.template is not None and (self.root is None or self.banding is None):
+            raise ValueError("templates are learnt from MinHash signatures, with insert = 'root' alone")
         if self.look is not None and self.banding is not None:
             raise ValueError("there is no second look at MinHash signatures")
         if isinstance(self.look, MetadataLook) and self.distance_max != self.look.reach:
@@ -91,6 +96,11 @@ class Parameters:
     def distance_limit(self) -> int:
         """The largest possible `distance_max`."""
         return DISTANCE_MAX if self.banding is None else DISTANCE_UNITS
+
+    @property
+    def reach(self) -> int:
+        """How far candidates may be away: as far as matches, or as far as the relatives of a template."""
+        return self.distance_max if self.template is None else max(self.distance_max, self.template.relatives_apart)
 
     @property
     def _farthest(self) -> int:
@@ -141,18 +151,21 @@ class Parameters:
             fields["look"] = look_fields(self.look)
         if self.root is not None:
             fields["root"] = asdict(self.root)
+        if self.template is not None:
+            fields["template"] = asdict(self.template)
         return fields
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """The reverse of `fields`. Raises KeyError, TypeError, ValueError."""
         rest = dict(fields)
-        banding, look, root = (rest.pop(name, None) for name in ("banding", "look", "root"))
+        banding, look, root, template = (rest.pop(name, None) for name in ("banding", "look", "root", "template"))
         return cls(
             **rest,
             banding=None if banding is None else Banding(**banding),
             look=None if look is None else look_of(look),
             root=None if root is None else RootRule(**root),
+            template=None if template is None else TemplateRule(**template),
         )
 
     def stamp(self) -> bytes:
@@ -252,6 +265,8 @@ class Parameters:
             own |= {f"look.{name}": str(value) for name, value in look_fields(self.look).items()}
         if self.root is not None:
             own |= {f"root.{name}": str(value) for name, value in asdict(self.root).items()}
+        if self.template is not None:
+            own |= {f"template.{name}": str(value) for name, value in asdict(self.template).items()}
         return own | {f"fingerprint.{name}": value for name, value in self.fingerprint.items()}
 
 

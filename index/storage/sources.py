@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from index.entry import Applied, Source
+from index.entry import Applied, Source, is_given_back, plain_source
 from index.storage.layout import (
     NUMBER_KEY,
     SOURCE_KEY,
@@ -42,9 +42,9 @@ def number_of(transaction: Transaction, stream: str) -> int:
 
 
 def streams_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, str]:
-    """Streams by their numbers; leaves out numbers never given."""
+    """Streams by their numbers, those of given-back documents as where they came from; leaves out numbers never given."""
     found = transaction.get_many(Table.STREAMS, [NUMBER_KEY.pack(number) for number in sorted(set(numbers))])
-    return {NUMBER_KEY.unpack(key)[0]: unpack_stream(value)[0] for key, value in found}
+    return {NUMBER_KEY.unpack(key)[0]: plain_source(Source(unpack_stream(value)[0], 0)).stream for key, value in found}
 
 
 def set_name(transaction: Transaction, stream: str, name: str) -> None:
@@ -63,9 +63,12 @@ def named_streams(transaction: Transaction) -> list[tuple[str, str]]:
 def move_applied(transaction: Transaction, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> None:
     """Move applied offsets forward to `ends`, never back.
 
-    A mark belongs to its offset: a new offset drops the old mark, and at the same offset a new mark replaces it.
+    A mark belongs to its offset: a new offset drops the old mark, and at the same offset a new mark replaces it. Sources
+    of what was given back have none: nothing is read from them.
     """
     for source, end in ends.items():
+        if is_given_back(source.stream):
+            continue
         key = SOURCE_KEY.pack(number_of(transaction, source.stream), source.partition)
         value = transaction.get(Table.APPLIED, key)
         offset, mark = unpack_applied(value) if value is not None else (-1, b"")

@@ -10,8 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from index.storage import log
-from index.storage.layout import HORIZON_KEY, Horizon, Table, unpack_horizon, unpack_numbers
+from index.storage.layout import HORIZON_KEY, Horizon, Table, pack_numbers, unpack_horizon, unpack_numbers
 from index.storage.store import Transaction
+
+RETIRED_KNOWN_MAX = 4_096
+"""Numbers of retired entries that are read at once, in two milliseconds; where there are more, only those asked for are."""
+
+_APART_MAX = 64
+"""Numbers asked for that lie nearer to each other on average are read as a range."""
 
 
 class Visibility:
@@ -20,7 +26,10 @@ class Visibility:
     def __init__(self, transaction: Transaction, words: int) -> None:
         self.horizon: Horizon = unpack_horizon(transaction.get(Table.META, HORIZON_KEY))
         self._words = words
-        self._retired = unpack_numbers(transaction.keys(Table.RETIRED))
+        self._transaction = transaction
+        self._stored = transaction.count(Table.RETIRED)
+        few = self._stored <= RETIRED_KNOWN_MAX
+        self._retired = unpack_numbers(transaction.keys(Table.RETIRED) if few else [])
         self._sources = {
             (int(each["stream"]), int(each["partition"])): int(each["number"]) for each in self.horizon.sources
         }
@@ -29,7 +38,7 @@ class Visibility:
     @property
     def all_are(self) -> bool:
         """Whether all entries are visible: nothing was ever retired."""
-        return not self.some_have_expired and not len(self._retired)
+        return not self.some_have_expired and not self._stored and not len(self._retired)
 
     @property
     def some_have_expired(self) -> bool:
@@ -46,12 +55,17 @@ class Visibility:
 
     def are_retired(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each entry was retired one by one, and stands in `retired`: uint64 [n] -> bool [n]."""
-        if not len(self._retired):
-            return np.zeros(len(numbers), np.bool_)
-        places = np.searchsorted(self._retired, numbers)
-        places[places == len(self._retired)] = 0
-        retired: npt.NDArray[np.bool_] = self._retired[places] == numbers
+        retired = _are_among(self._retired, numbers)
+        if self._stored > RETIRED_KNOWN_MAX and len(numbers):
+            retired |= _are_among(self._stored_of(np.unique(numbers)), numbers)
         return retired
+
+    def _stored_of(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Those of these numbers, and perhaps others, that stand in `retired`: uint64 [n] -> uint64 [m], both ascending."""
+        if int(numbers[-1]) - int(numbers[0]) <= _APART_MAX * len(numbers):
+            first, last = pack_numbers(numbers[[0, -1]])
+            return unpack_numbers(self._transaction.keys(Table.RETIRED, first, last))
+        return unpack_numbers([key for key, _ in self._transaction.get_many(Table.RETIRED, pack_numbers(numbers))])
 
     def are(self, transaction: Transaction, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Whether each document is visible: numbers uint64 [n] -> bool [n]."""
@@ -85,6 +99,16 @@ class Visibility:
                 return
             by_number = batch.end_number <= self.horizon.number and batch.first_number < self.horizon.number
             yield batch, by_number or all(_is_behind(batch, horizons.get(each)) for each in batch.sources.tolist())
+
+
+def _are_among(some: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Whether each number, uint64 [n], is among some ascending ones, uint64 [m]: bool [n]."""
+    if not len(some):
+        return np.zeros(len(numbers), np.bool_)
+    places = np.searchsorted(some, numbers)
+    places[places == len(some)] = 0
+    among: npt.NDArray[np.bool_] = some[places] == numbers
+    return among
 
 
 def _is_behind(batch: log.Batch, horizon: np.void | None) -> bool:

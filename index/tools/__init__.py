@@ -4,13 +4,16 @@ Every function takes an open `Index`, or the directory of one, and returns plain
 """
 
 from index.storage.data_file import DATA_FILE, Writer, writer_of
+from index.storage.layout import Family
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
 from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
+from index.tools.families import ExportedFamily
 from index.tools.finding import Finding
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Reader, Survey, readers, survey
+from index.tools.templates import Page, Template, found_by_own_text, templates_of
 from index.tools.verify import verify
 from index.tools.warm_up import compile_kernels
 
@@ -20,17 +23,22 @@ __all__ = [
     "Age",
     "BucketSizes",
     "BulkLoader",
+    "ExportedFamily",
+    "Family",
     "Finding",
     "Imported",
     "Importer",
     "Original",
+    "Page",
     "Reader",
     "Record",
     "Snapshot",
     "Survey",
+    "Template",
     "Writer",
     "compile_kernels",
     "copy",
+    "found_by_own_text",
     "has_index",
     "portions",
     "readers",
@@ -38,6 +46,7 @@ __all__ = [
     "replace",
     "snapshot",
     "survey",
+    "templates_of",
     "verify",
     "writer_of",
 ]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.decide import restore
+from index.decide import give_back, restore
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import Entries, Position, Source
 from index.index import Index, internals_of
@@ -86,6 +86,10 @@ class BulkLoader:
         """Enter documents that were decided before, as `Index.restore`; best some 10,000 at a time."""
         restore.require_restorable(entries, verdicts, originals, self.parameters)
         return self.write(lambda session: restore.restore(session, entries, verdicts, originals, ends))
+
+    def give_back(self, entries: Entries) -> None:
+        """Enter documents that were given back, and came out, as `Index.give_back`."""
+        self.write(lambda session: give_back.enter(session, entries, delivered=True))
 
     def finish(self) -> None:
         """Move all entries into segments. Every process that opens the index holds unfinished entries in memory."""

@@ -28,6 +28,7 @@ from index.entry import (
     Source,
     Verdict,
     naming_originals,
+    plain_source,
     standing_for_themselves,
 )
 from index.index import Index, internals_of
@@ -37,6 +38,7 @@ from index.storage.documents import Document, of_batch
 from index.storage.layout import JOURNAL_KEY, Table, unpack_journal_run
 from index.storage.store import Transaction
 from index.tools.bulk_load import BulkLoader
+from index.tools.families import ExportedFamily, enter_family, exported_families
 
 _NOTHING_LATER = 2**64 - 1
 
@@ -142,6 +144,10 @@ class Snapshot:
         """A record for every position in the log, in the order of the log."""
         return _records(self._session)
 
+    def families(self) -> Iterator[ExportedFamily]:
+        """What is known of families, by the numbers in `records`."""
+        return exported_families(self._session)
+
 
 def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
     """Run `operation` on a snapshot of an index. Raises IndexDamaged.
@@ -195,7 +201,7 @@ def _records(session: ReadSession) -> Iterator[Record]:
 
 
 def _original(origin: log.Origin, streams: Mapping[int, str]) -> Original:
-    return Original(origin.id, Position(Source(streams[origin.stream], origin.partition), origin.offset))
+    return Original(origin.id, Position(plain_source(Source(streams[origin.stream], origin.partition)), origin.offset))
 
 
 def _order(found: log.Batch) -> npt.NDArray[np.int64]:
@@ -373,6 +379,19 @@ class Importer:
             order = np.argsort(there, kind="stable")
             self._there, self._here = array("Q", there[order].tobytes()), array("Q", own[order].tobytes())
 
+    def add_families(self, families: Sequence[ExportedFamily]) -> None:
+        """Enter what is known of families, unless this index has learnt of some itself; after the last record."""
+
+        def here(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+            found, _ = _mapped(np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64), numbers)
+            return np.where(found == _OWN_NUMBER, NO_NUMBER, found)
+
+        def operation(session: WriteSession) -> None:
+            for family in () if session.transaction.count(Table.FAMILIES) else families:
+                enter_family(session, family, here)
+
+        self._writer.write(operation)
+
     def finish(self, applied: Mapping[Source, Applied]) -> None:
         """Move applied offsets, with their marks, to those of the exported index; call this after the last record."""
         ends = {source: at.offset for source, at in applied.items()}
@@ -404,13 +423,15 @@ def _number_at(transaction: Transaction, position: Position, words: int) -> int:
 
 def _require_whole(records: Sequence[Record], insert: Insert) -> None:
     """Raise ValueError unless each record has a document and an origin exactly where its verdict requires them."""
-    entering = {verdict for verdict in Verdict if verdict.stands_for_itself}
+    entering = {verdict for verdict in Verdict if verdict.stands_for_itself} - {Verdict.GIVEN_BACK}
     if insert != "unique":
         entering.add(Verdict.SUSPECT)
     if insert == "all":
         entering.add(Verdict.DUPLICATE)
     for record in records:
         may_enter = insert == "root" and record.verdict is Verdict.DUPLICATE and record.document is not None
+        # Whose text is no longer one to be compared was given back without an entry.
+        may_enter |= record.verdict is Verdict.GIVEN_BACK and record.document is not None
         for what, part, expected in (
             ("document", record.document, may_enter or record.verdict in entering),
             ("origin", record.origin, record.verdict.names_original),
@@ -423,6 +444,7 @@ def _require_whole(records: Sequence[Record], insert: Insert) -> None:
 _KINDS = {
     Verdict.DUPLICATE: Kind.NEAR,
     Verdict.SUSPECT: Kind.NEAR,
+    Verdict.GIVEN_BACK: Kind.UNDECIDABLE,
     Verdict.UNDECIDABLE: Kind.UNDECIDABLE,
     Verdict.DEAD_LETTER: Kind.DEAD_LETTER,
 }

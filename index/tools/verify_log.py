@@ -121,7 +121,9 @@ class LogCheck:
         own = np.full(len(rows), NO_NUMBER, np.uint64)
         own[batch.entered()] = batch.numbers()
         entered = rows["filing"] != Filing.NOTHING
-        standing = standing_for_themselves(rows["verdict"])
+        given_back = rows["verdict"] == Verdict.GIVEN_BACK
+        # Whose text is no longer one to be compared was given back without an entry.
+        standing = standing_for_themselves(rows["verdict"]) & (entered | ~given_back)
         decided = standing | naming_originals(rows["verdict"])
         duplicate = rows["verdict"] == Verdict.DUPLICATE
         enters = decided if self._parameters.insert == "all" else decided & ~duplicate

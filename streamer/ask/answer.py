@@ -11,7 +11,7 @@ class Answer:
     """What the filter says of one document; docs/headers.md explains verdicts and reasons.
 
     id                 the document's own, None where it has none
-    verdict            `unique`, `duplicate`, `suspect`, `undecidable`, `dead-letter`, or a later one of docs/headers.md
+    verdict            `unique`, `duplicate`, `update`, `suspect`, `undecidable`, `dead-letter`, or a later one of docs/headers.md
     reason             one of a fixed list
     kept               whether a filter passes the document on to the unique output
     similarity         of a document that names an original: 0 to 1, where the index measures similarity; else None

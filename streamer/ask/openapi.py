@@ -36,7 +36,10 @@ _PLACE = {
     "time": _or_null({**_TEXT, "description": "The record's own time, ISO 8601."}),
 }
 _VERDICT = {
-    "verdict": {**_TEXT, "description": "unique, duplicate, suspect, undecidable, dead-letter, or a later one."},
+    "verdict": {
+        **_TEXT,
+        "description": "unique, duplicate, update, suspect, undecidable, dead-letter, or a later one.",
+    },
     "reason": {**_TEXT, "description": "One of a fixed list, see docs/headers.md."},
 }
 

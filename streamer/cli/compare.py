@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from streamer.transports.evidence import Evidence
     from streamer.what_if.differences import Differences
 
-_DECIDING_SECTIONS = ("fingerprint", "minhash", "second_look", "index", "guard")
+_OF_BOTH_SIDES = ("kafka", "topics", "batch", "decode", "route", "recovery", "workers", "observe")
+"""Sections whose settings decide nothing, once a record is read."""
 
 
 @click.command()
@@ -107,7 +108,7 @@ def _filtered(chosen: Chosen, files: Sequence[Path], folder: Path) -> tuple["Set
     from streamer.transports.files.evidence import FileEvidence
 
     places = f"index.directory={folder / 'index'}", "route.shadow=false"
-    kept = [each for each in chosen.overrides if each.partition(".")[0].strip() not in _DECIDING_SECTIONS]
+    kept = [each for each in chosen.overrides if each.partition(".")[0].strip() in _OF_BOTH_SIDES]
     settings = Chosen(chosen.file, kept).load(*places, over_files=True)
     _, finished = filter_files(settings, files, folder / "out", Console(stderr=True))
     if not finished:

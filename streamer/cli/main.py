@@ -12,12 +12,15 @@ from rich.console import Console
 
 from index import errors
 from streamer.cli.compare import compare
+from streamer.cli.dead_letters import dead_letters
 from streamer.cli.doctor import doctor
 from streamer.cli.evaluation import evaluate
+from streamer.cli.give_back import give_back
 from streamer.cli.index import index_group
 from streamer.cli.methods import calibrate, idf
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, pass_settings, settings_options
 from streamer.cli.outputs import NoLeftovers
+from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import why
 from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
@@ -231,8 +234,20 @@ def _missing_extras(settings: Settings) -> Iterator[str]:
             yield str(error)
 
 
-for command in (index_group, idf, evaluate, calibrate, compare, verify, why, doctor):
+for command in (
+    index_group,
+    idf,
+    evaluate,
+    calibrate,
+    compare,
+    verify,
+    why,
+    doctor,
+    give_back,
+    dead_letters,
+):
     cli.add_command(command)
+index_group.add_command(templates)
 
 
 def main() -> None:

@@ -17,14 +17,15 @@ WIDE_COLUMNS = 100
 
 _COLOURS = {"unique": "green", "duplicate": "red", "suspect": "yellow", "undecidable": "yellow", "dead-letter": "red"}
 _RELATIONS = {
-    "member": "another duplicate of the original",
+    "original": "the {}",
+    "member": "another duplicate of the {}",
     "copy": "a duplicate of this one",
     "other": "",
 }
 _STANDINGS = {
     Standing.COUNTS: "still counts",
     Standing.EXPIRED: "has expired",
-    Standing.FORGOTTEN: "was forgotten",
+    Standing.FORGOTTEN: "counts no more",
 }
 
 
@@ -103,7 +104,7 @@ class Report:
 
     def _near(self, near: Near, role: str) -> Text:
         said = [
-            f"the {role}" if near.relation == "original" else _RELATIONS[near.relation],
+            _RELATIONS[near.relation].format(role),
             "came later" if near.later else "",
             near.why_not,
         ]

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from index import Decided, Index, Kind, Position, Standing
+from index import Decided, Index, Kind, Position, Standing, Verdict
 from streamer.explain.explanation import Answer, Explanation, Likeness, Link
 from streamer.explain.near import cosine_of, likeness_of, look_of, near_of, sought_of
 from streamer.explain.positions import position_text, positions_of
-from streamer.explain.wording import deciding, measure_of, rules_of, wording_of
+from streamer.explain.wording import LOOKALIKE, deciding, measure_of, rules_of, wording_of
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
@@ -44,7 +44,7 @@ def explain(
     """
     positions = positions_of(asked, index.stream_names(), over_files=over_files)
     found = [*reversed(index.decided([asked])), *(each for each in index.decided_at(positions) if each)]
-    found = list({each.position: each for each in found}.values())
+    found = list({(each.position, each.verdict): each for each in found}.values())
     explanations = [_explanation(index, settings, each) for each in found[:limit]]
     problem = "" if found else _problem(index, asked, positions)
     return Answer(asked, explanations, len(found) - len(explanations), problem)
@@ -78,7 +78,14 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
         return told
     sought = sought_of(decided, entered, original.number if original else None)
     (fingerprint,) = hexadecimal(np.array([sought.kind], np.uint8), sought.fingerprint)
-    return replace(told, near=near_of(index, parameters, sought, names), fingerprint=fingerprint)
+    near = near_of(index, parameters, sought, names)
+    if wording.role == LOOKALIKE:
+        # Pages of one template do not count for each other.
+        near = tuple(
+            replace(each, why_not=each.why_not or "near by the template alone") if each.relation != "other" else each
+            for each in near
+        )
+    return replace(told, near=near, fingerprint=fingerprint)
 
 
 def _labels(decided: Decided) -> tuple[str, str]:
@@ -95,6 +102,9 @@ def _chain(index: Index, decided: Decided) -> tuple[Link, ...]:
         role = wording_of(*_labels(naming)).role
         (naming,) = index.decided_at([at])
         links.append(_link(index, id_, at, position_text(at, names), naming, role))
+        if index.are_given_back([at])[0]:
+            links[-1] = replace(links[-1], note="was dropped, and given back since: it stands for itself")
+            break
     return tuple(links)
 
 
@@ -115,12 +125,14 @@ def _fate(index: Index, decided: Decided, standing: Standing) -> str:
     """What became of an entry and what follows, in words that follow its name; empty while it counts."""
     if standing is Standing.FORGOTTEN:
         for later in reversed(index.decided([decided.id])):
-            if later.verdict.label == "update" and later.original_position == decided.position:
+            if later.verdict is Verdict.UPDATE and later.original_position == decided.position:
                 return f"was replaced by its version at {position_text(later.position, index.stream_names())}"
     return _FATES[standing]
 
 
 def _notes(index: Index, decided: Decided, standing: Standing | None) -> tuple[str, ...]:
+    if decided.verdict is Verdict.DUPLICATE and index.are_given_back([decided.position])[0]:
+        return ("It was given back since: it went out with the unique ones, and stands for itself.",)
     entered = decided.document
     if entered is not None and standing is not None and standing is not Standing.COUNTS:
         return (f"It {_fate(index, decided, standing)}.",)

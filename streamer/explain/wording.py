@@ -104,6 +104,9 @@ _WORDINGS = {
         _of_template,
         LOOKALIKE,
     ),
+    ("given-back", "given-back"): Wording(
+        "Given back: a person took the drop back, so it went out with the unique ones, and stands for itself.", _none
+    ),
     ("undecidable", "no-features"): Wording(
         "Kept undecided: the text has nothing to compare, no letters and no digits. It went out with the unique ones.",
         _none,
@@ -170,8 +173,6 @@ def rules_of(
     for key in wording.keys(parameters):
         section, _, name = key.partition(".")
         holder = getattr(settings, section)
-        if name not in type(holder).model_fields:
-            continue
         value = values.get(key, getattr(holder, name))
         if key == "decode.text" and value is None:
             value = PRESETS[settings.decode.preset].text

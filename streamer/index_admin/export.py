@@ -27,19 +27,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import orjson
 import zstandard
 
 from index import Applied, Document, Index, Kind, Parameters, Position, Source, Verdict
-from index.tools import BulkLoader, Importer, Original, Record, Snapshot, portions, snapshot
+from index.tools import BulkLoader, ExportedFamily, Family, Importer, Original, Record, Snapshot, portions, snapshot
 from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
 from streamer.transports.files.line_reader import STANDARD_INPUT
 
-EXPORT_VERSION = 2
+EXPORT_VERSION = 3
 ROWS_A_TRANSACTION = 4_096
 
-_VERDICTS = {verdict.label: verdict for verdict in Verdict}
+_NAMES = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
+_VERDICTS = {name: verdict for verdict, name in _NAMES.items()}
 _BUFFER_BYTES = 2**20
 
 
@@ -59,6 +61,8 @@ def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
             out.write(_dumped(_as_json(record, places)))
             if written % ROWS_A_TRANSACTION == 0:
                 progress(written)
+        for family in taken.families():
+            out.write(_dumped(_family_as_json(family)))
         out.write(_dumped({"applied": _applied_as_json(taken.applied(), places)}))
         return written
 
@@ -114,6 +118,7 @@ def take_in(
         raise InputUnreadable(
             f"{name}: has {entered + known} positions of {positions}: lines are missing. What was read is in the index."
         )
+    taking.add_families(reading.families)
     taking.finish(reading.applied)
     loading.finish()
     return entered, known
@@ -129,6 +134,7 @@ class _Reading:
         self._name = name
         self.line = 1
         self.applied: dict[Source, Applied] | None = None
+        self.families: list[ExportedFamily] = []
 
     def records(self) -> Iterator[Record]:
         for line in self._found:
@@ -142,6 +148,8 @@ class _Reading:
                         Source(self._streams[place], partition): Applied(offset, bytes.fromhex(mark))
                         for place, partition, offset, mark in fields["applied"]
                     }
+                elif "family" in fields:
+                    self.families.append(_family(fields))
                 else:
                     yield self._record(fields)
             except (ValueError, KeyError, TypeError, IndexError) as problem:
@@ -195,7 +203,7 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
         "stream": places[record.source.stream],
         "partition": record.source.partition,
         "offset": record.offset,
-        "verdict": record.verdict.label,
+        "verdict": _NAMES[record.verdict],
         "reason": record.reason,
     }
     optional = {"distance": record.distance, "original": record.original}
@@ -219,6 +227,27 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
     if not record.settled:
         fields["settled"] = False
     return fields
+
+
+def _family_as_json(exported: ExportedFamily) -> dict[str, Any]:
+    family = exported.family
+    fields: dict[str, Any] = {
+        "family": exported.head,
+        "voters": family.voters,
+        "dropped": family.dropped,
+        "made_unique": family.made_unique,
+        "own_bins": family.own_bins,
+        "values": family.values.tobytes().hex(),
+        "relatives": exported.relatives.tolist(),
+    }
+    return fields if family.leads is None else fields | {"leads": family.leads.tobytes().hex()}
+
+
+def _family(fields: dict[str, Any]) -> ExportedFamily:
+    values = np.frombuffer(bytes.fromhex(fields["values"]), np.uint8)
+    leads = np.frombuffer(bytes.fromhex(fields["leads"]), np.uint8) if "leads" in fields else None
+    counts = (fields["voters"], fields["dropped"], len(fields["relatives"]), fields["made_unique"], fields["own_bins"])
+    return ExportedFamily(fields["family"], Family(*counts, values, leads), np.array(fields["relatives"], np.uint64))
 
 
 def _applied_as_json(applied: Mapping[Source, Applied], places: Mapping[str, int]) -> list[list[Any]]:

@@ -191,8 +191,13 @@ def _warn_of_trimmed(settings: Settings, ranges: Mapping[Source, range], destina
 def _entered(
     loading: BulkLoader, parts: _Parts, delivered: Sequence[Record], verdict: Verdict, *, set_applied: bool
 ) -> int:
-    """Enter delivered records of a verdict, and move the applied offsets where asked to. Returns how many were known."""
+    """Enter delivered records of a verdict, and move the applied offsets where asked to. Returns how many were known.
+
+    With the unique ones enters what was given back.
+    """
     found = restored_as(verdict, delivered)
+    if verdict is Verdict.UNIQUE and (given_back := restored_as(Verdict.GIVEN_BACK, delivered)):
+        loading.give_back(prepare(parts.decoder, parts.fingerprinter, given_back))
     if not found:
         return 0
     entries: Entries = prepare(parts.decoder, parts.fingerprinter, found)

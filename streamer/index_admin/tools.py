@@ -17,7 +17,8 @@ from streamer.explain.positions import position_text as position_text
 from streamer.explain.positions import time_text as time_text
 from streamer.explain.texts import comparable_scheme
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
-from streamer.service.wiring import usable_directory
+from streamer.fingerprint.scheme import Scheme
+from streamer.service.wiring import open_index, usable_directory
 from streamer.settings.settings import Settings
 
 
@@ -48,6 +49,13 @@ def open_for_writing(settings: Settings) -> Index:
         parameters = index.parameters
     with usable_directory(settings):
         return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+
+
+def open_to_decide(settings: Settings, scheme: Scheme) -> Index:
+    """Open the same index as the service does, to decide by it. Raises IndexProblem, SettingsError; IndexMissing as above."""
+    with open_for_reading(settings):
+        pass
+    return open_index(settings, scheme)
 
 
 def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:

@@ -136,6 +136,7 @@ class HttpServer:
             server, thread = self._running
             server.should_exit = True
             thread.join()
+            self._application.close()
             self._running = None
 
     def __enter__(self) -> Self:
@@ -177,6 +178,11 @@ class _Application:
         self._quick = ThreadPoolExecutor(4, "http-quick")
         self._queues = {route.queue: ThreadPoolExecutor(1, f"http-{route.queue}") for route in routes if route.queue}
         self._waiting = dict.fromkeys(self._queues, 0)
+
+    def close(self) -> None:
+        """End the threads that wait for work; what is under way on them ends by itself."""
+        for threads in (self._quick, *self._queues.values()):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":

@@ -30,6 +30,7 @@ AS_NEW = {Reason.ORDINARY: Reason.RECRAWLED, Reason.SHORT_TEXT: Reason.RECRAWLED
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
     (Verdict.DUPLICATE, Reason.ORDINARY): "similar",
+    (Verdict.TEMPLATE, Reason.ORDINARY): "template",
     (Verdict.UNIQUE, Reason.SHORT_TEXT): "short-text-new",
     (Verdict.DUPLICATE, Reason.SHORT_TEXT): "short-text-same",
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",
@@ -38,6 +39,7 @@ _LABELS = {
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",
+    (Verdict.GIVEN_BACK, Reason.ORDINARY): "given-back",
     (Verdict.DEAD_LETTER, Reason.TOMBSTONE): "tombstone",
     (Verdict.DEAD_LETTER, Reason.TOO_LARGE): "too-large",
     (Verdict.DEAD_LETTER, Reason.NOT_UTF_8): "not-utf-8",
@@ -49,6 +51,9 @@ _LABELS = {
     (Verdict.DEAD_LETTER, Reason.POISON): "poison",
 }
 
+_VERDICTS = {(verdict.label, text): verdict for (verdict, _), text in _LABELS.items()}
+_BY_LABEL = {verdict.label: verdict for verdict in reversed(Verdict)}
+
 
 def label(verdict: Verdict, reason: Reason) -> str:
     """Label of a reason in headers, verdict lines, logs and metrics: lower case, words joined by hyphens.
@@ -58,6 +63,11 @@ def label(verdict: Verdict, reason: Reason) -> str:
     return _LABELS[verdict, reason]
 
 
+def verdict_of(verdict: str, reason: str) -> Verdict | None:
+    """Verdict that these labels tell; None where the first is none. Only the reason tells a TEMPLATE from a UNIQUE."""
+    return _VERDICTS.get((verdict, reason), _BY_LABEL.get(verdict))
+
+
 def labels() -> list[tuple[str, str]]:
-    """Every (verdict, reason) pair that can occur, as labels. The metrics start each of them at zero."""
-    return [(verdict.label, text) for (verdict, _), text in _LABELS.items()]
+    """Every (verdict, reason) pair that the service can decide, as labels. The metrics start each of them at zero."""
+    return [(verdict.label, text) for (verdict, _), text in _LABELS.items() if verdict is not Verdict.GIVEN_BACK]

@@ -2,16 +2,17 @@
 
 docs/headers.md shows every header with an example. The headers of the input are kept, except those that begin with
 `neardup.`. Those come from an earlier filter, or from somebody else, and would contradict the headers gained here.
+`neardup.replayed` alone stays: who replays dead letters can see a record that comes back again and again.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import orjson
 
 from index import NO_DISTANCE, Decisions, Insert, Position, Source, Verdict, minhash
 from streamer.records.decode import DeadLetter, Document
-from streamer.records.reason import Reason, label
+from streamer.records.reason import Reason, label, verdict_of
 from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
 
 PREFIX = "neardup."
@@ -29,6 +30,9 @@ ORIGINAL_ID = "neardup.original.id"
 ORIGINAL_POSITION = "neardup.original.position"
 ORIGINAL_STREAM = "neardup.original.stream"
 
+REPLAYED = "neardup.replayed"
+REPLAYED_STREAM = "neardup.replayed.stream"
+
 CONNECT_PREFIX = "__connect.errors."
 
 # Part of what is published, not names of classes that can be found here: tools filter dead letters by these texts, and
@@ -38,15 +42,15 @@ CONNECT_EXCEPTION_CLASS = "streamer.document.DeadLetter"
 
 DESTINATIONS = {
     Verdict.UNIQUE: Destination.UNIQUE,
+    Verdict.TEMPLATE: Destination.UNIQUE,
     Verdict.UNDECIDABLE: Destination.UNIQUE,
     Verdict.UPDATE: Destination.UNIQUE,
     Verdict.DUPLICATE: Destination.DUPLICATE,
     Verdict.SUSPECT: Destination.UNIQUE,
+    Verdict.GIVEN_BACK: Destination.UNIQUE,
     Verdict.DEAD_LETTER: Destination.DEAD_LETTER,
 }
 """Output of each verdict, outside of shadow mode."""
-
-_VERDICTS_NAMING = {verdict.label.encode(): verdict for verdict in Verdict if verdict.names_original}
 
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
@@ -140,7 +144,9 @@ def route(
     for record, decision in zip(records, decisions, strict=True):
         kept = record.headers
         if kept:
-            kept = tuple(header for header in kept if not header[0].startswith(PREFIX))
+            kept = tuple(
+                header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
+            )
         destination = destination_of(decision.verdict, shadow=shadow)
         gained = _gained(record, decision)
         if destination is not DESTINATIONS[decision.verdict]:
@@ -161,33 +167,72 @@ def parse_original_position(headers: Headers) -> Position | None:
     return _parse(headers, ORIGINAL_STREAM, ORIGINAL_POSITION)
 
 
+def parse_replayed_position(headers: Headers) -> Position | None:
+    """Position at which a record was a dead letter before it was replayed; None where it was not."""
+    return _parse(headers, REPLAYED_STREAM, REPLAYED)
+
+
+def is_given_back(headers: Headers) -> bool:
+    """Whether the headers of an output say that it was given back: it stands out of the order of its source."""
+    return (VERDICT, Verdict.GIVEN_BACK.label.encode()) in headers
+
+
+def given_back(headers: Headers) -> Headers:
+    """Headers of a record that is given back, from those of its drop: the input's, and what names it and its original."""
+    kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
+    named = tuple(header for header in headers if header[0] in _NAMING)
+    return (*kept, (VERDICT, Verdict.GIVEN_BACK.label.encode()), *named)
+
+
+_NAMING = (POSITION, STREAM, ID, ORIGINAL_ID, ORIGINAL_POSITION, ORIGINAL_STREAM)
+
+
+def replayed(kept: Headers, headers: Headers) -> Headers:
+    """Headers of a dead letter that is sent to the input again: the input's, `kept`, and where it was before.
+
+    headers  of the dead letter, which name its position and its stream
+    """
+    own = dict(headers)
+    return (*kept, (REPLAYED, own[POSITION]), (REPLAYED_STREAM, own[STREAM]))
+
+
 def restoring_outputs(insert: Insert) -> list[tuple[Destination, Verdict]]:
     """What restores a lost index, in this order: of an output, the records that enter with a verdict.
 
-    Uniques first: a duplicate or suspect can enter only after its original, and what an update replaced retires once it is
-    there. The unique output is named again for each verdict that may stand there too; duplicates do where they were delivered
-    in shadow mode.
+    Uniques first, and with them what was given back: a duplicate or suspect can enter only after its original, and what an update
+    replaced retires once it is there. The unique output is named again for each verdict that may stand there too; duplicates do
+    where they were delivered in shadow mode.
     """
     outputs = [(Destination.UNIQUE, Verdict.UNIQUE), (Destination.UNIQUE, Verdict.UPDATE)]
     if insert == "unique":
         return outputs
-    resembling = [verdict for verdict in _VERDICTS_NAMING.values() if not verdict.stands_for_itself]
+    resembling = [verdict for verdict in Verdict if verdict.names_original and not verdict.stands_for_itself]
     outputs += [(Destination.UNIQUE, verdict) for verdict in resembling]
     return [*outputs, (Destination.DUPLICATE, Verdict.DUPLICATE)]
 
 
 def restoring_verdict(record: Record) -> Verdict:
-    """Verdict with which a record of an output enters a lost index: its header's, where that names an original; else UNIQUE."""
-    return _VERDICTS_NAMING.get(dict(record.headers).get(VERDICT) or b"", Verdict.UNIQUE)
+    """Verdict with which a record of an output enters a lost index: its headers', where that names an original or says that
+    the record was given back; else UNIQUE."""
+    headers = dict(record.headers)
+    return _restoring_verdict(headers.get(VERDICT) or b"", headers.get(REASON) or b"")
+
+
+@lru_cache(256)
+def _restoring_verdict(verdict: bytes, reason: bytes) -> Verdict:
+    told = verdict_of(verdict.decode(errors="replace"), reason.decode(errors="replace"))
+    return told if told is not None and (told.names_original or told is Verdict.GIVEN_BACK) else Verdict.UNIQUE
 
 
 def restored_as(verdict: Verdict, records: Sequence[Record]) -> list[Record]:
     """Those of an output's records that enter a lost index in the turn of this verdict.
 
-    Updates enter in the turn of the unique ones, and come once more in their own, when all that they replaced is there.
+    Updates and pages of templates enter in the turn of the unique ones. Updates come once more in their own, when all that they
+    replaced is there.
     """
     if verdict is Verdict.UNIQUE:
-        return [record for record in records if restoring_verdict(record).stands_for_itself]
+        with_uniques = (Verdict.UNIQUE, Verdict.TEMPLATE, Verdict.UPDATE)
+        return [record for record in records if restoring_verdict(record) in with_uniques]
     return [record for record in records if restoring_verdict(record) is verdict]
 
 

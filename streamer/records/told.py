@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from index import NO_DISTANCE, Position, Verdict, minhash
+from streamer.records.reason import verdict_of
 from streamer.records.record import Destination, Headers
 from streamer.records.route import (
     CONNECT_PREFIX,
@@ -24,8 +25,6 @@ from streamer.records.route import (
 
 CONNECT_HEADERS = 10
 """Headers of Kafka Connect at the end of a dead letter."""
-
-_VERDICTS = {verdict.label: verdict for verdict in Verdict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def told_by(headers: Headers, destination: Destination) -> Told:
     """What the headers of a record in an output tell."""
     own = {name: value or b"" for name, value in headers if name.startswith(PREFIX)}
     texts = {name: value.decode(errors="replace") for name, value in own.items()}
-    verdict = _VERDICTS.get(texts.get(VERDICT, ""))
+    verdict = verdict_of(texts.get(VERDICT, ""), texts.get(REASON, ""))
     kept = tuple(header for header in headers if not header[0].startswith(PREFIX))
     contradictions = []
     if len(own) < len(headers) - len(kept):
@@ -89,7 +88,9 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         contradictions.append(f"it stands for {offsets!r} offsets")
         offsets = "1"
     original = parse_original_position(headers)
-    if (verdict is not None and verdict.names_original) != (original is not None):
+    # What was given back may tell what it was dropped for.
+    names = verdict is not None and verdict.names_original
+    if names != (original is not None) and verdict is not Verdict.GIVEN_BACK:
         contradictions.append("there is no original" if original is None else "there is an original")
     distance, problem = _distance(texts.get(DISTANCE), texts.get(SIMILARITY))
     contradictions += [problem] if problem else []

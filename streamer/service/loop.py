@@ -96,6 +96,7 @@ class BatchReport:
     similarities      float64 [duplicates], to their originals; empty where the index measures distance
     candidates        int64 [newly decided documents], entries compared with each
     unequal           duplicates that are near but unequal to their originals
+    templates         templates that became known
     replayed          documents whose verdict came from the journal
     """
 
@@ -108,6 +109,7 @@ class BatchReport:
     similarities: npt.NDArray[np.float64]
     candidates: npt.NDArray[np.int64]
     unequal: int
+    templates: int
     replayed: int
 
 
@@ -267,6 +269,8 @@ class Service:
             entries = entries_of(batch.records, documents, fingerprints)
             decisions = self._index.admit(entries, batch.ends, batch.marks)
             _tell(decisions.crossings)
+            for head in decisions.templates:
+                log.info("template found", first_page=head)
         with stopwatch.step("route"):
             outgoing = self._route(batch, documents, entries, decisions)
         with stopwatch.step("commit"):
@@ -340,5 +344,6 @@ def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_simil
         similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),
         candidates=decisions.candidates[~decisions.replayed],
         unequal=int(np.count_nonzero(distances > 0)),
+        templates=len(decisions.templates),
         replayed=int(decisions.replayed.sum()),
     )

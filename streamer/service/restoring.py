@@ -150,6 +150,8 @@ class Restoration:
 
     def _enter(self, found: Sequence[Record], verdict: Verdict) -> None:
         records = restored_as(verdict, found)
+        if verdict is Verdict.UNIQUE:
+            self._give_back(restored_as(Verdict.GIVEN_BACK, found))
         of_records = list(map(restoring_verdict, records))
         if not records:
             # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
@@ -168,6 +170,13 @@ class Restoration:
             self._found.update(restored._asdict())
         self._newest_ms = max([self._newest_ms, *(record.timestamp_ms for record in records)])
         self._listener.restored(len(entries))
+
+    def _give_back(self, records: Sequence[Record]) -> None:
+        """Enter documents that were given back. They stand for themselves, so they need not wait for others."""
+        if records:
+            new = self._index.give_back(prepare(self._decoder, self._fingerprinter, records), delivered=True)
+            self._found.update(given_back=int(new.sum()))
+            self._listener.restored(int(new.sum()))
 
     def _is_of_no_use(self, part: Trimmed) -> bool:
         """Whether the index would not count any more what a part of an output has lost.

@@ -54,7 +54,7 @@ class Totals:
         """The totals for machines."""
         return {
             "documents": self.records,
-            **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in Verdict},
+            **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in _SHOWN},
             "already_decided": self.before + self.replayed,
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
@@ -71,7 +71,7 @@ def table(totals: Totals, out: Path) -> Table:
     rows.add_column(justify="right")
     rows.add_column(style="dim")
     rows.add_row("documents", f"{totals.records:,}", "")
-    for verdict in Verdict:
+    for verdict in _SHOWN:
         if verdict in (Verdict.UPDATE, Verdict.SUSPECT) and not totals.verdict(verdict):
             continue
         reasons = ", ".join(
@@ -92,6 +92,9 @@ def table(totals: Totals, out: Path) -> Table:
     rows.add_row("every verdict in", "", str(out / "verdicts.jsonl"))
     return rows
 
+
+_SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK))
+"""What a template made unique is counted as unique; its reason tells how many. A person gives back, no run."""
 
 _FILES = {
     Verdict.UNIQUE: "unique.jsonl",

@@ -110,6 +110,7 @@ _EXIT_CODES: dict[type[errors.IndexProblem], int] = {
     errors.IndexMissing: os.EX_NOINPUT,
     errors.IndexExists: os.EX_CANTCREAT,
     errors.IndexInUse: os.EX_TEMPFAIL,
+    errors.GivingBack: os.EX_TEMPFAIL,
     errors.IndexDamaged: os.EX_DATAERR,
     errors.ParametersDiffer: os.EX_CONFIG,
     errors.FormatUnknown: os.EX_CONFIG,

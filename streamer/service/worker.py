@@ -98,6 +98,7 @@ class MetricsListener:
             similarities=batch.similarities,
             candidates=batch.candidates,
             unequal=batch.unequal,
+            templates=batch.templates,
             replayed=batch.replayed,
         )
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from streamer.settings.presets import PRESETS
-from streamer.settings.second_look import DISTANCES, LOOK_OF_SIMHASH
+from streamer.settings.second_look import DISTANCES, LOOK_OF_SIMHASH, ROOT_SIMILARITY_MIN
 from streamer.settings.settings import Settings
 from streamer.settings.values import section_model, variable, wanted
 
@@ -59,10 +59,13 @@ _RELATIONS = """
   is left out is 7 with `"cosine"`, 4 with `"none"`. `streamer config show` prints what follows
 - with `fingerprint.second_look = "metadata"` `index.distance_max` is left out: it follows, floor(`second_look.content_weight` /
   (`second_look.similarity_min` - (1 - `second_look.content_weight`)) - 1), and must not be over 7
+- with `index.insert = "root"` `index.root_similarity_min` <= `minhash.similarity_min`, and `index.distance_max` <=
+  `index.root_distance_max` <= `fingerprint.bits`
 - `guard.policy = "pass"` needs an `index.insert` other than `"unique"`: a suspect is an entry
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 
-SimHash does not read the section `minhash` and `index.root_similarity_min`. MinHash does not read `index.distance_max`,
+SimHash does not read the section `minhash`, `index.root_similarity_min` and `index.templates`. MinHash does not read
+`index.distance_max`,
 `index.root_distance_max`, the section `second_look` and, of the section `fingerprint`, anything but `markup` and `simplify`.
 Where such a setting differs from its default, `streamer run` and `streamer filter` warn, and `streamer config check` fails. With
 `--preset` it is an error for every command.
@@ -116,6 +119,8 @@ def _pointers(pointers: str | tuple[str, ...] | None) -> str:
 
 
 _FOLLOWS = {
+    "index.root_similarity_min": f"`{ROOT_SIMILARITY_MIN}`, or `minhash.similarity_min` where that is less",
+    "index.insert": '`"root"`, with SimHash `"unique"`',
     "fingerprint.second_look": f'with SimHash `"{LOOK_OF_SIMHASH}"`',
     "index.distance_max": f'`{DISTANCES["cosine"]}` with `"cosine"`, `{DISTANCES["none"]}` with `"none"`',
 }

@@ -14,6 +14,7 @@ LookKind = Literal["none", "cosine", "metadata"]
 LOOK_OF_SIMHASH: LookKind = "cosine"
 """The second look of SimHash where none is named."""
 
+ROOT_SIMILARITY_MIN = 0.5
 DISTANCES = {"none": 4, "cosine": 7}
 """index.distance_max by second look, where it is not given: the widest at which nothing wrong was found (docs/simhash.md)."""
 
@@ -60,16 +61,25 @@ def with_implied(given: Any) -> Any:
     """The given settings, with what the scheme and its second look imply where nothing is given: the place of such defaults.
 
     SimHash looks twice, by cosine, as the preset simhash-best does. index.distance_max is DISTANCES[second look], or follows
-    from the thresholds of metadata.
+    from the thresholds of metadata. index.insert is "unique": without templates, which are learnt from MinHash alone, roots
+    would lose more of a site's pages. MinHash: a root need not be more similar than a match.
     """
-    if not isinstance(given, Mapping) or _given(given, "fingerprint").get("scheme") != "simhash":
+    if not isinstance(given, Mapping):
         return given
+    if _given(given, "fingerprint").get("scheme") != "simhash":
+        return {**given, "index": {**_implied_root(_given(given, "minhash")), **_given(given, "index")}}
     fingerprint = {"second_look": LOOK_OF_SIMHASH, **_given(given, "fingerprint")}
-    index = {**_implied_distance(fingerprint["second_look"], given), **_given(given, "index")}
-    return {**given, "fingerprint": fingerprint, "index": index}
+    implied = {"insert": "unique", **_implied_distance(fingerprint["second_look"], given)}
+    return {**given, "fingerprint": fingerprint, "index": {**implied, **_given(given, "index")}}
 
 
-def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, int]:
+def _implied_root(minhash: Mapping[str, Any]) -> dict[str, Any]:
+    """The index.root_similarity_min that a low minhash.similarity_min implies; a wrong one is told elsewhere."""
+    least = minhash.get("similarity_min")
+    return {"root_similarity_min": least} if isinstance(least, float) and 0 < least < ROOT_SIMILARITY_MIN else {}
+
+
+def _implied_distance(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """The index.distance_max that a second look implies; nothing where the thresholds are wrong, which is told elsewhere."""
     if kind != "metadata":
         return {"distance_max": DISTANCES[kind]} if kind in list(DISTANCES) else {}

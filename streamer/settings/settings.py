@@ -17,7 +17,7 @@ from streamer.settings.kafka import Kafka, security_relations
 from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
-from streamer.settings.second_look import DISTANCES, look_relations, with_implied
+from streamer.settings.second_look import DISTANCES, ROOT_SIMILARITY_MIN, look_relations, with_implied
 from streamer.settings.second_look import SecondLook as SecondLook
 from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
 from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
@@ -28,6 +28,7 @@ _OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.sim
         "directory",
         "insert",
         "root_similarity_min",
+        "templates",
         "recrawl",
         "map_bytes_max",
         "entries_max",
@@ -101,12 +102,15 @@ class Index(Section):
         'follows from the section second_look where fingerprint.second_look = "metadata".',
     )
     insert: Literal["unique", "root", "all"] = Field(
-        "unique",
+        "root",
         description="Documents that enter the index, to be compared with later ones: unique ones; duplicates too, as long as "
         "what resembles them resembles their root, the unique one; or all duplicates.",
     )
     root_similarity_min: float = Field(
-        0.5, ge=0.01, le=1, description='MinHash with insert = "root": a duplicate is at least so similar to its root.'
+        ROOT_SIMILARITY_MIN,
+        ge=0.01,
+        le=1,
+        description='MinHash with insert = "root": a duplicate is at least so similar to its root.',
     )
     root_distance_max: int | None = Field(
         None,
@@ -114,6 +118,11 @@ class Index(Section):
         le=128,
         description='SimHash with insert = "root": a duplicate is at most so many bits from its root; unset, twice '
         "distance_max. A second look judges the root as it judges a match.",
+    )
+    templates: bool = Field(
+        True,
+        description='MinHash with insert = "root": learn what the pages of a site share, and keep those that have a text of '
+        "their own beside it.",
     )
     recrawl: Literal["duplicate", "update", "as-new"] = Field(
         "update",

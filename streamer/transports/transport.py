@@ -130,6 +130,7 @@ class Transport(Protocol):
         Yields batches of records with their input source and offset. Within one source and destination they come in
         offset order, as far as outputs that drifted apart can be held in memory. In one batch no position stands twice.
         A batch may be empty: time passes while nothing is found.
+        Besides, given-back records that stand behind the first record needed, whatever their positions, in any order.
         The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.
         """
 

@@ -103,10 +103,33 @@ class DeliveredCheck:
                 rows = np.arange(part.start, part.stop) + places + base
                 self._note_rows("doubled", rows[self.ledger.state["outputs"][rows] > 1])
             self.findings.examine("doubled", len(offsets))
+            self._check_given_back(base, offsets, trimmed_below)
         for source in self.ledger.unreadable:
             committed = self.extent.committed.get(source, 0)
             first = 0 if strict_start else self._begun.get(source, committed)
             self._look_for_unreadable(source, max(first, int(self._trimmed_below(source)[NO_VERDICT])), committed)
+
+    def _check_given_back(
+        self, base: int, offsets: npt.NDArray[np.uint64], trimmed_below: npt.NDArray[np.uint64]
+    ) -> None:
+        """Check that what was given back had been dropped, came out once, and is known to the index as given back."""
+        for part in chunks(len(offsets)):
+            rows = np.arange(part.start, part.stop) + base
+            state, at = self.ledger.state[rows], offsets[part]
+            given_back = state["given_back"] > 0
+            known = state["known_given_back"] > 0
+            self.findings.examine("given-back", int(given_back.sum()))
+            self._note_rows("given-back", rows[state["given_back"] > 1])
+            dropped = (state["outputs"] > 0) & (state["verdict"] == Verdict.DUPLICATE)
+            dropped |= (state["outputs"] == 0) & (at < trimmed_below[Verdict.DUPLICATE])
+            self._note_rows("given-back", rows[given_back & ~dropped])
+            self.findings.unchecked["given back, and not known to the index (any more)"] += int(
+                (given_back & ~known).sum()
+            )
+            # The index is read last, so a command at work may have decided them since.
+            self.findings.unchecked["given back, and not in the outputs (yet): if no give-back runs, run it again"] += (
+                int((known & ~given_back).sum())
+            )
 
     def _look_for_unreadable(self, source: Source, first: int, end: int) -> None:
         """Look for offsets from `first` to `end` that cannot be read, and of which neither an output nor a dead letter tells."""
@@ -148,6 +171,9 @@ class DeliveredCheck:
         offsets = np.array([each.told.position.offset for each in outputs if each.told.position], np.uint64)
         self._begun[source] = min(self._begun.get(source, _EVERYTHING), int(offsets.min()))
         for each, offset in zip(outputs, offsets.tolist(), strict=True):
+            if each.told.verdict is Verdict.GIVEN_BACK:
+                # It stands behind later records of its source.
+                continue
             if each.told.reason == _UNREADABLE:
                 self._stood_for.setdefault(source, []).append(range(offset, offset + each.told.offsets))
             if each.log in self.extent.trimmed:
@@ -162,7 +188,8 @@ class DeliveredCheck:
         if len(rows):
             self._note_differences(source, found, rows)
             self._write(found, rows)
-            self.texts.add(found, rows)
+            dropped = [place for place, each in enumerate(found) if each.told.verdict is not Verdict.GIVEN_BACK]
+            self.texts.add([found[place] for place in dropped], rows[dropped])
 
     def _note_strange(self, source: Source, output: Output) -> None:
         position = output.told.position
@@ -204,6 +231,10 @@ class DeliveredCheck:
 
     def _write(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
         state = self.ledger.state
+        given_back = np.array([each.told.verdict is Verdict.GIVEN_BACK for each in outputs], np.bool_)
+        if given_back.any():
+            np.add.at(state["given_back"], rows[given_back], np.uint16(1))
+            outputs, rows = [outputs[place] for place in np.flatnonzero(~given_back).tolist()], rows[~given_back]
         told = [each.told for each in outputs]
         # A position may stand twice in a batch.
         np.add.at(state["outputs"], rows, np.uint16(1))

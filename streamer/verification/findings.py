@@ -13,6 +13,7 @@ CHECKS = {
     "doubled": "records of the input that came out more than once",
     "foreign": "outputs of a position that the input does not have",
     "contradiction": "outputs whose headers contradict each other, or their topic",
+    "given-back": "records given back that were not dropped, or more than once",
     "value": "outputs with other value bytes than the input",
     "key": "outputs with another key than the input",
     "timestamp": "outputs with another timestamp than the input",

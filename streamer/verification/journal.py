@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Kind, Position, Source, naming_originals, standing_for_themselves
-from index.tools import Record, Snapshot, portions, snapshot
+from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source, standing_for_themselves
+from index.tools import Record, Snapshot, found_by_own_text, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
 from streamer.verification.findings import EXAMPLES_MAX, Findings
@@ -26,6 +26,7 @@ class JournalCheck:
     findings: Findings
     prints: Prints
     _rank: int = 0
+    _by_own_text: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     _counting_from: dict[Source, int] = field(default_factory=dict)
     """Least offset of a source whose entry still counts."""
 
@@ -41,6 +42,8 @@ class JournalCheck:
                 progress(self._rank)
             return {source: applied.offset for source, applied in taken.applied().items()}
 
+        # Read before the rest: what enters meanwhile has no output in the ledger.
+        self._by_own_text = found_by_own_text(index)
         applied = snapshot(index, operation)
         self._unknown(applied, inserts_all=inserts_all, expires=expires)
 
@@ -49,6 +52,9 @@ class JournalCheck:
         for place, record in enumerate(portion):
             by_source.setdefault(record.source, []).append(place)
         for source, places in by_source.items():
+            if plain_source(source) != source:
+                self._note_given_back(plain_source(source), [portion[place].offset for place in places])
+                continue
             if source.stream not in self.extent.names:
                 self.findings.unchecked["positions of an input that was made anew since"] += len(places)
                 continue
@@ -76,6 +82,10 @@ class JournalCheck:
             self._write(source, [records[place] for place in known.tolist()], rows[known], np.array(places)[known])
         self._rank += len(portion)
 
+    def _note_given_back(self, source: Source, offsets: Sequence[int]) -> None:
+        rows = self.ledger.rows_of(source, np.array(offsets, np.uint64))
+        self.ledger.state["known_given_back"][rows[rows != NONE]] = 1
+
     def _write(
         self, source: Source, records: Sequence[Record], rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
     ) -> None:
@@ -87,6 +97,9 @@ class JournalCheck:
         state["rank"][rows] = self._rank + places
         state["journaled"][rows] = [record.verdict for record in records]
         state["retired"][rows] = [record.forgotten or record.document is None for record in records]
+        entered = [place for place, record in enumerate(records) if record.document is not None]
+        numbers = [document.number for place in entered if (document := records[place].document) is not None]
+        state["by_own_text"][rows[entered]] = np.isin(np.array(numbers, np.uint64), self._by_own_text)
         counting = [each.offset for each in records if each.document is not None and not each.forgotten]
         if counting:
             self._counting_from[source] = min(self._counting_from.get(source, counting[0]), *counting)
@@ -100,8 +113,12 @@ class JournalCheck:
         state = self.ledger.state[rows]
         verdicts = np.array([record.verdict for record in records], np.uint8)
         differs = delivered & (state["verdict"] != verdicts)
+        # A restored index may not have known what a page resembled when the page entered it again.
+        nameless = differs & (state["verdict"] == Verdict.TEMPLATE) & (verdicts == Verdict.UNIQUE)
+        self.findings.unchecked["pages of templates that a restored index knows as unique alone"] += int(nameless.sum())
+        differs &= ~nameless
         self._note("journal-differs", rows[differs], "has another verdict in the index")
-        duplicate = delivered & ~differs & naming_originals(verdicts)
+        duplicate = delivered & ~differs & ~nameless & naming_originals(verdicts)
         origins = self._origins(records)
         away = duplicate & (state["original"] >= 0) & (origins != state["original"])
         self._note("journal-differs", rows[away], "has another original in the index")

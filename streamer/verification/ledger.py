@@ -32,9 +32,12 @@ DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
 STATE = np.dtype(
     [
         ("outputs", "<u2"),
+        ("given_back", "<u2"),
+        ("known_given_back", "u1"),
         ("verdict", "u1"),
         ("journaled", "u1"),
         ("retired", "u1"),
+        ("by_own_text", "u1"),
         ("resembles", "u1"),
         ("recrawled", "u1"),
         ("distance", "<i2"),
@@ -46,10 +49,13 @@ STATE = np.dtype(
 )
 """What became of a record.
 
-outputs      outputs seen of it
+outputs      outputs seen of it, without those that were given back
+given_back   outputs seen of it that were given back
+known_given_back  1 where the index knows that it was given back
 verdict      as its output tells; NO_VERDICT without one
 journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
 retired      1 where its entry matches no more
+by_own_text  1 where its entry is found by what it has beside a template alone
 resembles    1 where it is unique and a near-duplicate of an earlier entry
 recrawled    1 where its output tells that it is a new version beside the old one
 distance     as its output tells

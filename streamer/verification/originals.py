@@ -22,7 +22,7 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
         later = ~itself & _is_later(ledger, rows, originals)
         of_original = _verdicts(ledger, originals)
         silent = of_original == NO_VERDICT
-        right = standing_for_themselves(of_original)
+        right = standing_for_themselves(of_original) | _are_given_back(ledger, originals)
         if insert != "unique":
             right |= naming_originals(of_original)
         _note(ledger, findings, "original-itself", itself, rows, originals)
@@ -31,6 +31,13 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
         findings.unchecked["originals still in flight"] += int(silent.sum())
         named, own = state["original_id"][rows], state["id"][originals]
         _note(ledger, findings, "original-id", (named != own) & (state["outputs"][originals] > 0), rows, originals)
+
+
+def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each row was dropped, and stands for itself now."""
+    state = ledger.state[rows]
+    given_back: npt.NDArray[np.bool_] = (state["given_back"] > 0) | (state["known_given_back"] > 0)
+    return given_back
 
 
 def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from index import NO_DISTANCE, Verdict, minhash, naming_originals, standing_for_themselves
+from index import NO_DISTANCE, Verdict, minhash, naming_originals
 from streamer.verification.comparison import Comparison, Rows
 from streamer.verification.findings import EXAMPLES_MAX, Findings
 from streamer.verification.ledger import NONE, Ledger, chunks
@@ -31,7 +31,8 @@ class SimilarityCheck:
         for part in chunks(len(self._ledger), ROWS_AT_ONCE):
             rows = np.arange(part.start, part.stop)
             verdicts = state["verdict"][part]
-            resembling = naming_originals(verdicts) & ~standing_for_themselves(verdicts)
+            # What an update names may be as far from it as it likes: it has the same id.
+            resembling = naming_originals(verdicts) & (verdicts != Verdict.UPDATE)
             rows = rows[resembling & (state["original"][part] >= 0)]
             originals = state["original"][rows]
             known = self._comparison.are_known(rows) & self._comparison.are_known(originals)

@@ -27,13 +27,15 @@ class UniquesCheck:
         self._comparison = comparison
         self._findings = findings
         self._everything = everything
+        self._given_back = np.zeros(0, np.uint64)
         parameters = comparison.parameters
-        standing = (Verdict.UNIQUE, Verdict.UPDATE)
-        resembling = (Verdict.DUPLICATE, Verdict.SUSPECT)
-        self._entering = standing if parameters.insert == "unique" else (*standing, *resembling)
+        standing = [verdict for verdict in Verdict if verdict.stands_for_itself]
+        also = [] if parameters.insert == "unique" else [Verdict.DUPLICATE, Verdict.SUSPECT]
+        self._entering = (*standing, *also)
 
     def run(self, folder: Path, progress: Callable[[int], None]) -> None:
         """Check all; progress takes the rows done so far."""
+        self._given_back = self._given_back_ids()
         total = sum(len(rows) for rows in self._entries(Kind.NEAR))
         keys, tables = keys_of(self._comparison.parameters, total)
         self._check(Kind.NEAR, keys, total * tables, folder, progress)
@@ -51,6 +53,14 @@ class UniquesCheck:
             entered = np.isin(self._ledger.state["verdict"][part], self._entering)
             rows = np.flatnonzero(entered & (self._comparison.prints.kinds[part] == kind)) + part.start
             yield rows[self._comparison.are_known(rows)]
+
+    def _given_back_ids(self) -> npt.NDArray[np.uint64]:
+        """Digests of the ids of what was given back, ascending."""
+        found = [np.zeros(0, np.uint64)]
+        for part in chunks(len(self._ledger), ROWS_AT_ONCE):
+            state = self._ledger.state[part]
+            found.append(state["id"][(state["given_back"] > 0) | (state["known_given_back"] > 0)])
+        return np.unique(np.concatenate(found))
 
     def _parts(self, kind: Kind, progress: Callable[[int], None]) -> Iterator[tuple[Rows, npt.NDArray[np.uint64]]]:
         for rows in self._entries(kind):
@@ -84,8 +94,18 @@ class UniquesCheck:
             earlier, later, left, right = (each[counting] for each in (earlier, later, left, right))
         # A new version of a page may resemble others, as long as it resembles its older version more.
         unique = (state["verdict"][later] == Verdict.UNIQUE) & (state["recrawled"][later] == 0)
+        # A page that was given back is a duplicate of nothing but its own versions.
+        again = unique & np.isin(state["id"][later], self._given_back) & (state["id"][earlier] != state["id"][later])
+        self._findings.unchecked["near-duplicates of a page that was given back"] += int(again.sum())
+        unique &= ~again
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
+        # Such entries are found by documents that share some of that text, not by whatever resembles them.
+        by_own_text = unique & (state["by_own_text"][earlier] > 0)
+        self._findings.unchecked["near-duplicates of pages that are found by their own text beside a template"] += int(
+            by_own_text.sum()
+        )
+        unique &= ~by_own_text
         counting = state["retired"][earlier] == 0
         self._findings.unchecked["near-duplicates of entries that expired or were forgotten"] += int(
             (unique & ordered & ~counting).sum()

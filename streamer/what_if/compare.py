@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index import NO_DISTANCE, Verdict, errors
+from index import NO_DISTANCE, Verdict, errors, naming_originals
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.index_admin.tools import open_for_reading
@@ -76,17 +76,19 @@ class _Comparison:
         ranks, journaled = self._ranks(documents)
         originals = documents.originals()
         order = order_of(documents, ranks, originals)
+        # An update stands for itself, whether its older version can be read or not; but it would be no update now.
+        counted = order[~(naming_originals(documents.rows["verdict"]) & (originals == NONE))[order]]
         told, doubled = documents.rows, int(again(documents).sum())
         left_out = Counter(
             {
                 "came out more than once": doubled,
-                "whose original can no longer be read": len(documents) - len(order) - doubled,
+                "whose original can no longer be read": len(documents) - len(counted) - doubled,
             }
         )
         verdicts = np.where(told["verdict"] == NO_VERDICT, journaled, told["verdict"])
         delivered = Decided(verdicts, told["distance"], originals, told["by_similarity"])
-        of_unknown_order = int(np.count_nonzero(ranks[order] == NONE))
-        return Differences(documents, order, delivered, self._decided(documents, order), of_unknown_order, +left_out)
+        of_unknown_order = int(np.count_nonzero(ranks[counted] == NONE))
+        return Differences(documents, counted, delivered, self._decided(documents, order), of_unknown_order, +left_out)
 
     def _read(self, extent: Extent) -> Documents:
         with DocumentsWriter(self._folder, self._parameters, extent.names) as writer:
@@ -97,6 +99,8 @@ class _Comparison:
                         (each.record, each.told)
                         for each in outputs
                         if each.record is not None and each.record.offset < extent.committed.get(each.record.source, 0)
+                        # What a person gave back had been decided, and stands with that verdict too.
+                        if each.told.verdict is not Verdict.GIVEN_BACK
                     ]
                     self._add(writer, [record for record, _ in found], [told for _, told in found])
                     read += len(outputs)

@@ -55,11 +55,11 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Both verdicts on all documents that were decided once more.
+    """Both verdicts on documents that were delivered and decided once more.
 
-    order             int64 [m], the rows of these documents, in the order of deciding
+    order             int64 [m], the rows of the documents that are compared, in the order of deciding
     of_unknown_order  how many of them the index in place does not know, so that their timestamps tell the order
-    left_out          documents that were not decided once more, by what is with them
+    left_out          documents that are not compared, by what is with them
     """
 
     documents: Documents

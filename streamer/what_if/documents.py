@@ -30,7 +30,7 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
     distance              to its match, as it was delivered; `by_similarity`: in ten-thousandths of 1 - similarity, else in bits
     original_source, original_offset  as they were delivered
     id_end, host_end      ends of its id and of its host in the file of names; each begins where the one before ends
-    kind, reason, time_ms, fingerprint, look  as in `Entries`
+    named, kind, reason, time_ms, fingerprint, look  as in `Entries`
     """
     return np.dtype(
         [
@@ -44,6 +44,7 @@ def row_of(parameters: Parameters) -> np.dtype[np.void]:
             ("original_offset", "<u8"),
             ("id_end", "<u8"),
             ("host_end", "<u8"),
+            ("named", "?"),
             ("kind", "u1"),
             ("reason", "u1"),
             ("time_ms", "<i8"),
@@ -82,6 +83,7 @@ class DocumentsWriter:
         rows["source"] = numbers[entries.source_numbers]
         rows["offset"], rows["arrived_ms"] = entries.offsets, arrived_ms
         rows["kind"], rows["reason"], rows["time_ms"] = entries.kinds, entries.reasons, entries.times_ms
+        rows["named"] = True if entries.named is None else entries.named
         rows["fingerprint"], rows["look"] = entries.fingerprints, entries.look_rows
         rows["verdict"], rows["original_source"] = NO_VERDICT, _NO_SOURCE
         for place, each in enumerate(told):
@@ -189,6 +191,7 @@ class Documents:
             ids=[self.name(row) for row in rows.tolist()],
             looks=np.ascontiguousarray(chosen["look"]) if chosen["look"].shape[1] else None,
             hosts=[self.host(row) for row in rows.tolist()],
+            named=chosen["named"],
         )
 
     def _text(self, begin: int, end: int) -> str:

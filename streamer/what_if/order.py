@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from index import Index, Source, naming_originals
+from index import Index, Source, naming_originals, standing_for_themselves
 from index.tools import Snapshot, portions, snapshot
 from streamer.verification.ledger import NO_VERDICT, NONE
 from streamer.what_if.documents import Documents, Rows
@@ -42,8 +42,8 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     originals  int64 [n], row of the original; NONE where there is none
 
     What the index does not know (it was restored, or let entries expire) comes behind what it knows of the same source before.
-    Within that the records' timestamps tell, and a duplicate comes behind its original. A document is left out that names an
-    original which can no longer be read: nobody knows what it resembled.
+    Within that the records' timestamps tell, and a duplicate comes behind its original. A document is left out that resembles an
+    original which can no longer be read: nobody knows what that was.
     """
     rows, by_position = documents.rows, documents.by_position()
     sources, offsets, arrived_ms = (np.ascontiguousarray(rows[name]) for name in ("source", "offset", "arrived_ms"))
@@ -58,9 +58,11 @@ def order_of(documents: Documents, ranks: Rows, originals: Rows) -> Rows:
     behind = np.flatnonzero(~known & (originals != NONE))
     places[behind] = np.maximum(places[behind], places[originals[behind]])
     times[behind] = np.maximum(times[behind], times[originals[behind]])
-    naming = naming_originals(rows["verdict"])
+    # An update is decided by its older version, where that can be read, and else as a new page.
+    naming = naming_originals(rows["verdict"]) & ~standing_for_themselves(rows["verdict"])
     order: Rows = np.lexsort((offsets, sources, naming, times, ~known, places))
-    left_out = again(documents) | (naming & (originals == NONE))
+    resembling = naming & ~standing_for_themselves(rows["verdict"])
+    left_out = again(documents) | (resembling & (originals == NONE))
     decidable: Rows = order[~left_out[order]]
     return decidable
 

@@ -171,7 +171,7 @@ def test_of_an_alert_every_selector_is_asked_for_data_without_its_offset() -> No
 
 def test_every_alert_says_what_it_means_and_what_to_do() -> None:
     for rule in read_rules():
-        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["labels"]["severity"] in ("info", "warning", "critical")
         for annotation in ("summary", "description", "action"):
             assert len(rule["annotations"][annotation]) > 20, (rule["alert"], annotation)
 

@@ -11,7 +11,8 @@ from tests.support.paths import ROOT
 PUBLIC = {
     "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "Guard", "HostShare",
     "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source",
-    "Standing", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "second_look", "standing_for_themselves",
+    "Standing", "TemplateRule", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source",
+    "second_look", "standing_for_themselves",
 }  # fmt: skip
 
 HATCHES = {
@@ -52,7 +53,8 @@ def test_an_open_index_has_no_hatches() -> None:
     assert {name for name in vars(index.Index) if not name.startswith("_")} == {
         "open", "close", "admit", "restore", "query", "query_exact", "documents", "find", "decided", "forget", "statistics",
         "begin", "set_applied", "applied", "streams", "stream_names", "take_turn", "give_turn_back",
-        "watched_hosts", "check", "decided_at", "standings",
+        "watched_hosts", "check", "decided_at", "standings", "newest_near",
+        "give_back", "are_given_back", "undelivered", "settle",
     }  # fmt: skip
 
 

@@ -24,10 +24,11 @@ LIVES.set_forkserver_preload(["tests.support.doomed_worker", "tests.support.warm
 
 
 def values() -> list[bytes]:
-    """Thirty-two records: every sentence, every sentence with one more full stop, an undecidable one and dead letters."""
+    """Every sentence, with one more full stop, once more, and changed; an undecidable one and dead letters."""
     originals = [document(f"base-{number}", text) for number, text in enumerate(SENTENCES)]
     copies = [document(f"copy-{number}", text + "。") for number, text in enumerate(SENTENCES)]
     again = [document(f"again-{number}", text) for number, text in enumerate(SENTENCES)]
+    changed = [document(f"base-{number}", f"{text} 最新消息。") for number, text in enumerate(SENTENCES)]
     return [
         *originals[:3],
         b"{",
@@ -36,7 +37,7 @@ def values() -> list[bytes]:
         *originals[3:],
         *copies[3:],
         *again,
-        *again,
+        *changed,
         b"",
     ][:32]
 

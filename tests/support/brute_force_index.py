@@ -51,6 +51,8 @@ class BruteForceIndex:
     """By id: the originals of its records, their own where they stand for themselves."""
     decided_at: dict[int, int | None] = field(default_factory=dict)
     """By number: the watermark of its source when it was decided; None as long as there is none."""
+    given_back: dict[Position, int] = field(default_factory=dict)
+    """Number of the document that was given back at a position."""
 
     def distance(self, known: int, fingerprint: int) -> int:
         return (known ^ fingerprint).bit_count()
@@ -97,6 +99,25 @@ class BruteForceIndex:
         self.retired.update(known.number for known in gone)
         return [known.id for known in gone]
 
+    def give_back(self, entries: Entries) -> list[bool]:
+        """Whether each row was not given back before. All rows have a kind that enters."""
+        new = []
+        for row in range(len(entries)):
+            source = entries.sources[int(entries.source_numbers[row])]
+            position, number = Position(source, int(entries.offsets[row])), len(self.known)
+            new.append(position not in self.given_back)
+            if new[-1]:
+                kind, look = (
+                    Kind(int(entries.kinds[row])),
+                    b"" if entries.looks is None else entries.looks[row].tobytes(),
+                )
+                known = Known(number, number, kind, _fingerprint(entries, row), entries.ids[row], position, look=look)
+                self.known.append(known)
+                self.given_back[position] = number
+                self.decided_at[number] = self.watermarks.get(source)
+        self._retire(entries)
+        return new
+
     def _decide(self, entries: Entries, row: int) -> Answer:
         position = Position(entries.sources[int(entries.source_numbers[row])], int(entries.offsets[row]))
         if position not in self.journal:
@@ -111,11 +132,11 @@ class BruteForceIndex:
             return Answer(Verdict.UNDECIDABLE, reason, -1, None, None, None)
         if kind is Kind.DEAD_LETTER:
             return Answer(Verdict.DEAD_LETTER, reason, -1, None, None, None)
-        fingerprint = 0
-        for word in entries.fingerprints[row].tolist():
-            fingerprint = fingerprint << 64 | word
+        fingerprint, id_ = _fingerprint(entries, row), entries.ids[row]
         radius = 0 if kind is Kind.EXACT else self.distance_max
         of_kind = [known for known in self.known if known.kind is kind and known.number not in self.retired]
+        if any(self.known[each].id == id_ for each in self.given_back.values() if each not in self.retired):
+            of_kind = [known for known in of_kind if known.id == id_ and self._root(known.number).id == id_]
         apart = [(self.distance(known.fingerprint, fingerprint), known.number) for known in of_kind]
         matches = [(distance, number) for distance, number in apart if distance <= radius]
         look = b"" if entries.looks is None else entries.looks[row].tobytes()
@@ -190,3 +211,10 @@ class BruteForceIndex:
         """What a match stands for: itself, where its root is retired."""
         root = self.known[self.known[match].root]
         return self.known[match] if root.number in self.retired else root
+
+
+def _fingerprint(entries: Entries, row: int) -> int:
+    fingerprint = 0
+    for word in entries.fingerprints[row].tolist():
+        fingerprint = fingerprint << 64 | word
+    return fingerprint

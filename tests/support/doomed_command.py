@@ -1,20 +1,27 @@
-"""The command line in a process that kills itself with SIGKILL at a write to the index.
+"""The command line in a process that kills itself with SIGKILL at a write to the index, or amid sending once more.
 
     python -m tests.support.doomed_command MOMENT COMMIT ARGUMENT...
 
-MOMENT is `before` or `after` the COMMIT-th commit. The arguments are those of `streamer`.
+MOMENT is `before` or `after` the COMMIT-th commit of the index; or `sending`: all records of the COMMIT-th transaction have
+arrived, and nobody has committed it. The arguments are those of `streamer`.
 """
 
+import os
+import signal
 import sys
 from dataclasses import replace
 from typing import Any
 
 from index.storage.store import Store
 from streamer.cli.main import main
+from streamer.transports.kafka import resending
 from tests.support.index_process import suicide
 
 
 def begin(moment: str, commit: int) -> None:
+    if moment == "sending":
+        begin_sending(commit)
+        return
     opened = Store.__init__
     hooks = suicide(moment, commit)
 
@@ -22,6 +29,20 @@ def begin(moment: str, commit: int) -> None:
         opened(self, *arguments, **{**options, "hooks": replace(hooks)})
 
     Store.__init__ = open_doomed  # type: ignore[method-assign]
+
+
+def begin_sending(commit: int) -> None:
+    left = commit
+
+    def within_timeout(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(*_)
+
+    real: Any = resending.within_timeout
+    resending.within_timeout = within_timeout
 
 
 if __name__ == "__main__":

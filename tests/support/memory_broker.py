@@ -16,7 +16,7 @@ from enum import Enum, auto
 from index.entry import Applied, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
-from streamer.records.route import parse_position
+from streamer.records.route import is_given_back, parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.transport import Assigned, Claim, Trimmed
 
@@ -282,10 +282,14 @@ class MemoryTransport:
         """See Transport."""
         for destination in destinations:
             found: list[Record] = []
+            given_back: list[Record] = []
             for record in self._broker.records(self._topics[destination]):
                 position = parse_position(record.headers)
-                if position is not None and position.offset in ranges.get(position.source, ()):
+                if position is not None and is_given_back(record.headers):
+                    given_back.append(self._record(position.source, position.offset, record))
+                elif position is not None and position.offset in ranges.get(position.source, ()):
                     found.append(self._record(position.source, position.offset, record))
+            yield from ([record] for record in given_back)
             found.sort(key=lambda record: (record.source, record.offset))
             size = self._settings.batch.records_max
             yield from (found[start : start + size] for start in range(0, len(found), size))

@@ -9,15 +9,17 @@ import orjson
 
 from index import Source, Verdict
 from streamer.errors import RecoveryRefused
+from streamer.records.reason import Reason, label
 from streamer.records.record import Destination, Headers, Record
-from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT, destination_of
+from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, REASON, VERDICT, destination_of
 from streamer.settings.settings import Batching
 from streamer.transports.files.output_folder import VERDICTS, Delivered
 
 NO_TIMESTAMP_MS = -1
 """Timestamp of a line, which has none; Kafka writes the same number for none."""
 
-_VERDICTS = {verdict.label: verdict for verdict in Verdict}
+_VERDICTS: dict[str, Verdict] = {verdict.label: verdict for verdict in Verdict if verdict is not Verdict.TEMPLATE}
+_TEMPLATE = label(Verdict.TEMPLATE, Reason.ORDINARY)
 
 
 def read_changelog(
@@ -30,8 +32,9 @@ def read_changelog(
     """Records as they were read, of `destinations` and with offsets in `ranges`, in the order of their delivery.
 
     The n-th verdict of a destination belongs to the n-th line of its file. The folder's files must end where the
-    checkpoint says. A duplicate has the headers that name its original. Raises RecoveryRefused where the files do not fit
-    together, or where no original is named, perhaps after some batches.
+    checkpoint says. What was given back comes by itself, whatever its offset. A duplicate has the headers that name its
+    original. Raises RecoveryRefused where the files do not fit together, or where no original is named, perhaps after some
+    batches.
     """
     sources = {each.name: Source(each.stream, 0) for each in inputs}
     records: list[Record] = []
@@ -48,6 +51,10 @@ def read_changelog(
             source = sources.get(name)
             if value is None or source is None:
                 raise _unfit(folder)
+            if verdict.verdict is Verdict.GIVEN_BACK:
+                told: Headers = ((VERDICT, verdict.verdict.label.encode()),)
+                yield [Record(source, name, offset, None, value[:-1], NO_TIMESTAMP_MS, told)]
+                continue
             if offset not in ranges.get(source, ()):
                 continue
             headers = _original_headers(folder, verdict, sources)
@@ -75,7 +82,10 @@ class _Verdict(NamedTuple):
 def _verdict(folder: Path, line: bytes) -> _Verdict:
     try:
         fields = orjson.loads(line)
-        verdict, name, number = _VERDICTS[fields["verdict"]], fields["source"], fields["line"]
+        verdict = _VERDICTS[fields["verdict"]]
+        if fields.get("reason") == _TEMPLATE:
+            verdict = Verdict.TEMPLATE
+        name, number = fields["source"], fields["line"]
         source, at = fields.get("original_source"), fields.get("original_line")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise _unfit(folder) from error
@@ -102,6 +112,7 @@ def _original_headers(folder: Path, verdict: _Verdict, sources: Mapping[str, Sou
     stream = sources[name].stream if name in sources else ""
     return (
         (VERDICT, verdict.verdict.label.encode()),
+        *(((REASON, _TEMPLATE.encode()),) if verdict.verdict is Verdict.TEMPLATE else ()),
         (ORIGINAL_POSITION, f"{name}/0/{offset}".encode()),
         (ORIGINAL_STREAM, stream.encode()),
     )

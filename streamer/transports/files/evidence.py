@@ -8,7 +8,8 @@ from typing import Any
 
 import orjson
 
-from index import NO_DISTANCE, Position, Source, Verdict, minhash
+from index import NO_DISTANCE, Position, Source, minhash
+from streamer.records.reason import verdict_of
 from streamer.records.record import Destination, Record
 from streamer.records.route import destination_of
 from streamer.records.told import Told
@@ -17,8 +18,6 @@ from streamer.transports.evidence import Extent, Output
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 from streamer.transports.files.line_reader import LineReader
 from streamer.transports.files.output_folder import VERDICTS, Delivered, DeliveryHooks, OutputFolder
-
-_VERDICTS = {verdict.label: verdict for verdict in Verdict}
 
 
 class FileEvidence:
@@ -112,7 +111,9 @@ class FileEvidence:
     def _told(self, line: bytes) -> Told:
         try:
             fields = orjson.loads(line)
-            verdict = _VERDICTS[fields["verdict"]]
+            verdict = verdict_of(fields["verdict"], fields["reason"])
+            if verdict is None:
+                raise KeyError(fields["verdict"])
             similarity, distance = fields.get("similarity"), fields["distance"]
             if similarity is not None:
                 distance = minhash.distance_of(similarity)

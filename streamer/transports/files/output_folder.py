@@ -131,14 +131,14 @@ class OutputFolder:
             raise self._doubt(error) from error
         self.sources = sources
 
-    def append(self, contents: Mapping[str, bytes], source: Delivered) -> None:
-        """Deliver: append the contents to the outputs of these names, and put `source` into the checkpoint.
+    def append(self, contents: Mapping[str, bytes], source: Delivered | None) -> None:
+        """Deliver: append the contents to the outputs of these names, and put `source`, if any, into the checkpoint.
 
         After a raise (DeliveryDoubtful, or the error of a hook) the folder is to be closed and opened anew.
         """
         self._hooks.before_outputs()
         lengths = dict(self._lengths)
-        sources = {**self.sources, source.path: source}
+        sources = self.sources if source is None else {**self.sources, source.path: source}
         try:
             for name, content in contents.items():
                 _write_at(self._descriptors[name], content, lengths[name])

@@ -16,7 +16,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 from index import Position, Source
 from streamer.errors import BrokerUnavailable, TransactionHanging
 from streamer.records.record import Destination, Record
-from streamer.records.route import parse_position
+from streamer.records.route import is_given_back, parse_position
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     broker_errors,
@@ -45,7 +45,8 @@ _OPEN_REPORT_SECONDS = 15.0
 class SourceOrder:
     """Merge of the partitions of one output: the records of every source come out in offset order.
 
-    The records of a source are spread over the output's partitions, and ascend in each. A record is held until every
+    The records of a source are spread over the output's partitions, and ascend in each; what was given back does not, and stays
+    out of it. A record is held until every
     partition that is still being read has shown a record of the same source at or behind it.
     Where partitions drift so far apart that more than `held_bytes_max` of values are held, all of them come out, and the
     order is given up there.
@@ -136,7 +137,7 @@ def _trimmed_part(
         for record in polled.get(partition, ()):
             if first_time_ms is None:
                 first_time_ms = record.timestamp
-            position = parse_position(tuple(record.headers))
+            position = _in_order(record)
             if position is not None and position.offset < ranges.get(position.source, range(0)).start:
                 unseen.discard(position.source)
         # Of a range that begins at 0 no earlier record can be left.
@@ -196,15 +197,23 @@ def _read_topic(
         stretches[partition] = range(begin, whole.stop)
         yield []
     order = SourceOrder(partition.partition for partition in partitions)
+    bounds = settings.batch.records_max, settings.batch.bytes_max
     for polled, finished in read_stretches(settings, consumer, stretches):
+        given_back: list[Record] = []
         for partition, found in polled.items():
             for record in found:
                 restored = _as_it_was_read(settings, record, ranges)
-                if restored is not None:
+                if restored is None:
+                    continue
+                if is_given_back(restored.headers):
+                    given_back.append(restored)
+                else:
                     order.add(partition.partition, restored)
         for partition in finished:
             order.finish(partition.partition)
-        yield from _portions(order.ready(), settings.batch.records_max, settings.batch.bytes_max)
+        if given_back:
+            yield from _portions(given_back, *bounds)
+        yield from _portions(order.ready(), *bounds)
 
 
 def whole_ends(
@@ -240,6 +249,16 @@ def whole_ends(
         yield []
         time.sleep(settings.batch.wait_ms / 1000)
     return ends
+
+
+def awaited(waiting: Generator[list[Record], None, dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """What `whole_ends` returns in the end."""
+    while True:
+        try:
+            next(waiting)
+        except StopIteration as end:
+            found: dict[TopicPartition, int] = end.value
+            return found
 
 
 def _hidden(
@@ -285,7 +304,7 @@ def _first_needed(
         unseen = set(ranges)
         for polled, _ in read_stretches(settings, consumer, {partition: stretch}):
             for record in polled.get(partition, ()):
-                position = parse_position(tuple(record.headers))
+                position = _in_order(record)
                 if position is not None and position.offset < ranges.get(position.source, range(0)).start:
                     unseen.discard(position.source)
             if not unseen:
@@ -344,9 +363,16 @@ def read_stretches(
             del unread[partition]
 
 
+def _in_order(record: ConsumerRecord) -> Position | None:
+    """Input position of a record that stands in the order of its source; None where it was given back, or names none."""
+    headers = tuple(record.headers)
+    return None if is_given_back(headers) else parse_position(headers)
+
+
 def _as_it_was_read(settings: Settings, record: ConsumerRecord, ranges: Mapping[Source, range]) -> Record | None:
-    position = parse_position(tuple(record.headers))
-    if position is None or position.offset not in ranges.get(position.source, ()):
+    headers = tuple(record.headers)
+    position = parse_position(headers)
+    if position is None or (position.offset not in ranges.get(position.source, ()) and not is_given_back(headers)):
         return None
     return as_record(settings.topics.input, position, record)
 

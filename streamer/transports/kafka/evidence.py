@@ -1,6 +1,6 @@
 """Evidence over Kafka: a consumer without a group, which commits nothing."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 from kafka import KafkaConsumer, TopicPartition
@@ -11,7 +11,7 @@ from streamer.records.record import Destination, Lost, Record
 from streamer.records.told import told_by
 from streamer.settings.settings import Settings
 from streamer.transports.evidence import Extent, Output
-from streamer.transports.kafka.changelog import as_record, read_stretches, topic_of, whole_ends
+from streamer.transports.kafka.changelog import as_record, awaited, read_stretches, topic_of, whole_ends
 from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, require_fast_checksums
 from streamer.transports.kafka.topics import committed_offsets, is_compacted, require_topics
 from streamer.transports.kafka.unreadable import LostRecords
@@ -92,7 +92,7 @@ class KafkaEvidence:
         timeout_ms = self._settings.kafka.request_timeout_ms
         with broker_errors(self._settings, f"looking up the offsets of {topic!r}"):
             partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
-        ends = _returned(whole_ends(self._settings, consumer, partitions)) if whole else {}
+        ends = awaited(whole_ends(self._settings, consumer, partitions)) if whole else {}
         with broker_errors(self._settings, f"looking up the offsets of {topic!r}"):
             if not whole:
                 ends = consumer.end_offsets(partitions, timeout_ms=timeout_ms)
@@ -109,15 +109,6 @@ class KafkaEvidence:
             record = as_record(self._settings.topics.input, told.position, found)
             record.headers = told.kept
         return Output(destination, _log(at), found.offset, told, record)
-
-
-def _returned(waiting: Generator[list[Record], None, dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    while True:
-        try:
-            next(waiting)
-        except StopIteration as end:
-            found: dict[TopicPartition, int] = end.value
-            return found
 
 
 def _log(at: TopicPartition) -> str:

@@ -21,6 +21,7 @@ from streamer.transports.kafka.clients import (
     topic_ids,
 )
 from streamer.transports.kafka.rights import require_rights_on_topics
+from streamer.transports.transport import Claim
 
 _LOAD_RECORDS = 5_000
 _CLEANUP = "cleanup.policy"
@@ -124,7 +125,12 @@ def require_same_topic(settings: Settings, admin: KafkaAdminClient, identity: st
 
 
 def committed_offsets(settings: Settings) -> dict[Source, int]:
-    """Committed offsets of the group in the input topic. Raises SettingsError, BrokerUnavailable.
+    """Committed offsets of the group in the input topic. Raises SettingsError, BrokerUnavailable."""
+    return {source: claim.offset for source, claim in claims_of_group(settings).items()}
+
+
+def claims_of_group(settings: Settings) -> dict[Source, Claim]:
+    """Committed offsets of the group in the input topic, with what they say of the index. As `committed_offsets`.
 
     An offset that the service committed names the id of its topic, because a topic may be made anew under its name.
     """
@@ -132,11 +138,13 @@ def committed_offsets(settings: Settings) -> dict[Source, int]:
     with broker_errors(settings, f"fetching the committed offsets of group {group!r}"), make_admin(settings) as admin:
         identity = topic_ids(admin, [topic])[topic]
         found = admin.list_group_offsets({group: None})[group]
-    return {
-        Source(parse_note(at.metadata).stream or identity or topic, partition.partition): at.offset
-        for partition, at in found.items()
-        if partition.topic == topic and at.offset >= 0
-    }
+    claims: dict[Source, Claim] = {}
+    for partition, at in found.items():
+        if partition.topic == topic and at.offset >= 0:
+            note = parse_note(at.metadata)
+            source = Source(note.stream or identity or topic, partition.partition)
+            claims[source] = Claim(at.offset, note.index, note.in_use)
+    return claims
 
 
 def is_compacted(settings: Settings, topic: str) -> bool:

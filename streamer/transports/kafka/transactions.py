@@ -96,8 +96,13 @@ class Open:
         return {**self.outputs, **self.offsets}
 
 
-def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> KafkaProducer:
+def take_over(
+    settings: Settings, instance: str, admin: KafkaAdminClient, topics: Sequence[str] | None = None
+) -> KafkaProducer:
     """Producer whose id has nothing open: the broker, or this call, has ended what its predecessor left.
+
+    topics  that the predecessor wrote to, where it committed no offsets: nobody else delivers in its place, so what the
+            broker forgot ends as the coordinator had decided. None: a worker's, that is the outputs
 
     Raises TransactionHanging where nothing tells how a forgotten transaction has to end, or where it does not end.
     Raises DeliveryDoubtful and the client's errors besides.
@@ -109,9 +114,9 @@ def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> Kaf
     with ExitStack() as undo:
         producer = _initialised(settings, instance, undo)
         # Repeated where the broker forgets this end too: a new start would no longer know how it has to end.
-        while (forgotten := _find(settings, admin, producer)).all:
+        while (forgotten := _find(settings, admin, producer, topics)).all:
             if commit is None:
-                commit = _how_to_end(settings, forgotten, last)
+                commit = _how_to_end(settings, forgotten, last, by_coordinator=topics is not None)
             if commit is None or monotonic() > deadline:
                 raise hanging(settings, identity, forgotten)
             log.warning(
@@ -129,13 +134,15 @@ def take_over(settings: Settings, instance: str, admin: KafkaAdminClient) -> Kaf
     return producer
 
 
-def require_all_ended(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> None:
+def require_all_ended(
+    settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer, topics: Sequence[str] | None = None
+) -> None:
     """Raise DeliveryDoubtful where this producer's last transaction, which was committed, does not get its marks.
 
     The marks may take a moment. Raises the client's errors besides.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
-    while left := _find(settings, admin, producer).all:
+    while left := _find(settings, admin, producer, topics).all:
         if monotonic() > deadline:
             raise DeliveryDoubtful(
                 f"the last transaction was committed, but is still open in {', '.join(_shown(left))}"
@@ -256,22 +263,23 @@ def _identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
     return next((each.transactional_id for listings in listed.values() for each in listings), None)
 
 
-def _find(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer) -> Open:
+def _find(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer, topics: Sequence[str] | None) -> Open:
     """Open transaction of the producer's id. The producer has begun nothing, so all of it was forgotten."""
     producer_id: int = producer._transaction_manager.producer_id_and_epoch.producer_id
 
     def look() -> Open:
         return Open(
             producer_id,
-            _open_by(producer_id, _known_to_outputs(settings, admin)),
+            _open_by(producer_id, _known_to_outputs(settings, admin, topics)),
             _open_by(producer_id, _known_to_offsets(settings, admin)),
         )
 
     return _answer(settings, look)
 
 
-def _known_to_outputs(settings: Settings, admin: KafkaAdminClient) -> Producers:
-    return _known_to(admin, [topic_of(settings, destination) for destination in Destination], list)
+def _known_to_outputs(settings: Settings, admin: KafkaAdminClient, topics: Sequence[str] | None) -> Producers:
+    outputs = [topic_of(settings, destination) for destination in Destination]
+    return _known_to(admin, outputs if topics is None else topics, list)
 
 
 def _known_to_offsets(settings: Settings, admin: KafkaAdminClient) -> Producers:
@@ -327,8 +335,10 @@ def _open_by(producer_id: int, known: Producers) -> dict[TopicPartition, int]:
     }
 
 
-def _how_to_end(settings: Settings, forgotten: Open, last: TransactionState | None) -> bool | None:
-    if forgotten.offsets:
+def _how_to_end(
+    settings: Settings, forgotten: Open, last: TransactionState | None, *, by_coordinator: bool
+) -> bool | None:
+    if forgotten.offsets or by_coordinator:
         return outcome([], {}, last, offsets_open=True)
     records = first_records(settings, forgotten.outputs)
     positions = [None if record is None else parse_position(tuple(record.headers)) for record in records.values()]

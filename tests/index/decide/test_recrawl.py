@@ -16,6 +16,7 @@ from index.matching.minhash import Banding
 from index.matching.root import RootRule
 from index.matching.second_look import CosineLook
 from index.session import Recrawl, Retention
+from index.storage import visibility
 from index.storage.parameters import Parameters
 from index.tools import Importer, portions
 from tests.support.answers import answers_of
@@ -105,6 +106,7 @@ def test_pages_crawled_again_are_decided_as_brute_force_does_however_the_rows_ar
     rows = crawled(generator, data.draw(st.integers(1, 150)), parameters)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepare, "ROWS_AT_ONCE", data.draw(st.sampled_from([7, 2_048])))
+        patch.setattr(visibility, "RETIRED_KNOWN_MAX", data.draw(st.sampled_from([2, 4_096])))
         begin, options = 0, {"sizes": SIZES, "retention": retention, "recrawl": recrawl}
         while begin < len(rows):
             with opened(Path(name), parameters, **options) as index:

@@ -33,7 +33,7 @@ EXPECTED_64 = {
         (b"identity".hex(), IDENTITY.hex),
         (b"ids".hex(), "00000000000000050000000000000006" * 2 + "0600000000000000"),
         ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" "00"),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 4, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 5, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -87,6 +87,9 @@ EXPECTED_64 = {
     "amendments": [],
     "retired": [],
     "times": [],
+    "families": [],
+    "relatives": [],
+    "own": [],
     "ages": [],
 }  # fmt: skip
 
@@ -202,7 +205,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path)
             transaction.put(b"stamp", b'{"format": 1, "bits": 64}', db=handle)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 4"):
+        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 5"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 
@@ -253,3 +256,24 @@ def test_watched_hosts_stand_there_in_exactly_these_bytes() -> None:
 def test_counters_of_a_new_index_are_zero() -> None:
     assert layout.unpack_counters(None) == (0, 0, 0, 0)
     assert layout.unpack_counters(layout.pack_counters(layout.Counters(1, 2, 3, 4))) == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_family_is_these_bytes(known: bool) -> None:
+    values, leads = np.array([7, 0, 9], np.uint8), np.array([1, 2, 3], np.uint8)
+    family = layout.Family(16, 15, 4, 3, 260, values, None if known else leads)
+    packed = layout.pack_family(family)
+    numbers = "0300100000000f0000000400000003000000000000000401000000000000"
+    assert packed.hex() == ("01" if known else "00") + "00" + numbers + "070009" + ("" if known else "010203")
+    again = layout.unpack_family(packed)
+    assert again[:5] == family[:5]
+    assert again.is_known == known
+    assert again.values.tolist() == [7, 0, 9]
+    assert again.leads is None if known else again.leads.tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="cut off"):
+        layout.unpack_family(packed[:-1])
+
+
+def test_a_key_of_own_text_sorts_by_its_head() -> None:
+    assert layout.own_key(5, 3 * 256 + 7).hex() == "00000000000000050307"
+    assert layout.unpack_own_key(layout.own_key(5, 775)) == (5, 775)

@@ -4,10 +4,12 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.storage import log
+from index.storage import visibility as visibility_module
 from index.storage.layout import (
     HORIZON_KEY,
     LOG_KEY,
@@ -110,10 +112,16 @@ def test_a_batch_is_told_as_expired_when_all_its_rows_have_and_never_before(rand
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)))
-def test_what_a_transaction_retires_is_invisible_in_it_from_then_on(before: set[int], now: set[int]) -> None:
+@given(
+    st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)), st.sampled_from([0, 3, 4_096]), st.sampled_from([0, 64])
+)
+def test_what_a_transaction_retires_is_invisible_in_it_from_then_on_however_many_there_are(
+    before: set[int], now: set[int], known_max: int, apart_max: int
+) -> None:
     numbers = np.arange(21, dtype=np.uint64)
-    with stores() as store:
+    with stores() as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(visibility_module, "RETIRED_KNOWN_MAX", known_max)
+        patch.setattr(visibility_module, "_APART_MAX", apart_max)
         held = store.write(lambda transaction: written(transaction, [[LogRow()] * 21]))
         store.write(lambda transaction: put(transaction, held, NOTHING._replace(one_by_one=before)))
 

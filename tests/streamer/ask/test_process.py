@@ -1,9 +1,9 @@
 """The answering process is started, watched and started anew; a question that it does not answer is told so."""
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
 import pytest
@@ -47,26 +47,27 @@ def answers(answerer: Answerer) -> bool:
     return answerer.ask("echo", b"x") == (200, b"X")
 
 
-def test_before_it_is_ready_nobody_waits_and_afterwards_it_answers(answerer: Answerer) -> None:
+def test_before_it_is_ready_and_after_its_end_nobody_waits(answerer: Answerer) -> None:
     status, body = answerer.ask("echo", b"x")
     assert (status, b"is starting" in body) == (503, True)
-    attend_until(answerer, lambda: answers(answerer))
-
-
-@pytest.mark.parametrize("question", ["die", "hang"])
-def test_a_question_that_ends_it_or_keeps_it_busy_costs_one_answer(answerer: Answerer, question: str) -> None:
-    attend_until(answerer, lambda: answers(answerer))
-    told: list[tuple[int, bytes]] = []
-    asking = threading.Thread(target=lambda: told.append(answerer.ask(question, b"")))
-    asking.start()
-    attend_until(answerer, lambda: not asking.is_alive())
-    assert told[0][0] == 503
-    assert b"ask.timeout_ms" in told[0][1]
-    attend_until(answerer, lambda: answers(answerer))
-
-
-def test_after_its_end_there_is_no_process(answerer: Answerer) -> None:
     attend_until(answerer, lambda: answers(answerer))
     answerer.end()
     assert not answerer.is_started
     assert answerer.ask("echo", b"x")[0] == 503
+
+
+def asked_elsewhere(answerer: Answerer, question: str) -> tuple[int, bytes]:
+    """The answer to a question, which another thread waits for while this one attends to the process."""
+    with ThreadPoolExecutor(1) as other:
+        answer = other.submit(answerer.ask, question, b"")
+        attend_until(answerer, answer.done)
+    return answer.result()
+
+
+def test_a_question_that_ends_it_or_keeps_it_busy_costs_one_answer(answerer: Answerer) -> None:
+    for question in ("die", "hang"):
+        attend_until(answerer, lambda: answers(answerer))
+        status, body = asked_elsewhere(answerer, question)
+        assert status == 503
+        assert b"ask.timeout_ms" in body
+    attend_until(answerer, lambda: answers(answerer))

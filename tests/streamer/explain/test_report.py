@@ -59,7 +59,7 @@ def test_all_that_is_known_is_shown() -> None:
         "Dropped. It is 0.7 similar.",
         "one  news/0/3  duplicate (similar), 0.7500 similar to its own, still counts",
         "its original  root  news/0/1  it has expired",
-        "was forgotten",
+        "counts no more",
         "decode.text = /text (the settings in force)  Where the text is.",
         "1 bit apart, cosine 0.50  far  news/0/9  came later  not near enough",
         "A note.",
@@ -111,3 +111,15 @@ def test_names_cannot_command_a_terminal() -> None:
     shown = printed(Answer("copy", [evil]))
     assert r"\x1b[31m[bold]x[/bold]  \x9b/0/4" in shown
     assert "[red]n[/red]" in shown
+
+
+def test_what_is_no_original_is_called_what_it_is() -> None:
+    older = replace(TOLD.chain[0], role="older version")
+    near = (replace(TOLD.near[0], relation="original"), replace(TOLD.near[0], relation="member")) if TOLD.near else ()
+    shown = printed(
+        Answer("copy", [replace(TOLD, chain=(older,), near=near, texts=replace(TEXTS, role="older version"))])
+    )
+    assert "older version  one  news/0/3" in shown
+    assert "the older version" in shown
+    assert "another duplicate of the older version" in shown
+    assert "the original" not in shown

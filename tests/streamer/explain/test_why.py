@@ -12,7 +12,7 @@ from index.entry import Kind, Source
 from index.index import Index
 from index.matching.root import RootRule
 from index.matching.second_look import CosineLook
-from index.session import Retention
+from index.session import Recrawl, Retention
 from index.storage.parameters import Parameters
 from streamer.explain.explanation import Explanation
 from streamer.explain.why import explain
@@ -128,6 +128,21 @@ def test_a_forgotten_original_and_a_forgotten_document_say_so(tmp_path: Path) ->
         assert (only(index, "one").standing, "forgotten" in only(index, "one").notes[0]) == ("forgotten", True)
 
 
+def test_an_update_names_the_version_that_it_replaces_and_that_one_says_by_which(tmp_path: Path) -> None:
+    rows = [Row(0, A, id="page"), Row(1, flipped(2), id="page"), Row(2, flipped(1), id="copy")]
+    with decided(tmp_path, rows, recrawl=Recrawl("update")) as index:
+        newest, oldest = explain(index, SETTINGS, "page").explanations
+        (of_copy,) = only(index, "copy").chain[:1]
+    assert (newest.verdict, newest.reason, newest.standing) == ("update", "recrawled", "counts")
+    assert newest.measure == "It is 2 bits apart from the version that it replaces."
+    assert newest.rules[0].setting == "index.recrawl"
+    assert [(link.role, link.where) for link in newest.chain] == [("older version", "news/0/0")]
+    assert newest.notes == ()
+    assert oldest.notes == ("It was replaced by its version at news/0/1.",)
+    assert newest.chain[0].note == "was replaced by its version at news/0/1"
+    assert (of_copy.role, of_copy.where, of_copy.verdict) == ("original", "news/0/1", "update")
+
+
 def test_an_original_whose_decision_has_left_the_index_is_still_named(tmp_path: Path) -> None:
     rows = [
         Row(0, A, id="one"),
@@ -205,3 +220,17 @@ def test_what_is_not_known_says_why(tmp_path: Path) -> None:
 def test_positions_of_a_stream_without_a_name_are_told_by_its_id(tmp_path: Path) -> None:
     with decided(tmp_path, [Row(0, A, Source("nameless", 4), id="one")]) as index:
         assert only(index, "nameless/4/0").where == "nameless/4/0"
+
+
+def test_a_drop_that_was_given_back_says_so_and_ends_the_chain_of_its_copies(tmp_path: Path) -> None:
+    original, dropped = Row(0, A, id="original"), Row(1, flipped(3), id="dropped")
+    with decided(tmp_path, [original, dropped]) as index:
+        index.give_back(entries_of([dropped]), delivered=True)
+        copy = Row(2, flipped(3) ^ 0b11 << 40, id="copy")
+        index.admit(entries_of([copy]), ends_of([copy]))
+        given_back, drop = explain(index, SETTINGS, "dropped").explanations
+        assert (given_back.verdict, given_back.sentence[:10]) == ("given-back", "Given back")
+        assert (drop.verdict, drop.notes[0][:23]) == ("duplicate", "It was given back since")
+        assert [link.note for link in only(index, "copy").chain] == [
+            "was dropped, and given back since: it stands for itself"
+        ]

@@ -58,7 +58,7 @@ def test_the_parameters_of_the_index_follow_the_settings(
 )
 def test_the_limits_of_a_root_follow_the_settings(overrides: tuple[str, ...], rule: RootRule) -> None:
     assert parameters_for(chosen("index.insert=root", *overrides), {}).root == rule
-    assert parameters_for(chosen(*overrides), {}).root is None
+    assert parameters_for(chosen("index.insert=unique", *overrides), {}).root is None
 
 
 def test_the_settings_of_one_scheme_mean_nothing_to_the_other() -> None:

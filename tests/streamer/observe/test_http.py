@@ -3,6 +3,7 @@
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -139,6 +140,16 @@ def test_a_host_that_is_not_ours_is_an_error_that_names_the_setting(process: Pro
         server = HttpServer(host, 0, process.measures.exposition, lambda: process.health, lambda: process.ready)
         with pytest.raises(SettingsError, match=message):
             server.start()
+
+
+def test_after_close_no_thread_is_left(server: HttpServer) -> None:
+    assert ask(server, "/healthz")[0] == 200
+    assert any(thread.name.startswith("http") for thread in threading.enumerate())
+    server.close()
+    deadline = time.monotonic() + 10
+    while any(thread.name.startswith("http") for thread in threading.enumerate()):
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.01)
 
 
 def test_after_close_nobody_listens_and_the_port_can_be_had_again(server: HttpServer, process: Process) -> None:

@@ -3,7 +3,7 @@ from contextlib import suppress
 import pytest
 
 from index.entry import Verdict
-from streamer.records.reason import Reason, label, labels
+from streamer.records.reason import Reason, label, labels, verdict_of
 
 
 def labels_of(reason: Reason) -> list[tuple[str, str]]:
@@ -17,11 +17,22 @@ def labels_of(reason: Reason) -> list[tuple[str, str]]:
 
 def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
     assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
-        reason.name: {Reason.ORDINARY: 4, Reason.SHORT_TEXT: 3}.get(reason, 1) for reason in Reason
+        reason.name: {Reason.ORDINARY: 6, Reason.SHORT_TEXT: 3}.get(reason, 1) for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 19
-    assert set(listed) == set(labels())
+    assert len(listed) == len(set(listed)) == 21
+    # What a person gives back is no decision of the service, and no metric.
+    assert set(listed) == {*labels(), ("given-back", "given-back")}
+
+
+def test_labels_tell_their_verdict_and_only_its_reason_tells_a_page_of_a_template() -> None:
+    for verdict in Verdict:
+        for reason in Reason:
+            with suppress(KeyError):
+                assert verdict_of(verdict.label, label(verdict, reason)) is verdict
+    assert verdict_of("unique", "of a later version") is Verdict.UNIQUE
+    assert verdict_of("duplicate", "template") is Verdict.DUPLICATE
+    assert verdict_of("template", "template") is None
 
 
 def test_a_dead_letter_is_labelled_by_the_name_of_its_reason() -> None:

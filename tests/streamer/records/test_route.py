@@ -19,6 +19,7 @@ from streamer.records.route import (
     parse_position,
     restored_as,
     restoring_outputs,
+    restoring_verdict,
     route,
     verdict_line,
 )
@@ -124,13 +125,45 @@ def test_suspects_and_updates_are_explained_as_duplicates_and_go_with_the_unique
     assert told_by(nameless, Destination.UNIQUE).contradicts == "there is no original"
 
 
+def test_a_page_of_a_template_is_unique_by_its_reason_and_names_what_it_resembles() -> None:
+    decisions = decided(Verdict.TEMPLATE, distance=1_234, original_id="d1", original=ORIGINAL)
+    (decision,) = explain([record()], [document()], [FINGERPRINT], decisions, NAMES, by_similarity=True)
+    assert (decision.reason, decision.original_id, decision.similarity) == ("template", "d1", 0.8766)
+    outgoing = sent(decision)
+    assert outgoing.destination is Destination.UNIQUE
+    assert texts(outgoing.headers)["neardup.verdict"] == "unique"
+    told = told_by(outgoing.headers, Destination.UNIQUE)
+    assert (told.verdict, told.original, told.distance, told.contradicts) == (Verdict.TEMPLATE, ORIGINAL, 1_234, "")
+    line = orjson.loads(verdict_line(outgoing))
+    assert (line["verdict"], line["reason"], line["original"], line["similarity"]) == (
+        "unique",
+        "template",
+        "d1",
+        0.8766,
+    )
+    plain = told_by(sent(explained(decided(Verdict.UNIQUE))).headers, Destination.UNIQUE)
+    assert (plain.verdict, plain.contradicts) == (Verdict.UNIQUE, "")
+
+
 def test_suspects_and_no_others_enter_a_lost_index_as_suspects() -> None:
     found = [
         record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"suspect", b"undecidable", b"duplicate")
     ]
+    page = record(headers=(("neardup.verdict", b"unique"), ("neardup.reason", b"template")))
+    update = record(headers=(("neardup.verdict", b"update"), ("neardup.reason", b"recrawled")))
+    assert list(map(restoring_verdict, [page, update])) == [Verdict.TEMPLATE, Verdict.UPDATE]
+    assert restored_as(Verdict.UNIQUE, [page, update]) == [page, update]
+    assert restored_as(Verdict.UPDATE, [page, update]) == [update]
     assert restored_as(Verdict.SUSPECT, found) == found[1:2]
     assert restored_as(Verdict.UNIQUE, found) == [found[0], found[2]]
     assert restored_as(Verdict.DUPLICATE, found) == found[3:]
+
+
+def test_updates_enter_a_lost_index_among_the_unique_ones_and_once_more_when_all_that_they_replaced_is_there() -> None:
+    found = [record(headers=(("neardup.verdict", label),)) for label in (b"unique", b"update", b"suspect")]
+    assert restored_as(Verdict.UNIQUE, found) == found[:2]
+    assert restored_as(Verdict.UPDATE, found) == found[1:2]
+    assert [restoring_verdict(each) for each in found] == [Verdict.UNIQUE, Verdict.UPDATE, Verdict.SUSPECT]
 
 
 def in_shadow(decision: Decision) -> Outgoing:
@@ -166,10 +199,11 @@ def test_what_was_delivered_in_shadow_mode_tells_so_or_contradicts_itself() -> N
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
 def test_a_lost_index_takes_its_unique_documents_first_and_duplicates_from_both_outputs(insert: Insert) -> None:
-    first, *others = restoring_outputs(insert)
+    first, second, *others = restoring_outputs(insert)
     assert first == (Destination.UNIQUE, Verdict.UNIQUE)
+    assert second == (Destination.UNIQUE, Verdict.UPDATE)
     wanted = {(Destination.UNIQUE, Verdict.DUPLICATE), (Destination.DUPLICATE, Verdict.DUPLICATE)}
-    assert wanted <= set(others) if insert != "unique" else not others
+    assert wanted <= set(others) if insert != "unique" else not wanted & set(others)
 
 
 def test_a_stream_without_a_name_stands_for_itself() -> None:
@@ -452,10 +486,38 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
     assert [each.record for each in outgoing] == records
     assert [each.decision for each in outgoing] == decisions
     # Each other verdict has a destination of its own.
-    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE}
+    with_uniques = {Verdict.UNDECIDABLE, Verdict.SUSPECT, Verdict.UPDATE, Verdict.GIVEN_BACK}
     assert [each.destination.value for each in outgoing] == [
         "unique" if verdict in with_uniques else verdict.label for verdict, _, _ in batch
     ]
+
+
+# --- once more ---
+
+
+def test_a_record_that_is_given_back_has_the_headers_it_came_with_and_what_names_it_and_its_original() -> None:
+    came = (("trace", b"7"), ("neardup.verdict", b"somebody else's"), ("trace", b"8"))
+    dropped = sent(explained(DUPLICATE), record(headers=came)).headers
+    headers = module.given_back(dropped)
+    assert headers[:2] == (came[0], came[2])
+    names = ("position", "stream", "id", "original.id", "original.position", "original.stream")
+    assert texts(headers[2:]) == {"neardup.verdict": "given-back"} | {
+        name: text for name, text in texts(dropped).items() if name in {f"neardup.{each}" for each in names}
+    }
+    assert module.is_given_back(headers)
+    assert not module.is_given_back(dropped)
+    told = told_by(headers, Destination.UNIQUE)
+    assert (told.verdict, told.contradicts, told.original) == (Verdict.GIVEN_BACK, "", ORIGINAL)
+    assert "does not belong here" in told_by(headers, Destination.DUPLICATE).contradicts
+
+
+def test_a_replayed_dead_letter_tells_on_where_it_was_and_nothing_else_of_ours() -> None:
+    dead = sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers
+    again = module.replayed(told_by(dead, Destination.DEAD_LETTER).kept, dead)
+    assert texts(again) == {"neardup.replayed": "documents/3/123456", "neardup.replayed.stream": SOURCE.stream}
+    assert module.parse_replayed_position(again) == Position(SOURCE, 123_456)
+    out = sent(explained(DUPLICATE), record(headers=(("neardup.id", b"x"), *again))).headers
+    assert out[:2] == again
 
 
 # --- the page ---
@@ -464,7 +526,7 @@ def test_every_record_goes_out_once_and_in_order(batch: Sequence[tuple[Verdict, 
 def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     page = (DOCS / "headers.md").read_text()
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]*)` \|", page, re.MULTILINE))
-    duplicate = texts(sent(explained(DUPLICATE)).headers)
+    duplicate = texts(in_shadow(explained(DUPLICATE)).headers)
     dead = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.NOT_JSON), NOT_JSON, None)).headers)
 
     decisions = decided(Verdict.DUPLICATE, distance=1_234, original_id="d1", original=ORIGINAL)
@@ -474,6 +536,11 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     unreadable = replace(record(None), lost=Lost(3, "damaged"))
     offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)
     duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
+    duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
+
+    duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
+    position = {"neardup.position": b"documents/3/98", "neardup.stream": SOURCE.stream.encode()}
+    duplicate |= texts(module.replayed((), tuple(position.items())))
 
     assert rows == {**{name: value for name, value in dead.items() if name.startswith("__")}, **duplicate}
     for _, text in labels():

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from deploy.made_up_site import site as made_up_site
 from index import HostShare, Verdict
 from index.storage.store import CommitHooks
 from index.tools import Record as ExportedRecord
@@ -115,7 +116,7 @@ def site(count: int) -> list[bytes]:
 def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashes(
     tmp_path: Path, crash: CrashPoint | None
 ) -> None:
-    world = World(tmp_path, settings(5, guard={"documents_min": 10}))
+    world = World(tmp_path, settings(5, guard={"documents_min": 10}, index=Index(templates=False)))
     items: list[bytes | Crash] = list(site(30))
     world.fill(items if crash is None else [*items[:17], Crash(crash), *items[17:]])
     with capture_logs() as told:
@@ -131,8 +132,23 @@ def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashe
         assert index.watched_hosts().worst == [HostShare("site.example", 30, 29, True)]
 
 
+def test_a_template_that_becomes_known_is_told_once_and_counted_and_its_pages_are_kept(tmp_path: Path) -> None:
+    world = World(tmp_path, settings(5))
+    texts = made_up_site("en", 0.1, pages=30, copies=0).texts
+    world.fill([document(f"page-{number}", text) for number, text in enumerate(texts)])
+    with capture_logs() as told:
+        world.run()
+    (found,) = (line for line in told if line["event"] == "template found")
+    assert (found["first_page"], found["log_level"]) == ("page-0", "info")
+    assert sum(report.templates for report in world.reports) == 1
+    outcomes = sum((Counter(report.outcomes) for report in world.reports), Counter())
+    assert outcomes == {("unique", "no-match"): 1, ("duplicate", "similar"): 16, ("unique", "template"): 13}
+
+
 def passing(records_max: int = 5) -> Settings:
-    return settings(records_max, guard={"documents_min": 10, "policy": "pass"}, index=Index(insert="root"))
+    return settings(
+        records_max, guard={"documents_min": 10, "policy": "pass"}, index=Index(insert="root", templates=False)
+    )
 
 
 def test_beyond_the_limits_a_site_passes_as_suspect_and_names_what_it_resembles(tmp_path: Path) -> None:
@@ -184,6 +200,57 @@ def test_a_lost_index_is_restored_with_its_suspects(tmp_path: Path, kept: int) -
         expected = {_restorable(each) for each in all_records(first)}
         assert expected == {_restorable(each) for each in all_records(second) if each.offset < 31}
         assert Counter(verdict for _, _, verdict, _, _ in expected)[Verdict.SUSPECT] == 19
+
+
+def crawls() -> list[bytes]:
+    """Six pages, crawled four times: as they were, changed, changed again or as a copy of another, and as they were at first."""
+    first = [document(f"page-{number}", text) for number, text in enumerate(SENTENCES)]
+    second = [document(f"page-{number}", f"{text} 最新消息。") for number, text in enumerate(SENTENCES)]
+    third = [document(f"page-{number}", text) for number, text in enumerate([*SENTENCES[1:], SENTENCES[0] * 2])]
+    return [*first[:4], *first, *second, *third, *first]
+
+
+def crawling(insert: str = "unique") -> Settings:
+    return settings(5, index=Index(insert=insert))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("offset", [0, 11, 13, 20])
+def test_updates_come_out_once_and_the_same_whatever_crashes(tmp_path: Path, offset: int, point: CrashPoint) -> None:
+    expected = World(tmp_path / "peace", crawling())
+    expected.fill(crawls())
+    expected.run()
+    assert sum(report.outcomes.get(("update", "recrawled"), 0) for report in expected.reports) >= 6
+    world = World(tmp_path / "crash", crawling())
+    items: list[bytes | Crash] = list(crawls())
+    items.insert(offset, Crash(point))
+    world.fill(items)
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected.outputs()
+    with looked_at(tmp_path / "peace") as first, looked_at(world.directory) as second:
+        assert first.statistics().forgotten == second.statistics().forgotten > 0
+
+
+@pytest.mark.parametrize("insert", ["unique", "root"])
+@pytest.mark.parametrize("kept", [0, 9, 14])
+def test_a_lost_index_is_restored_with_its_updates(tmp_path: Path, insert: str, kept: int) -> None:
+    """What was replaced counts no more, and what is crawled again is decided as by the index that was lost."""
+    values, following = crawls()[:20], crawls()[20:]
+    world = World(tmp_path / "index", crawling(insert))
+    world.fill(values[:kept])
+    world.run()
+    shutil.copytree(tmp_path / "index", tmp_path / "old-copy")
+    world.fill(values[kept:])
+    world.run()
+    peaceful = World(tmp_path / "peace", crawling(insert))
+    peaceful.fill([*values, *following])
+    peaceful.run()
+    world.directory = tmp_path / "old-copy" if kept else tmp_path / "new"
+    world.fill(following)
+    world.run()
+    assert world.restored
+    assert world.outputs() == peaceful.outputs()
 
 
 def peaceful_site(directory: Path) -> World:

@@ -26,6 +26,7 @@ def batch(outcomes: Mapping[tuple[str, str], int], replayed: int = 0, step_cpu_s
         similarities=np.zeros(0),
         candidates=np.zeros(0, np.int64),
         unequal=0,
+        templates=0,
         replayed=replayed,
     )
 
@@ -41,7 +42,7 @@ def totals() -> Totals:
 
 def test_totals_are_the_sums_over_batches(totals: Totals) -> None:
     assert (totals.records, totals.value_bytes, totals.replayed) == (10, 1_000, 2)
-    assert {verdict.label: totals.verdict(verdict) for verdict in Verdict} == {
+    assert {verdict.label: totals.verdict(verdict) for verdict in Verdict if verdict is not Verdict.GIVEN_BACK} == {
         "unique": 7,
         "duplicate": 1,
         "undecidable": 0,
@@ -51,6 +52,16 @@ def test_totals_are_the_sums_over_batches(totals: Totals) -> None:
     }
     assert totals.records_per_second == 2.5
     assert totals.cpu_us_by_step() == pytest.approx(dict.fromkeys(STEPS, 1.0))
+
+
+def test_pages_of_templates_are_unique_by_their_reason(totals: Totals) -> None:
+    totals.add(batch({("unique", "template"): 4}))
+    assert totals.verdict(Verdict.UNIQUE) == totals.as_json(OUT)["unique"] == 11
+    shown = io.StringIO()
+    Console(file=shown, width=120).print(table(totals, OUT))
+    (line,) = (line for line in shown.getvalue().splitlines() if line.startswith("unique ") and "template" in line)
+    assert "11" in line
+    assert "template 4" in line
 
 
 def test_machines_get_every_total_by_name(totals: Totals) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from streamer.settings.settings import Batching, Settings
-from tests.streamer.verification.test_verify import outputs, position_of, verified, with_header, wrong
 from tests.support.memory_service import SENTENCES, World, document
+from tests.support.verified import outputs, position_of, verified, with_header, wrong
 
 PAGE = "".join(SENTENCES)
 

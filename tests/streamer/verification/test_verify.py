@@ -1,7 +1,7 @@
 """Verification: a service that worked is sound, and every planted error is found and named."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -12,28 +12,24 @@ import orjson
 import pytest
 from rich.console import Console
 
+from deploy.made_up_site import site
 from index import Index, Source, Verdict, errors
+from index.tools import snapshot
 from streamer.errors import NoDocuments
 from streamer.fingerprint.fingerprints import hexadecimal
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder, Document
 from streamer.records.reason import Reason, label
-from streamer.records.record import Decision, Headers, Lost, Record
+from streamer.records.record import Decision, Lost, Record
 from streamer.records.route import route
 from streamer.service.pipeline import prepare
 from streamer.settings.settings import Batching, Minhash, Route, Settings
 from streamer.settings.settings import Index as IndexSettings
-from streamer.verification.findings import Findings
 from streamer.verification.report import report
-from streamer.verification.verify import verify
 from tests.support.memory_broker import MemoryBroker, Partition, Stored, stored
 from tests.support.memory_evidence import MemoryEvidence
 from tests.support.memory_service import SENTENCES, World, document
-
-
-@contextmanager
-def no_bar(_title: str, _total: int | None) -> Iterator[Callable[[int], None]]:
-    yield lambda _done: None
+from tests.support.verified import outputs, position_of, verified, with_header, wrong
 
 
 def documents() -> list[Stored]:
@@ -73,31 +69,6 @@ def worked(directory: Path, **sections: object) -> World:
     return world
 
 
-def verified(world: World, evidence: MemoryEvidence | None = None, sample: int | None = None) -> Findings:
-    evidence = evidence or MemoryEvidence(world.broker, world.settings)
-    with Index.open(world.directory, None, map_bytes_max=2**30, read_only=True) as index:
-        return verify(world.settings, evidence, index, no_bar, sample=sample)
-
-
-def wrong(findings: Findings) -> dict[str, list[str]]:
-    """What is wrong, by the kind of problem."""
-    return {each.check: each.examples for each in findings if each.wrong}
-
-
-def outputs(world: World, name: str) -> list[tuple[Partition, int, Stored]]:
-    """All records of an output, each with its log and its offset there."""
-    logs = world.broker.topics[name].partitions
-    return [(log, offset, record) for log in logs for offset, record in log.records.items()]
-
-
-def position_of(record: Stored) -> str:
-    return (dict(record.headers)["neardup.position"] or b"").decode()
-
-
-def with_header(headers: Headers, name: str, value: str) -> Headers:
-    return tuple((key, value.encode() if key == name else old) for key, old in headers)
-
-
 def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
     findings = verified(worked(tmp_path))
     assert wrong(findings) == {}
@@ -105,7 +76,9 @@ def test_a_service_that_worked_is_sound(tmp_path: Path) -> None:
     assert findings.counts["input"] == len(documents()) + 4
     assert findings.counts["outputs"] == len(documents()) + 4
     assert findings.counts["in flight"] == 0
-    assert {each.check for each in findings if not each.examined} == {"update-id", "update-equal", "update-beside"}
+    assert {each.check for each in findings if not each.examined} == {
+        *("update-id", "update-equal", "update-beside", "given-back"),
+    }
 
 
 def test_a_service_that_fills_its_index_with_all_documents_is_sound(tmp_path: Path) -> None:
@@ -121,7 +94,7 @@ def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_
     values = [
         orjson.dumps({"id": name, "text": f"{page} {name} {name[::-1]}", "host": "site.example"}) for name in names
     ]
-    sections = {"guard": {"documents_min": 5, "policy": "pass"}, "index": {"insert": insert}}
+    sections = {"guard": {"documents_min": 5, "policy": "pass"}, "index": {"insert": insert, "templates": False}}
     world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=4)} | sections))
     world.fill([document("other", SENTENCES[0]), *values])
     world.run()
@@ -141,6 +114,52 @@ def test_a_service_that_lets_suspects_pass_is_sound_and_a_wrong_original_of_one_
     found = wrong(verified(world))
     assert position_of(record) in str(found["journal-differs"])
     assert position_of(record) in str(found["similarity"])
+
+
+def test_a_service_that_keeps_the_pages_of_a_template_is_sound_and_a_wrong_original_of_one_is_found(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=16)}))
+    crawled = site("en", 0.1, pages=40, copies=20)
+    world.fill([document("other", SENTENCES[0]), *(document(f"d{n}", text) for n, text in enumerate(crawled.texts))])
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    kept = [each for each in outputs(world, "documents-unique") if b"template" in dict(each[2].headers).values()]
+    assert len(kept) >= 40 - 17
+    log, offset, record = kept[-1]
+    other = with_header(record.headers, "neardup.original.position", "documents/0/0")
+    log.records[offset] = replace(record, headers=with_header(other, "neardup.original.id", "other"))
+    found = wrong(verified(world))
+    assert position_of(record) in str(found["journal-differs"])
+    assert position_of(record) in str(found["similarity"])
+
+
+def test_pages_that_are_found_by_their_own_text_alone_are_no_missed_matches(tmp_path: Path) -> None:
+    world = World(tmp_path, Settings.model_validate({"batch": Batching(records_max=64)}))
+    texts = site("en", 0.22, pages=150, copies=75).texts
+    world.fill([document(f"page-{number}", text) for number, text in enumerate(texts)])
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["near-duplicates of pages that are found by their own text beside a template"] > 0
+
+
+def test_an_index_that_was_restored_with_pages_of_templates_is_sound(tmp_path: Path) -> None:
+    world = World(tmp_path / "first", Settings.model_validate({"batch": Batching(records_max=16)}))
+    texts = site("zh", 0.1, pages=30, copies=10).texts
+    world.fill([document(f"page-{number}", text) for number, text in enumerate(texts)])
+    world.run()
+    world.directory = tmp_path / "restored"
+    world.fill([document("one more", SENTENCES[1])])
+    world.run()
+    assert sum(world.restored) == 40
+    findings = verified(world)
+    assert wrong(findings) == {}
+    with Index.open(world.directory, None, map_bytes_max=2**30, read_only=True) as index:
+        verdicts = snapshot(index, lambda taken: Counter(record.verdict for record in taken.records()))
+    kept = [each for each in outputs(world, "documents-unique") if b"template" in dict(each[2].headers).values()]
+    assert verdicts[Verdict.TEMPLATE] == len(kept) >= 13
 
 
 def test_an_output_that_is_missing_is_found(tmp_path: Path) -> None:
@@ -598,7 +617,7 @@ def test_entries_that_expired_or_were_forgotten_are_no_missed_matches(tmp_path: 
     assert wrong(findings) == {}
     assert findings.unchecked["near-duplicates of which the index does not know both"] > 0
     assert findings.unchecked["outputs that may have expired from the index"] > 0
-    world = worked(tmp_path / "forgotten")
+    world = worked(tmp_path / "forgotten", index={"insert": "unique"})
     parameters = parameters_for(world.settings, scheme_for(world.settings).stamp())
     with Index.open(world.directory, parameters, map_bytes_max=2**30) as index:
         assert index.forget(["base-1"])
@@ -813,7 +832,9 @@ def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> N
 
 def test_a_service_whose_threshold_became_stricter_is_sound(tmp_path: Path) -> None:
     texts = [SENTENCES[2] + SENTENCES[3], SENTENCES[2] + SENTENCES[3] + SENTENCES[0], SENTENCES[3] + SENTENCES[2]]
-    world = World(tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}}))
+    world = World(
+        tmp_path, Settings.model_validate({"minhash": {"similarity_min": 0.3}, "index": {"insert": "unique"}})
+    )
     world.fill([document(f"early-{number}", text) for number, text in enumerate(texts)])
     world.run()
     world.settings = world.settings.model_copy(update={"minhash": Minhash(similarity_min=0.95)})

@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.entry import Position, Source
+from index.entry import Position, Source, Verdict
 from streamer.errors import RecoveryRefused
 from streamer.records.record import Destination, Record
-from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, VERDICT, parse_original_position
+from streamer.records.route import (
+    ORIGINAL_POSITION,
+    ORIGINAL_STREAM,
+    VERDICT,
+    parse_original_position,
+    restoring_verdict,
+)
 from streamer.settings.settings import Batching
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS, read_changelog
 from streamer.transports.files.output_folder import OUTPUTS, Delivered
@@ -134,6 +140,16 @@ def test_undecidable_lines_come_back_among_the_unique_ones_and_each_from_its_own
         ("one.jsonl", SOURCES[0], 2, b""),
         ("two.jsonl", SOURCES[1], 1, b"last"),
     ]
+
+
+def test_a_page_of_a_template_comes_back_as_one_and_names_what_it_resembles(tmp_path: Path) -> None:
+    folder = write(tmp_path / "out", [Line("unique", 1)])
+    told = {"reason": "template", "original_source": INPUTS[1].name, "original_line": 8}
+    line = orjson.loads((folder / "verdicts.jsonl").read_bytes()) | told
+    (folder / "verdicts.jsonl").write_bytes(orjson.dumps(line) + b"\n")
+    ((found,),) = read(folder)
+    assert restoring_verdict(found) is Verdict.TEMPLATE
+    assert parse_original_position(found.headers) == Position(SOURCES[1], 7)
 
 
 def test_an_output_that_is_not_asked_for_is_not_looked_at(tmp_path: Path) -> None:

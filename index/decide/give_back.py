@@ -1,0 +1,203 @@
+"""Giving back: a person takes a drop back, and the document stands for itself from then on.
+
+The drop stays as it was decided. The document enters once more, with the verdict GIVEN_BACK, under a source of its own
+(`entry.given_back_source`), where its position stands once: what was given back is not given back again. As any document
+that was kept, it makes later documents that equal it, or are near it, its duplicates.
+
+The rule for what comes again. As long as a given-back document counts (it was not forgotten, and has not expired), a record
+with its id is a DUPLICATE of nothing but its own earlier versions, and else UNIQUE, however near it is to other documents.
+An earlier version is an entry with the same id whose root, which the verdict would name, has that id too. It matches as any
+entry does: NEAR ones within the distance, by the second look and by the limits of roots where there are any, the nearest,
+and of equally near ones the earliest; EXACT ones where they are equal. Versions are found by their id, so that bands miss none.
+The guard and the policies of the streamer see such a duplicate as any other.
+
+Deciding and delivering are two steps, as everywhere. A batch that was decided stands in `giving back` until its delivery is
+settled, and no other is decided meanwhile.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from index.decide import find, retention
+from index.decide.batch import Batch
+from index.decide.lookup import Answer, nearest_visible, stored
+from index.decide.prepare import Prepared, prepared, require_sound
+from index.decide.restore import enter_undecided
+from index.decide.rule import Outcome
+from index.entry import (
+    NO_DISTANCE,
+    NO_NUMBER,
+    Entries,
+    Kind,
+    Position,
+    Source,
+    Verdict,
+    given_back_source,
+)
+from index.errors import GivingBack
+from index.lsm.exact_lookup import exact_lookup_of
+from index.matching.distance import Matches, no_matches
+from index.session import OpenIndex, ReadSession, WriteSession
+from index.storage import documents, journal, log
+from index.storage.layout import GIVING_BACK_KEY, LOG_KEY, Table
+from index.storage.sources import known_number, streams_of
+
+
+def give_back(opened: OpenIndex, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
+    """Implementation of `Index.give_back`."""
+    require_sound(entries, opened.parameters)
+    return opened.write(lambda session: enter(session, entries, delivered=delivered))
+
+
+def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
+    """`give_back` within one session."""
+    # Why it was dropped stays with the drop.
+    sources, reasons = tuple(map(given_back_source, entries.sources)), np.zeros_like(entries.reasons)
+    entries = replace(entries, sources=sources, reasons=reasons)
+    batch, counters = Batch(session, entries), session.counters
+    new = ~batch.journaled.known
+    if not new.any():
+        return new
+    if not delivered:
+        if _undelivered(session):
+            raise GivingBack("Another batch is being given back, and its delivery is not settled.")
+        session.transaction.put(Table.META, GIVING_BACK_KEY, LOG_KEY.pack(counters.next_number, counters.journal_rows))
+    rows = entries.take(np.flatnonzero(new))
+    entering = rows.kinds <= Kind.EXACT
+    numbers = np.full(len(rows), NO_NUMBER, np.uint64)
+    numbers[entering] = counters.next_number + np.arange(np.count_nonzero(entering), dtype=np.uint64)
+    verdicts, distances = np.full(len(rows), Verdict.GIVEN_BACK, np.uint8), np.full(len(rows), NO_DISTANCE, np.int16)
+    enter_undecided(session, batch, rows, Outcome(verdicts, distances, entering, numbers, numbers))
+    retention.note_undecided(session, batch, new)
+    return new
+
+
+def are_known(opened: OpenIndex, positions: Sequence[Position]) -> npt.NDArray[np.bool_]:
+    """Implementation of `Index.are_given_back`."""
+    given = [position._replace(source=given_back_source(position.source)) for position in positions]
+    return opened.read(lambda session: np.array(_journaled(session, given), np.bool_))
+
+
+def undelivered(opened: OpenIndex) -> list[Position]:
+    """Implementation of `Index.undelivered`."""
+    return opened.read(_undelivered)
+
+
+def settle(opened: OpenIndex, positions: Collection[Position]) -> bool:
+    """Implementation of `Index.settle`."""
+
+    def operation(session: WriteSession) -> bool:
+        # Another command may have settled it, and decided the next.
+        theirs = set(_undelivered(session)) != set(positions)
+        return not theirs and session.transaction.delete(Table.META, GIVING_BACK_KEY)
+
+    return opened.write(operation)
+
+
+def _undelivered(session: ReadSession) -> list[Position]:
+    """Positions of the batch whose delivery is not settled; none where there is none, or all its entries have expired."""
+    transaction, key = session.transaction, session.transaction.get(Table.META, GIVING_BACK_KEY)
+    if key is None or transaction.get(Table.LOG, key) is None:
+        return []
+    batch = log.copied(transaction, key, session.words)
+    of_rows = batch.sources[batch.rows["source"]]
+    streams = streams_of(transaction, of_rows["stream"].tolist())
+    columns = of_rows["stream"].tolist(), of_rows["partition"].tolist(), batch.rows["offset"].tolist()
+    return [Position(Source(streams[stream], partition), at) for stream, partition, at in zip(*columns, strict=True)]
+
+
+def _journaled(session: ReadSession, positions: Sequence[Position]) -> list[bool]:
+    """Whether the journal knows each position."""
+    known = []
+    for position in positions:
+        stream = known_number(session.transaction, position.source.stream)
+        at = np.array([position.offset], np.uint64)
+        known.append(
+            stream is not None
+            and bool(journal.find(session.transaction, stream, position.source.partition, at, session.words).known[0])
+        )
+    return known
+
+
+def told_apart(
+    session: ReadSession,
+    entries: Entries,
+    new: npt.NDArray[np.bool_],
+    portions: list[Prepared],
+    *,
+    alone: bool = False,
+) -> Iterator[tuple[Prepared, bool]]:
+    """Portions of the new rows of a batch, bool [n]; and whether each is one row with the id of a given-back document.
+
+    alone  as in `prepared`
+
+    Matches among the rows of a portion do not tell versions from other documents, so such a row has a portion of its own.
+    Where there is none, these are the portions that were prepared before.
+    """
+    again = new & documents.are_given_back(session.transaction, session.visibility, entries.ids)
+    if not again.any():
+        yield from ((portion, False) for portion in portions)
+        return
+    rows = np.flatnonzero(new)
+    edges = np.flatnonzero(again[rows][1:] | again[rows][:-1]) + 1
+    for part in np.split(rows, edges):
+        yield from (
+            (portion, bool(again[part[0]])) for portion in prepared(entries, part, session.parameters, alone=alone)
+        )
+
+
+def nearest_version(session: ReadSession, portion: Prepared) -> Answer:
+    """As `nearest_visible`, of a portion with one row, which is NEAR: its nearest earlier version."""
+    row, parameters = portion.entries, session.parameters
+    equals = nearest_visible(session, exact_lookup_of(row.fingerprints, parameters))
+    numbers, roots = _versions(session, row.ids[0])
+    fingerprints, looks = stored(session, numbers)
+    kinds = _kinds(session, numbers)
+    distances = parameters.distances(np.repeat(row.fingerprints, len(numbers), axis=0), fingerprints)
+    counts = (kinds == Kind.NEAR) & (distances <= parameters.distance_max)
+    if parameters.look is not None:
+        judged = parameters.look.judge(distances, np.repeat(row.look_rows, len(numbers), axis=0), looks)
+        distances, counts = judged.distances, counts & judged.counts
+    if parameters.root is not None:
+        distinct, inverse = np.unique(roots, return_inverse=True)
+        of_roots, looks = stored(session, distinct)
+        alike = np.repeat(row.fingerprints, len(roots), axis=0), of_roots[inverse]
+        to_roots = parameters.root_distances(*alike, np.repeat(row.look_rows, len(roots), axis=0), looks[inverse])
+        counts &= to_roots != NO_DISTANCE
+    compared = np.array([len(numbers)], np.int64)
+    best = no_matches()
+    if counts.any():
+        place = np.flatnonzero(counts)[distances[counts].argmin()]
+        best = Matches(np.zeros(1, np.int64), distances[[place]], numbers[[place]])
+    return Answer(best, compared, equals.stale, equals.equal)
+
+
+def equal_version(session: ReadSession, portion: Prepared) -> npt.NDArray[np.uint64]:
+    """Earliest equal version, uint64 [1], of a portion with one row, which is EXACT; NO_NUMBER where there is none."""
+    numbers, _ = _versions(session, portion.entries.ids[0])
+    fingerprints, _ = log.fingerprints(session.transaction, numbers, session.words)
+    counts = (_kinds(session, numbers) == Kind.EXACT) & (fingerprints == portion.entries.fingerprints).all(axis=1)
+    return numbers[counts][:1] if counts.any() else np.array([NO_NUMBER], np.uint64)
+
+
+def _versions(session: ReadSession, id_: str) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Numbers of the earlier versions with this id, uint64 [n] ascending, and of their roots, uint64 [n]."""
+    transaction, words = session.transaction, session.words
+    numbers = find.numbers(session, {id_})
+    numbers = numbers[session.visibility.are(transaction, numbers)]
+    root_of = documents.roots if session.parameters.root is None else documents.counting_roots
+    roots = root_of(transaction, session.visibility, numbers, words)
+    origins = documents.origins(transaction, roots[roots != NO_NUMBER], words)
+    own = np.array([root in origins and origins[root].id == id_ for root in roots.tolist()], np.bool_)
+    return numbers[own], roots[own]
+
+
+def _kinds(session: ReadSession, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """Kind of each document in the log: numbers uint64 [n], ascending and distinct -> uint8 [n]."""
+    kinds = np.zeros(len(numbers), np.uint8)
+    for batch, at, places in log.holding(session.transaction, numbers, session.words):
+        kinds[places] = batch.rows["kind"][batch.entered()[at]]
+    return kinds

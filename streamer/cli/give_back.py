@@ -1,0 +1,105 @@
+"""`streamer give-back`: take a drop back.
+
+Exit codes: 0 done, or nothing was left to do; 1 nothing was meant, or records that an earlier command had decided are gone;
+66 there is no index; 75 a broker does not answer, or another give-back took over: run it again; 78 a setting is wrong, or
+the index is not whole.
+"""
+
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+from rich.console import Console
+
+from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
+from streamer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from streamer.transports.resending import Resending
+
+EXIT_NOTHING = 1
+
+
+@click.command("give-back")
+@click.argument("id_", metavar="[ID]", required=False)
+@click.option("--original", help="Only what was dropped for the document with this id.")
+@click.option("--host", help="Only documents of this host, as decode.host gives it.")
+@click.option("--since", help="Only records from this time on: 2026-01-31T18:00, or how long ago: 90s, 15m, 2h, 3d.")
+@click.option("--dry-run", is_flag=True, help="Show what would be given back, and change nothing.")
+@click.option("--out", type=FOLDER, help="Give back what `streamer filter` wrote into this folder, not a topic.")
+@click.option(
+    "--index", "directory", type=FOLDER, help="Folder of the index.  [default: index.directory of the settings]"
+)
+@json_option
+@pass_chosen
+def give_back(
+    chosen: Chosen,
+    id_: str | None,
+    original: str | None,
+    host: str | None,
+    since: str | None,
+    dry_run: bool,
+    out: Path | None,
+    directory: Path | None,
+    as_json: bool,
+) -> None:
+    """Send dropped documents to the unique output after all.
+
+    Name one of ID, --original, --host, --since; several narrow each other down. Each record goes once, with its key, value
+    and headers, however often the command is run or killed. It is not dropped for another document again. Runs beside the
+    service, on the machine of its index.
+    """
+    from streamer.fingerprint.scheme import scheme_for
+    from streamer.give_back import report
+    from streamer.give_back.give_back import GiveBack, alone, require_whole
+    from streamer.give_back.selection import Selection, moment_ms
+    from streamer.index_admin import tables, tools
+    from streamer.observe.logs import configure_logging
+    from streamer.records.decode import Decoder
+
+    if not any((id_, original, host, since)):
+        raise click.UsageError("name what is to be given back: ID, --original, --host or --since")
+    if out is not None and since is not None:
+        raise SettingsError("--since: lines of files have no time: choose by ID, --original or --host.")
+    since_ms = None if since is None else moment_ms(since, round(time.time() * 1_000))
+    settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=out is not None)
+    configure_logging(settings.observe.log_level, settings.observe.log_format)
+    resending: Resending
+    if out is not None:
+        from streamer.transports.files.resending import FileGiveBack
+
+        resending = FileGiveBack(out, settings.batch)
+    else:
+        from streamer.transports.kafka.resending import KafkaResending
+        from streamer.transports.resending import GIVE_BACK
+
+        resending = KafkaResending(settings, GIVE_BACK)
+    selection = Selection(id_, original, host, since_ms)
+    scheme = scheme_for(settings)
+    opened = tools.open_for_reading(settings) if dry_run else tools.open_to_decide(settings, scheme)
+    only = nullcontext() if dry_run else alone(settings.index.directory)
+    with opened as index, only, tables.progress_bar("giving back", None) as done:
+        try:
+            require_whole(resending, index)
+            resending.open(to_send=not dry_run)
+            command = GiveBack(resending, index, Decoder(settings.decode), scheme, settings.batch, done)
+            found = command.preview(selection) if dry_run else command.run(selection)
+        finally:
+            resending.close()
+    if as_json:
+        click.echo(orjson.dumps(report.survey_as_json(found, dry_run=dry_run), option=orjson.OPT_INDENT_2))
+    else:
+        Console().print(report.survey_table(found, dry_run=dry_run), soft_wrap=True, highlight=False)
+    if found.gone:
+        click.echo(
+            f"{len(found.gone)} records had been decided and not delivered, and have left the duplicates: they cannot be given "
+            "back. Let the index forget them (streamer index forget).",
+            err=True,
+        )
+    if not found.matched:
+        click.echo("no duplicate is meant", err=True)
+    sys.exit(EXIT_NOTHING if found.gone or not found.matched else 0)

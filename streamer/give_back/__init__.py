@@ -1,0 +1,1 @@
+"""What a person sends once more: drops to the unique output, dead letters to the input. Each of them once."""

@@ -1,0 +1,102 @@
+"""`streamer give-back --out`: lines that were dropped come back into unique.jsonl, once, and stay."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.command_line import run
+from tests.support.memory_service import SENTENCES
+
+SITE = "site.example"
+TEMPLATE = "".join(SENTENCES)
+FOLDERS = ("--out", "out", "--index", "index")
+
+
+def page(number: int, version: str = "") -> bytes:
+    name = f"page number {number:04}"
+    text = f"{TEMPLATE} {name} {name[::-1]} {version}"
+    return orjson.dumps({"id": f"page-{number}", "text": text, "host": SITE if number < 8 else "other.example"})
+
+
+@pytest.fixture(autouse=True)
+def _filtered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pages.jsonl").write_bytes(b"".join(page(number) + b"\n" for number in range(10)))
+    assert run("filter", "pages.jsonl", *FOLDERS).code == 0
+
+
+def told(*arguments: str, code: int = 0) -> dict[str, Any]:
+    done = run("give-back", *arguments, *FOLDERS, "--json")
+    assert done.code == code, done.err
+    found: dict[str, Any] = orjson.loads(done.out)
+    return found
+
+
+def lines(name: str) -> list[bytes]:
+    return Path("out", name).read_bytes().splitlines()
+
+
+def test_a_dry_run_shows_what_would_come_back_and_changes_nothing() -> None:
+    before = {name: lines(name) for name in ("unique.jsonl", "verdicts.jsonl", "checkpoint.json")}
+    found = told("--host", SITE, "--dry-run")
+    assert (found["matched"], found["given_back"], found["hosts"]) == (7, 0, {SITE: 7})
+    assert found["originals"] == {"page-0": 7}
+    done = run("give-back", "--original", "page-0", "--dry-run", *FOLDERS)
+    assert "would be given back" in done.out
+    assert SITE in done.out
+    assert "other.example" in done.out
+    assert {name: lines(name) for name in before} == before
+
+
+def test_what_was_dropped_comes_back_once_and_all_is_sound() -> None:
+    assert lines("unique.jsonl") == [page(0)]
+    assert told("page-3")["given_back"] == 1
+    assert told("--host", SITE)["given_back"] == 6
+    assert told("--host", SITE)["given_back_before"] == 7
+    assert sorted(lines("unique.jsonl")) == sorted(page(number) for number in range(8))
+    assert len(lines("duplicate.jsonl")) == 9
+    verdict = orjson.loads(lines("verdicts.jsonl")[10])
+    assert (verdict["verdict"], verdict["id"], verdict["original"], verdict["line"]) == (
+        "given-back",
+        "page-3",
+        "page-0",
+        4,
+    )
+    done = run("verify", *FOLDERS, "--json", "--all")
+    assert (done.code, orjson.loads(done.out)["counts"]["given-back"]) == (0, 7)
+    assert run("index", "--directory", "index", "verify").code == 0
+
+
+def test_a_page_that_came_back_is_not_dropped_for_another_and_a_lost_index_knows_it() -> None:
+    told("--host", SITE)
+    Path("index/data.mdb").unlink()
+    Path("again.jsonl").write_bytes(page(5, "a few words more") + b"\n" + page(9, "a few words more") + b"\n")
+    assert run("filter", "pages.jsonl", "again.jsonl", *FOLDERS).code == 0
+    verdicts = [orjson.loads(line) for line in lines("verdicts.jsonl")[-2:]]
+    assert [(each["verdict"], each["original"]) for each in verdicts] == [
+        ("duplicate", "page-5"),
+        ("duplicate", verdicts[1]["original"]),
+    ]
+    assert told("--original", "page-0", "--host", SITE)["given_back"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ((), 2, "name what is to be given back"),
+        (("--since", "2h"), 78, "lines of files have no time"),
+        (("nobody",), 1, "no duplicate is meant"),
+    ],
+)
+def test_what_means_nothing_is_told(arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = run("give-back", *arguments, *FOLDERS)
+    assert done.code == code
+    assert words in done.err
+
+
+def test_a_folder_that_nobody_filtered_into_is_refused_and_not_made() -> None:
+    done = run("give-back", "page-3", "--out", "elsewhere", "--index", "index")
+    assert done.code == 78
+    assert not Path("elsewhere").exists()

@@ -1,0 +1,150 @@
+"""Dead letters over the broker in memory: listed, shown, and replayed once, wherever the command dies."""
+
+from collections import Counter
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from streamer.give_back.dead_letters import Filters, Replayed, listed, printable, replay, shown
+from streamer.give_back.report import listed_as_json, listed_table, replayed_as_json, replayed_table, shown_table
+from streamer.records.record import Lost
+from streamer.settings.settings import Batching, Settings
+from streamer.transports.resending import REPLAY
+from tests.support.memory_broker import Crashed, CrashPoint, Stored
+from tests.support.memory_resending import MemoryResending
+from tests.support.memory_service import World, document
+
+LACKING = b'{"body": "a text that stands where nobody looks for it, long enough to be compared"}'
+START_MS = 1_700_000_000_000
+
+
+def printed(table: RenderableType) -> str:
+    out = StringIO()
+    Console(file=out, width=200).print(table)
+    return out.getvalue()
+
+
+def broken(number: int, value: bytes | None = b"{broken \xff\x1b") -> Stored:
+    headers = (("trace", b"%d" % number), ("neardup.id", b"somebody else's"), ("empty", None))
+    return Stored(b"key %d" % number, value, START_MS + number, headers)
+
+
+def world_of(directory: Path, **sections: object) -> World:
+    world = World(directory, Settings.model_validate({"batch": Batching(records_max=3)} | sections))
+    world.broker.create_for(world.settings, 2)
+    good = Stored(
+        b"good", document("good", "a text that is long enough to be compared with others of its kind"), START_MS
+    )
+    world.broker.write("documents", 0, [broken(number) for number in range(5)])
+    world.broker.write("documents", 1, [good, broken(5, LACKING), broken(6, None)])
+    world.run()
+    return world
+
+
+def resending(world: World, *crashes: CrashPoint | None) -> MemoryResending:
+    made = MemoryResending(world.broker, world.settings, REPLAY, crashes=list(crashes))
+    made.open(to_send=True)
+    return made
+
+
+def replayed(world: World, filters: Filters = Filters(), **options: bool) -> Replayed:  # noqa: B008
+    return replay(resending(world), filters, world.settings.batch, **options)
+
+
+def came_back(world: World) -> list[Stored]:
+    return [
+        each
+        for each in world.broker.records("documents")
+        if any(name == "neardup.replayed" for name, _ in each.headers)
+    ]
+
+
+def test_dead_letters_are_counted_by_reason_with_their_times_and_examples(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    found = listed(resending(world), Filters())
+    assert {reason: each.count for reason, each in found.items()} == {"not-utf-8": 5, "no-text": 1, "tombstone": 1}
+    of_bytes = found["not-utf-8"]
+    assert (of_bytes.first_ms, of_bytes.last_ms, of_bytes.again) == (START_MS, START_MS + 4, 0)
+    assert len(of_bytes.examples) == 3
+    assert list(listed(resending(world), Filters(since_ms=START_MS + 5))) == ["no-text", "tombstone"]
+    assert listed(resending(world), Filters("poison")) == {}
+    assert "not-utf-8" in printed(listed_table(found))
+    assert listed_as_json(found)["reasons"][0]["count"] == 5
+
+
+def test_a_dead_letter_is_shown_with_the_words_of_the_decoder_and_its_bytes(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    [found] = shown(resending(world), "documents/0/3")
+    assert (found["reason"], found["value_bytes"]) == ("not-utf-8", 10)
+    assert found["value"] == r"{broken \xff\x1b"
+    assert found["words"].startswith("not-utf-8")
+    assert ["trace", "3"] in found["headers"]
+    assert r"{broken \xff\x1b" in printed(shown_table([found]))
+    assert shown(resending(world), "documents/0/99") == []
+
+
+def test_what_is_shown_is_bounded_and_no_terminal_obeys_it() -> None:
+    assert printable(b"a" * 10, 4) == "aaaa"
+    assert printable("\x1b[2J 文\n\u202e".encode()) == "\\x1b[2J 文\n\\u202e"
+
+
+def test_a_replayed_record_goes_to_the_input_as_it_came_and_says_where_it_was(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    assert replayed(world, Filters("no-text"), dry_run=True).sent == 1
+    assert came_back(world) == []
+    assert replayed(world, Filters("no-text")).sent == 1
+    [back] = came_back(world)
+    assert (back.key, back.value, back.timestamp_ms) == (b"key 5", LACKING, START_MS + 5)
+    stream = world.broker.topics["documents"].id
+    assert back.headers == (
+        ("trace", b"5"),
+        ("empty", b""),
+        ("neardup.replayed", b"documents/1/1"),
+        ("neardup.replayed.stream", stream.encode()),
+    )
+
+
+def test_after_the_setting_was_mended_the_service_decides_anew_and_a_loop_is_seen(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    replayed(world, Filters("no-text"))
+    replayed(world, Filters("tombstone"))
+    world.settings = world.settings.model_copy(
+        update={"decode": world.settings.decode.model_copy(update={"text": "/body"})}
+    )
+    world.starts = 0
+    world.run()
+    [mended] = [each for each in world.broker.records(world.settings.topics.unique) if each.value == LACKING]
+    assert dict(mended.headers)["neardup.replayed"] == b"documents/1/1"
+    assert listed(resending(world), Filters("tombstone"))["tombstone"].again == 1
+    # The one that failed again is a dead letter of its own now: it may be replayed once more, the first one not.
+    found = replayed(world, Filters("tombstone"))
+    assert (found.matched, found.sent, found.before) == (2, 1, 1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.lists(st.sampled_from([None, *CrashPoint]), max_size=3), max_size=4))
+def test_wherever_the_command_dies_every_dead_letter_comes_back_once(
+    tmp_path_factory: pytest.TempPathFactory, lives: list[list[CrashPoint | None]]
+) -> None:
+    world = world_of(tmp_path_factory.mktemp("world"))
+    for crashes in lives:
+        with suppress(Crashed):
+            replay(resending(world, *crashes), Filters(), world.settings.batch)
+    replayed(world)
+    assert replayed(world).sent == 0
+    assert Counter(each.key for each in came_back(world)) == {b"key %d" % number: 1 for number in range(7)}
+
+
+def test_what_holds_no_bytes_is_refused(tmp_path: Path) -> None:
+    world = World(tmp_path, Settings.model_validate({"recovery": {"unreadable": "skip"}}))
+    world.fill([Stored(None, None, lost=Lost(3, "damaged")), broken(1)])
+    world.run()
+    found = replayed(world)
+    assert (found.matched, found.sent, found.refused) == (2, 1, 1)
+    assert "hold no bytes" in printed(replayed_table(found, dry_run=False))
+    assert replayed_as_json(found, dry_run=False)["refused"] == 1
