@@ -331,12 +331,13 @@ def test_a_run_over_a_set_reports_what_can_be_counted_by_hand(small_set: Path, p
 
 
 def test_both_schemes_run_over_a_set_in_one_go(small_set: Path) -> None:
-    for place in ("disk", "memory"):
-        arguments = [str(small_set), "--index", place, "--json", "--setting", "minhash"]
+    for place, policy in (("disk", "root"), ("memory", "unique")):
+        chosen = [] if place == "disk" else ["--insert", policy]
+        arguments = [str(small_set), "--index", place, "--json", "--setting", "minhash", *chosen]
         done = CliRunner().invoke(accuracy.main, [*arguments, "--setting", "simhash"], catch_exceptions=False)
         assert done.exit_code == 0
         by_minhash, by_simhash = sorted(orjson.loads(done.stdout)["results"], key=lambda result: result["setting"])
-        assert by_minhash["setting"] == "minhash-128x8-k5/12-0.7-min8-unique"
+        assert by_minhash["setting"] == f"minhash-128x8-k5/12-0.7-min8-{policy}"
         assert (by_minhash["true_duplicates"], by_minhash["missed"], by_minhash["false_duplicates"]) == (2, 0, 0)
         assert by_simhash["setting"] == "shingles2-log-tf-64-7-min20-chars2-compiled-cosine0.85-cells128-unique"
 
