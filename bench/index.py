@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -308,7 +309,7 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
     if bands is None or rows is None:
         return parameters
     banding = Banding(BINS, BIN_BITS, bands, rows)
-    return Parameters(banding.bits, parameters.distance_max, parameters.insert, banding=banding)
+    return replace(parameters, bits=banding.bits, banding=banding)
 
 
 @click.command(help=__doc__)

@@ -94,7 +94,7 @@ def test_a_failed_command_leaves_no_folder_behind(arguments: str, code: int, her
     ("arguments", "code"),
     [
         ("filter missing.jsonl --out out --index index", os.EX_NOINPUT),
-        ("filter good.jsonl --out x --index index --set minhash.similarity_min=0.8", os.EX_CONFIG),
+        ("filter good.jsonl --out x --index index --set minhash.similarity_min=0.6", os.EX_CONFIG),
         ("filter damaged.jsonl.gz --out x --index index", os.EX_NOINPUT),
         ("index --directory index rebuild x missing.jsonl", os.EX_NOINPUT),
         ("index --directory index import rubbish", os.EX_NOINPUT),
