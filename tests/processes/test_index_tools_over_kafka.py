@@ -54,7 +54,8 @@ def served(run: Run, log: Path, count: int) -> dict[str, Any]:
 
 @pytest.fixture
 def run(kafka: SimpleNamespace, tmp_path: Path) -> Run:
-    return make_run(kafka.bootstrap_servers, tmp_path, partitions=2)
+    # The same documents enter by both schemes.
+    return make_run(kafka.bootstrap_servers, tmp_path, "index.insert=unique", partitions=2)
 
 
 def test_an_index_is_looked_at_rebuilt_from_the_topics_though_it_was_damaged_and_switched_to(
