@@ -77,7 +77,7 @@ def told(run: Run, *command: str, code: int = 0) -> Any:
 def test_a_wiped_site_comes_back_once_though_the_command_is_killed_and_dead_letters_are_replayed_once(
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
-    run = make_run(kafka.bootstrap_servers, tmp_path, partitions=2)
+    run = make_run(kafka.bootstrap_servers, tmp_path, "index.templates=false", partitions=2)
     service = start(run)
     sent(run, [page(number) for number in range(PAGES)])
     sent(run, [b"{broken"] * BROKEN, first=PAGES)
