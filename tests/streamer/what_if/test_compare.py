@@ -93,7 +93,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "simhash": SIMHASH,
     "cosine": {"fingerprint": {"scheme": "simhash"}},
     "metadata": {"fingerprint": {"scheme": "simhash", "second_look": "metadata"}, "decode": FIELDS},
-    "the newest 20": {"index": {"entries_max": 20}},
+    "the newest 20": {"index": {"entries_max": 20, "insert": "unique"}},
 }
 
 
@@ -135,12 +135,13 @@ def test_other_settings_are_told_to_decide_as_a_service_with_them_does(
 
 
 def test_without_the_index_or_with_one_that_was_restored_the_same_settings_change_no_verdict(tmp_path: Path) -> None:
-    world = worked(tmp_path / "lost", {})
+    sections = {"index": {"insert": "unique"}}
+    world = worked(tmp_path / "lost", sections)
     world.directory = tmp_path / "restored"
-    found, _ = found_of(world, {})
+    found, _ = found_of(world, sections)
     assert (found["changed"], found["of_unknown_order"]) == (0, len(values()))
     world.run()
-    found, _ = found_of(world, {})
+    found, _ = found_of(world, sections)
     assert found["changed"] == 0
     assert 0 < found["of_unknown_order"] < len(values())
 
