@@ -135,7 +135,7 @@ def test_other_settings_are_told_to_decide_as_a_service_with_them_does(
 
 
 def test_without_the_index_or_with_one_that_was_restored_the_same_settings_change_no_verdict(tmp_path: Path) -> None:
-    sections = {"index": {"insert": "unique"}}
+    sections = {"index": {"insert": "unique", "recrawl": "duplicate"}}
     world = worked(tmp_path / "lost", sections)
     world.directory = tmp_path / "restored"
     found, _ = found_of(world, sections)
