@@ -99,6 +99,7 @@ class FamilyRule:
         self._pair_begins = np.searchsorted(pairs.rows, np.arange(count + 1))
         self._postings: dict[tuple[int, int], list[int]] = {}
         self._filed: dict[tuple[int, int], list[int]] = {}
+        self._own_of: dict[tuple[int, int], list[int]] = {}
         self._in_bands = np.zeros(count, np.bool_)
         self._own_keys: dict[int, list[tuple[int, int]]] = {}
         self._verdicts = np.zeros(count, np.uint8)
@@ -107,6 +108,7 @@ class FamilyRule:
         self._gone: list[int] = []
         self._firsts = firsts
         self._equals: dict[int, list[int]] = {}
+        self._fetch()
 
     def decide(
         self,
@@ -261,6 +263,24 @@ class FamilyRule:
 
     def _by_own_text(self, row: int, families: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Places of pages that share own text with the row beside the nearest of these families' templates, int64 [m]."""
+        rows, numbers = self._sharing_own_text(row, families)
+        visible = self._session.visibility.are(self._session.transaction, numbers)
+        return np.concatenate([np.array(rows, np.int64), self.gallery.places(numbers[visible])])
+
+    def _fetch(self) -> None:
+        """Take the pages that share own text with rows into the gallery, all at once: else each row would read the log."""
+        gallery = self.gallery
+        wanted = [np.empty(0, np.uint64)]
+        for row in np.unique(self._matches.rows).tolist():
+            families = gallery.families[self._match_places[slice(*self._match_begins[row : row + 2])]]
+            known = gallery.known[families]
+            if known.any():
+                wanted.append(self._sharing_own_text(row, np.unique(families[known]))[1])
+        numbers = np.unique(np.concatenate(wanted))
+        gallery.places(numbers[self._session.visibility.are(self._session.transaction, numbers)])
+
+    def _sharing_own_text(self, row: int, families: npt.NDArray[np.int64]) -> tuple[list[int], npt.NDArray[np.uint64]]:
+        """Rows, and numbers of documents, uint64 [m] ascending, that share own text with a row: see `_by_own_text`."""
         gallery = self.gallery
         templates = np.concatenate([_template(gallery, family) for family in families.tolist()])
         apart = gallery.distances_to(row, templates, np.arange(len(families)))
@@ -274,13 +294,13 @@ class FamilyRule:
             for key in keys:
                 numbers += self._postings[family, key]
                 rows += self._filed.get((family, key), ())
-        of_index = np.unique(np.array(numbers, np.uint64))
-        visible = self._session.visibility.are(self._session.transaction, of_index)
-        return np.concatenate([np.array(rows, np.int64), gallery.places(of_index[visible])])
+        return rows, np.unique(np.array(numbers, np.uint64))
 
     def _keys(self, row: int, family: int) -> list[int]:
         """Keys of what a row has of its own beside a family's template; NO_OWN_KEY only where that is hardly anything."""
-        return keys_of(self.gallery.bins[row], _stored(self.gallery, family))
+        if (row, family) not in self._own_of:
+            self._own_of[row, family] = keys_of(self.gallery.bins[row], _stored(self.gallery, family))
+        return self._own_of[row, family]
 
     def _read(self, family: int, keys: list[int]) -> None:
         missing = [key for key in keys if (family, key) not in self._postings]
