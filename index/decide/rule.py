@@ -87,10 +87,6 @@ class Outcome:
 class Families(Protocol):
     """Decides rows that resemble anything, where templates are learnt: see `families.rule.FamilyRule`."""
 
-    @property
-    def by_own(self) -> npt.NDArray[np.bool_]:
-        """See `Outcome`."""
-
     def decide(
         self,
         verdicts: npt.NDArray[np.uint8],
@@ -134,8 +130,7 @@ def decide(
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
     named = originals if families is not None else None
     originals = np.where(standing_for_themselves(verdicts), numbers, originals)
-    by_own = None if families is None else families.by_own
-    return Outcome(verdicts, distances, entering, numbers, originals, named, by_own)
+    return Outcome(verdicts, distances, entering, numbers, originals, named)
 
 
 def _decide_pairs_by_root(

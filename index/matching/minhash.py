@@ -187,14 +187,18 @@ def _nonzero(words: npt.NDArray[np.uint64], bin_bits: int) -> npt.NDArray[np.uin
     return folded & _LOW_BITS[bin_bits]
 
 
+def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Hashes of numbers, uint64 [n] -> uint64 [n]: SplitMix64's finalizer (Steele, Lea, Flood, OOPSLA 2014)."""
+    hashes = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))
+
+
 @cache
 def draws(bins: int) -> npt.NDArray[np.int64]:
     """The order in which each bin tries the others, int64 [bins, bins - 1]: sorted by a hash (SplitMix64) of the pair."""
     pairs = np.arange(bins * bins, dtype=np.uint64) + np.uint64(1)
-    hashes = pairs * np.uint64(0x9E3779B97F4A7C15)
-    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    hashes = (hashes ^ (hashes >> np.uint64(31))).reshape(bins, bins)
+    hashes = mixed(pairs * np.uint64(0x9E3779B97F4A7C15)).reshape(bins, bins)
     order = np.argsort(hashes, axis=1)
     others: npt.NDArray[np.int64] = order[order != np.arange(bins)[:, None]].reshape(bins, bins - 1)
     return others

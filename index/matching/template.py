@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from index.matching.minhash import mixed
+
 Bins = npt.NDArray[np.uint8]
 
 OWN_SHARE_MIN = 0.25
@@ -98,11 +100,7 @@ def own_keys(page: Bins, template: Bins) -> npt.NDArray[np.uint16]:
     """
     own = np.flatnonzero(own_bins(page, template))
     keys = (own.astype(np.uint64) << np.uint64(8)) | page[own]
-    hashes = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    ordered: npt.NDArray[np.uint16] = keys[np.argsort(hashes ^ (hashes >> np.uint64(31)), kind="stable")].astype(
-        np.uint16
-    )
+    ordered: npt.NDArray[np.uint16] = keys[np.argsort(mixed(keys), kind="stable")].astype(np.uint16)
     return ordered
 
 

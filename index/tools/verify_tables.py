@@ -14,6 +14,7 @@ from index.entry import NO_NUMBER, Kind
 from index.lsm import compaction
 from index.lsm.compaction import are_below, words_of
 from index.lsm.shape import Shape
+from index.matching.minhash import mixed
 from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
@@ -54,13 +55,10 @@ class TableEntries:
 
 
 def hashes_of(identities: Numbers) -> Numbers:
-    """Hashes, uint64 [n, w] -> uint64 [n]: SplitMix64's finalizer, word by word (Steele, Lea, Flood, OOPSLA 2014)."""
+    """Hashes, uint64 [n, w] -> uint64 [n]: SplitMix64, word by word."""
     hashes = np.zeros(len(identities), np.uint64)
     for word in identities.T:
-        hashes = (hashes ^ word) + np.uint64(0x9E3779B97F4A7C15)
-        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        hashes = hashes ^ (hashes >> np.uint64(31))
+        hashes = mixed((hashes ^ word) + np.uint64(0x9E3779B97F4A7C15))
     return hashes
 
 

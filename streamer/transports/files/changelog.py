@@ -9,7 +9,7 @@ import orjson
 
 from index import Source, Verdict
 from streamer.errors import RecoveryRefused
-from streamer.records.reason import Reason, label
+from streamer.records.reason import Reason, label, verdict_of
 from streamer.records.record import Destination, Headers, Record
 from streamer.records.route import ORIGINAL_POSITION, ORIGINAL_STREAM, REASON, VERDICT, destination_of
 from streamer.settings.settings import Batching
@@ -18,7 +18,6 @@ from streamer.transports.files.output_folder import VERDICTS, Delivered
 NO_TIMESTAMP_MS = -1
 """Timestamp of a line, which has none; Kafka writes the same number for none."""
 
-_VERDICTS: dict[str, Verdict] = {verdict.label: verdict for verdict in Verdict if verdict is not Verdict.TEMPLATE}
 _TEMPLATE = label(Verdict.TEMPLATE, Reason.ORDINARY)
 
 
@@ -82,14 +81,12 @@ class _Verdict(NamedTuple):
 def _verdict(folder: Path, line: bytes) -> _Verdict:
     try:
         fields = orjson.loads(line)
-        verdict = _VERDICTS[fields["verdict"]]
-        if fields.get("reason") == _TEMPLATE:
-            verdict = Verdict.TEMPLATE
+        verdict = verdict_of(fields["verdict"], fields.get("reason", ""))
         name, number = fields["source"], fields["line"]
         source, at = fields.get("original_source"), fields.get("original_line")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise _unfit(folder) from error
-    if not isinstance(name, str) or type(number) is not int:
+    if verdict is None or not isinstance(name, str) or type(number) is not int:
         raise _unfit(folder)
     original = (source, at - 1) if isinstance(source, str) and type(at) is int else None
     return _Verdict(verdict, destination_of(verdict, shadow="shadow" in fields), name, number - 1, original)
