@@ -33,6 +33,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaProducer, TopicPartition
@@ -73,9 +74,13 @@ from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_all_ended, require_offsets_not_hanging, take_over
 from streamer.transports.kafka.unreadable import LostRecords, TolerantConsumer, end_of_damage
+from streamer.transports.kept import Kept
 from streamer.transports.transport import Assigned, Claim, Trimmed
 
 log = structlog.get_logger(__name__)
+
+AHEAD = 2
+"""Full batches that are kept at once: the one handed out next, and the one that is peeked at meanwhile."""
 
 _CLOSE_MS_MAX = 1_000
 
@@ -113,7 +118,7 @@ class KafkaTransport:
         self._member_id = ""
         self._stream = ""
         self._ownership = OwnershipWatch(settings)
-        self._kept: deque[ConsumerRecord] = deque()
+        self._kept = Kept(settings.batch)
         self._unsought: set[TopicPartition] = set()
         self._topics = {destination: topic_of(settings, destination) for destination in Destination}
         self._open_consumer: TolerantConsumer | None = None
@@ -154,7 +159,7 @@ class KafkaTransport:
         self._follow_assignment(snapshot)
         for partition, records in polled.items():
             if partition not in self._unsought:
-                self._kept.extend(records)
+                self._kept.add(self._records(partition, records))
         self._pass_damage(polled)
         # 3. While the group shares its partitions out anew nothing is handed out, and nothing but another poll helps, at once.
         #    The client discards a join that is answered while nobody polls, and joins anew. Without proof that this worker
@@ -171,7 +176,11 @@ class KafkaTransport:
         # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
         if self._kept:
             self._require_same_topic()
-        return self._cut(snapshot)
+        return replace(self._kept.cut(), snapshot=snapshot)
+
+    def peek(self) -> Batch | None:
+        """See Transport. Only what was polled is at hand: another poll may join anew, and end the membership of the batch."""
+        return self._kept.peek()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """See Transport. An offset committed for a deleted topic of the same name counts as none.
@@ -274,18 +283,17 @@ class KafkaTransport:
         """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
         if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
             return {}
-        first_kept: dict[TopicPartition, int] = {}
-        for record in self._kept:
-            first_kept.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+        first_kept = self._kept.first_offsets()
         lags: dict[Source, int] = {}
         with broker_errors(self._settings, "asking for the lag"):
             for partition in self._consumer.assignment() - self._unsought:
+                source = self._source(partition)
                 end = self._consumer.highwater(partition)
-                position = first_kept.get(partition)
+                position = first_kept.get(source)
                 if position is None:
                     position = self._consumer.position(partition, timeout_ms=self._settings.batch.wait_ms)
                 if end is not None and position is not None:
-                    lags[Source(self._stream, partition.partition)] = max(0, end - position)
+                    lags[source] = max(0, end - position)
         return lags
 
     def unowned(self) -> tuple[Source, ...]:
@@ -331,6 +339,9 @@ class KafkaTransport:
     def _sources(self, partitions: Iterable[int]) -> tuple[Source, ...]:
         return tuple(Source(self._stream, partition) for partition in partitions)
 
+    def _source(self, partition: TopicPartition) -> Source:
+        return Source(self._stream, partition.partition)
+
     def _partition(self, source: Source) -> TopicPartition:
         if source.stream != self._stream:
             raise DeliveryDoubtful(f"{source} is of another topic than the one read now, {self._stream}")
@@ -358,7 +369,7 @@ class KafkaTransport:
         with broker_errors(self._settings, "reading the input"):
             try:
                 polled: dict[TopicPartition, list[ConsumerRecord]] = self._consumer.poll(
-                    timeout_ms=wait_ms, max_records=max(1, batch.records_max - len(self._kept))
+                    timeout_ms=wait_ms, max_records=max(1, AHEAD * batch.records_max - len(self._kept))
                 )
             except NoOffsetForPartitionError:
                 # Newly assigned and never committed: `seek` will say where to begin.
@@ -374,7 +385,7 @@ class KafkaTransport:
 
     def _begin_anew(self, gone: frozenset[TopicPartition]) -> None:
         """Let partitions be assigned once more whose next record is gone, behind what was read of them before."""
-        if any((kept.topic, kept.partition) in gone for kept in self._kept):
+        if self._kept.first_offsets().keys() & set(map(self._source, gone)):
             return
         ours = gone & self._consumer.assignment()
         log.warning("the next records are gone: looking anew where to begin", partitions=sorted(map(tuple, ours)))
@@ -386,10 +397,10 @@ class KafkaTransport:
         What came before them is handed out first.
         """
         for partition, damage in self._consumer.damages.lasting(polled):
-            if any((kept.topic, kept.partition) == partition for kept in self._kept):
+            if self._source(partition) in self._kept.first_offsets():
                 continue
             end = end_of_damage(self._settings, self._consumer, partition, damage)
-            self._kept.append(LostRecords.of(partition, damage, end))
+            self._kept.add(self._records(partition, [LostRecords.of(partition, damage, end)]))
             self._consumer.damages.forget(partition)
             self._consumer.seek(partition, end)
 
@@ -421,42 +432,22 @@ class KafkaTransport:
         self._unsought -= partitions
         for partition in partitions:
             self._consumer.damages.forget(partition)
-        if self._kept:
-            self._kept = deque(record for record in self._kept if (record.topic, record.partition) not in partitions)
+        self._kept.forget(frozenset(map(self._source, partitions)))
 
-    def _cut(self, snapshot: ConsumerGroupMetadata) -> Batch:
-        """Take the first kept records, as many as fit into a batch."""
-        bounds = self._settings.batch
-        records: list[Record] = []
-        sources: dict[int, Source] = {}
-        ends: dict[Source, int] = {}
-        value_bytes = 0
-        while self._kept and len(records) < bounds.records_max:
-            found = self._kept[0]
-            value_bytes += len(found.value or b"")
-            if records and value_bytes > bounds.bytes_max:
-                break
-            self._kept.popleft()
-            source = sources.get(found.partition)
-            if source is None:
-                source = sources[found.partition] = Source(self._stream, found.partition)
-            end, lost = found.offset + 1, None
-            if isinstance(found, LostRecords):
-                end, lost = found.end, Lost(found.end - found.offset, found.why)
-            records.append(
-                Record(
-                    source=source,
-                    topic=found.topic,
-                    offset=found.offset,
-                    key=found.key,
-                    value=found.value,
-                    timestamp_ms=found.timestamp,
-                    headers=tuple(found.headers),
-                    lost=lost,
-                )
+    def _records(self, partition: TopicPartition, found: Iterable[ConsumerRecord]) -> Iterator[Record]:
+        source = self._source(partition)
+        for each in found:
+            lost = Lost(each.end - each.offset, each.why) if isinstance(each, LostRecords) else None
+            yield Record(
+                source=source,
+                topic=each.topic,
+                offset=each.offset,
+                key=each.key,
+                value=each.value,
+                timestamp_ms=each.timestamp,
+                headers=tuple(each.headers),
+                lost=lost,
             )
-            ends[source] = end
-        return Batch(records, ends, snapshot=snapshot)
 
     def _require_all_ended(self, producer: KafkaProducer) -> None:
         """Where a connection was lost since the last delivery, check that its transaction was ended."""
