@@ -109,6 +109,36 @@ def test_records_of_a_source_come_in_offset_order_and_once(world: World) -> None
         assert {record.topic for record in mine} == {world.settings.topics.input}
 
 
+def test_a_full_batch_at_hand_can_be_peeked_at_and_is_read_next(world: World) -> None:
+    world.set_up(records_max=5)
+    world.write(numbered(12))
+    transport = world.transport()
+    begin(transport)
+    found = [read_batch(transport)]
+    assert (upcoming := transport.peek()) is not None
+    assert (upcoming.snapshot, values(upcoming)) == (None, numbered(5, 5))
+    transport.deliver(found[0], [routed(record) for record in found[0].records])
+    found.append(read_batch(transport))
+    assert found[1].records is upcoming.records
+    assert found[1].ends == upcoming.ends
+    transport.deliver(found[1], [routed(record) for record in found[1].records])
+    assert transport.peek() is None
+    found.append(read_batch(transport))
+    assert [value for batch in found for value in values(batch)] == numbered(12)
+
+
+def test_what_was_peeked_at_is_forgotten_where_its_source_is_sought_anew(world: World) -> None:
+    world.set_up(records_max=3)
+    world.write(numbered(9))
+    transport = world.transport()
+    source = only(begin(transport))
+    read_batch(transport)
+    assert (upcoming := transport.peek()) is not None
+    assert values(upcoming) == numbered(3, 3)
+    transport.seek(source, 1, None)
+    assert values(read_batch(transport)) == numbered(3, 1)
+
+
 def test_reading_begins_at_the_offset_that_seek_names(world: World) -> None:
     world.set_up()
     world.write(numbered(10))

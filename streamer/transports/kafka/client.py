@@ -5,7 +5,7 @@ kept and delivered, and a client only how. Both clients speak of partitions of t
 """
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,10 +69,10 @@ class Reader(Protocol):
     def is_steady(self) -> bool:
         """Whether the group is not known to share its partitions out anew."""
 
-    def skip_unreadable(self, waiting: Container[int]) -> Iterator[Record]:
+    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
         """Records that stand for others that proved unreadable; reading goes on behind them.
 
-        waiting  partitions with records that are not handed out yet: what comes behind them waits too
+        waiting  tells partitions with records that are not handed out yet: what comes behind them waits too
 
         Raises RecordsUnreadable, where `recovery.unreadable` is to stop.
         """

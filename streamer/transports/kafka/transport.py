@@ -33,9 +33,9 @@ tests/contract/test_forgotten_transactions.py holds that.
 import importlib.util
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 from kafka import KafkaAdminClient
@@ -53,9 +53,13 @@ from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
 from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
 from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_offsets_not_hanging
+from streamer.transports.kept import Kept
 from streamer.transports.transport import Assigned, Claim, Trimmed
 
 log = structlog.get_logger(__name__)
+
+AHEAD = 2
+"""Full batches that are kept at once: the one handed out next, and the one that is peeked at meanwhile."""
 
 
 class KafkaTransport:
@@ -73,7 +77,7 @@ class KafkaTransport:
         self._index = index
         self._stream = ""
         self._ownership = OwnershipWatch(settings)
-        self._kept: deque[Record] = deque()
+        self._kept = Kept(settings.batch)
         self._begun: set[int] = set()
         self._unsought: set[int] = set()
         self._open_reader: Reader | None = None
@@ -106,7 +110,7 @@ class KafkaTransport:
         #    not be left out.
         bounds = self._settings.batch
         wait_ms = 0 if self._kept and reader.is_steady() else bounds.wait_ms
-        polled = reader.poll(wait_ms, max(1, bounds.records_max - len(self._kept)))
+        polled = reader.poll(wait_ms, max(1, AHEAD * bounds.records_max - len(self._kept)))
         if polled:
             self._note_answer()
         member = reader.member()
@@ -114,8 +118,8 @@ class KafkaTransport:
         self._follow_assignment()
         for partition, records in polled.items():
             if partition in self._begun:
-                self._kept.extend(records)
-        self._kept.extend(reader.skip_unreadable({record.source.partition for record in self._kept}))
+                self._kept.add(records)
+        self._kept.add(reader.skip_unreadable(self._waiting))
         # 3. While the group shares its partitions out anew nothing is handed out, and nothing but another poll helps, at once.
         #    kafka-python discards a join that is answered while nobody polls, and joins anew. Without proof that this worker
         #    owns them, records stay here. Recovery would even wait for that answer: the broker takes what is asked of the
@@ -129,7 +133,11 @@ class KafkaTransport:
         # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
         if self._kept:
             self._require_same_topic()
-        return self._cut(member)
+        return replace(self._kept.cut(), snapshot=member)
+
+    def peek(self) -> Batch | None:
+        """See Transport. Only what was polled is at hand: another poll may join anew, and end the membership of the batch."""
+        return self._kept.peek()
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """See Transport. An offset committed for a deleted topic of the same name counts as none.
@@ -213,15 +221,13 @@ class KafkaTransport:
         """See Transport. Leaves out sources of which nothing was fetched yet, and all while the brokers are silent."""
         if time.monotonic() - self.last_contact_seconds() > silence_ms_max(self._settings) / 1000:
             return {}
-        first_kept: dict[int, int] = {}
-        for record in self._kept:
-            first_kept.setdefault(record.source.partition, record.offset)
+        first_kept = self._kept.first_offsets()
         lags: dict[Source, int] = {}
         for partition in self._reader.assignment() & self._begun:
             known = self._reader.progress(partition)
             if known is not None:
-                position, end = known
-                lags[Source(self._stream, partition)] = max(0, end - first_kept.get(partition, position))
+                source, (position, end) = Source(self._stream, partition), known
+                lags[source] = max(0, end - first_kept.get(source, position))
         return lags
 
     def unowned(self) -> tuple[Source, ...]:
@@ -290,8 +296,8 @@ class KafkaTransport:
         """Carry the noted changes out. New partitions that this worker owns now stay unsought."""
         reader = self._reader
         # What is gone is looked for behind what was read of it before.
-        gone = (reader.gone & self._begun) - {record.source.partition for record in self._kept}
-        if gone:
+        gone = reader.gone & self._begun
+        if gone and (gone := gone - self._waiting()):
             log.warning("the next records are gone: looking anew where to begin", partitions=sorted(gone))
             reader.changes.extend([(False, gone), (True, gone)])
         assigned: frozenset[int] = frozenset()
@@ -307,24 +313,11 @@ class KafkaTransport:
         self._unsought -= partitions
         for partition in partitions:
             self._reader.forget(partition)
-        if self._kept:
-            self._kept = deque(record for record in self._kept if record.source.partition not in partitions)
+        self._kept.forget(self._sources(partitions))
 
-    def _cut(self, member: Member) -> Batch:
-        """Take the first kept records, as many as fit into a batch."""
-        bounds = self._settings.batch
-        kept = self._kept
-        records: list[Record] = []
-        ends: dict[Source, int] = {}
-        value_bytes = 0
-        while kept and len(records) < bounds.records_max:
-            found = kept[0]
-            value_bytes += len(found.value or b"")
-            if records and value_bytes > bounds.bytes_max:
-                break
-            records.append(kept.popleft())
-            ends[found.source] = found.offset + (found.lost.offsets if found.lost else 1)
-        return Batch(records, ends, snapshot=member)
+    def _waiting(self) -> frozenset[int]:
+        """Partitions with records that are not handed out yet."""
+        return frozenset(source.partition for source in self._kept.first_offsets())
 
 
 def _client(
