@@ -4,6 +4,7 @@ A reader is a member of the group that reads the input; a writer delivers in tra
 kept and delivered, and a client only how. Both clients speak of partitions of the input by their numbers.
 """
 
+import importlib.util
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from streamer.errors import SettingsError
 from streamer.records.record import Outgoing, Record
+from streamer.settings.settings import Settings
 
 Commits = Mapping[int, tuple[int, str]]
 """By partition of the input: the offset to commit, and its note."""
@@ -29,6 +31,15 @@ class Member:
 
     id: str
     proof: object
+
+
+def require_client(settings: Settings) -> None:
+    """Raise SettingsError unless the package of `kafka.client` is installed."""
+    if settings.kafka.client == "confluent-kafka" and importlib.util.find_spec("confluent_kafka") is None:
+        raise SettingsError(
+            'kafka.client: "confluent-kafka" needs the package of this name, which is not installed: '
+            'pip install "neardup-streamer[confluent]"'
+        )
 
 
 def output_too_large(words: object) -> SettingsError:

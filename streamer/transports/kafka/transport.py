@@ -30,7 +30,6 @@ The broker has a defect of its own: it may forget to end a transaction. `kafka.t
 tests/contract/test_forgotten_transactions.py holds that.
 """
 
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +45,7 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
-from streamer.transports.kafka.client import Member, Reader, Writer
+from streamer.transports.kafka.client import Member, Reader, Writer, require_client
 from streamer.transports.kafka.clients import broker_errors, make_admin, require_fast_checksums
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
@@ -326,10 +325,7 @@ def _client(
     """Writer and reader of `kafka.client`. Raises SettingsError where its package is missing."""
     if settings.kafka.client == "kafka-python":
         return KafkaPythonWriter, KafkaPythonReader
-    if importlib.util.find_spec("confluent_kafka") is None:
-        raise SettingsError(
-            'kafka.client = "confluent-kafka" needs a package that is not installed: pip install "neardup-streamer[confluent]"'
-        )
+    require_client(settings)
     from streamer.transports.kafka.confluent.reader import ConfluentReader
     from streamer.transports.kafka.confluent.writer import ConfluentWriter
 
