@@ -18,13 +18,23 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 14
 
 ONLY_IMPORTERS = {
+    "confluent_kafka": {
+        "streamer.transports.kafka.confluent.clients",
+        "streamer.transports.kafka.confluent.reader",
+        "streamer.transports.kafka.confluent.writer",
+    },
     "kafka": {
         "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
+        "streamer.transports.kafka.confluent.clients",
+        "streamer.transports.kafka.confluent.examination",
+        "streamer.transports.kafka.confluent.writer",
         "streamer.transports.kafka.diagnosis",
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.handshake",
+        "streamer.transports.kafka.kafka_python.reader",
+        "streamer.transports.kafka.kafka_python.writer",
         "streamer.transports.kafka.ownership",
         "streamer.transports.kafka.resending",
         "streamer.transports.kafka.rights",
@@ -126,6 +136,15 @@ def test_only_one_module_imports_each_outside_client(client: str) -> None:
     assert importers == ONLY_IMPORTERS[client]
 
 
+def test_neither_client_of_kafka_knows_the_other() -> None:
+    folders = {f"streamer.transports.kafka.{name}" for name in ("confluent", "kafka_python")}
+    for name in ALL_MODULES:
+        for folder in folders:
+            if name.startswith(folder):
+                others = tuple(folders - {folder})
+                assert not {used for used in own_imports(name) if used.startswith(others)}, name
+
+
 def test_the_index_knows_nothing_of_the_streamer() -> None:
     for name, path in ALL_MODULES.items():
         if name.split(".")[0] == "index":
@@ -206,6 +225,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.types",
         "streamer.transports.by_position",
         "streamer.transports.evidence",
+        "streamer.transports.kafka.client",
         "streamer.transports.resending",
         "streamer.transports.transport",
     ),
@@ -285,7 +305,14 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.what_if.documents",
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
-    "tests/contract": ("streamer.transports.kafka.transport",),
+    "tests/contract": (
+        "streamer.transports.kafka.confluent.examination",
+        "streamer.transports.kafka.confluent.reader",
+        "streamer.transports.kafka.confluent.writer",
+        "streamer.transports.kafka.kafka_python.reader",
+        "streamer.transports.kafka.kafka_python.writer",
+        "streamer.transports.kafka.transport",
+    ),
     "tests/streamer/give_back/test_dead_letters.py": ("streamer.give_back.report",),
     "tests/processes": (
         "streamer.cli.dead_letters",
