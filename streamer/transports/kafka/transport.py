@@ -57,7 +57,7 @@ from streamer.transports.transport import Assigned, Claim, Trimmed
 
 log = structlog.get_logger(__name__)
 
-AHEAD = 2
+BATCHES_KEPT = 2
 """Full batches that are kept at once: the one handed out next, and the one that is peeked at meanwhile."""
 
 
@@ -109,7 +109,7 @@ class KafkaTransport:
         #    not be left out.
         bounds = self._settings.batch
         wait_ms = 0 if self._kept and reader.is_steady() else bounds.wait_ms
-        polled = reader.poll(wait_ms, max(1, AHEAD * bounds.records_max - len(self._kept)))
+        polled = reader.poll(wait_ms, max(1, BATCHES_KEPT * bounds.records_max - len(self._kept)))
         if polled:
             self._note_answer()
         member = reader.member()
@@ -118,7 +118,7 @@ class KafkaTransport:
         for partition, records in polled.items():
             if partition in self._begun:
                 self._kept.add(records)
-        self._kept.add(reader.skip_unreadable(self._waiting))
+        self._kept.add(reader.skip_unreadable(self._kept_partitions))
         # 3. While the group shares its partitions out anew nothing is handed out, and nothing but another poll helps, at once.
         #    kafka-python discards a join that is answered while nobody polls, and joins anew. Without proof that this worker
         #    owns them, records stay here. Recovery would even wait for that answer: the broker takes what is asked of the
@@ -296,7 +296,7 @@ class KafkaTransport:
         reader = self._reader
         # What is gone is looked for behind what was read of it before.
         gone = reader.gone & self._begun
-        if gone and (gone := gone - self._waiting()):
+        if gone and (gone := gone - self._kept_partitions()):
             log.warning("the next records are gone: looking anew where to begin", partitions=sorted(gone))
             reader.changes.extend([(False, gone), (True, gone)])
         assigned: frozenset[int] = frozenset()
@@ -312,9 +312,9 @@ class KafkaTransport:
         self._unsought -= partitions
         for partition in partitions:
             self._reader.forget(partition)
-        self._kept.forget(self._sources(partitions))
+        self._kept.forget(frozenset(self._sources(partitions)))
 
-    def _waiting(self) -> frozenset[int]:
+    def _kept_partitions(self) -> frozenset[int]:
         """Partitions with records that are not handed out yet."""
         return frozenset(source.partition for source in self._kept.first_offsets())
 
