@@ -375,7 +375,7 @@ def read_proof(world: World, transport: Transport) -> object:
 
 
 @with_either_client
-def test_a_header_without_a_value_goes_out_with_an_empty_one(world: World) -> None:
+def test_a_header_without_a_value_goes_out_with_an_empty_one_where_the_client_knows_no_other(world: World) -> None:
     world.set_up()
     world.write([b"document"])
     transport = world.transport()
@@ -383,7 +383,8 @@ def test_a_header_without_a_value_goes_out_with_an_empty_one(world: World) -> No
     batch = read_batch(transport)
     transport.deliver(batch, [routed(record, headers=(("empty", None),)) for record in batch.records])
     (found,) = world.delivered(Destination.UNIQUE)
-    assert found.headers[0] == ("empty", b"")
+    as_written = None if world.settings.kafka.client == "confluent-kafka" else b""
+    assert found.headers[0] == ("empty", as_written)
 
 
 def test_timestamps_far_ahead_are_taken_by_the_outputs(world: World) -> None:

@@ -36,8 +36,11 @@ _MESSAGE_BYTES_MAX = 1_000_000_000
 BATCH_BYTES_MAX = 1_000_000
 """Size of the client's own batch of records for one partition: just below a topic's default max.message.bytes."""
 
-_LINGER_MS = 20
-"""The client's batches fill up meanwhile; the commit of a transaction sends what is left at once."""
+_LINGER_MS_MAX = 1_000
+"""Longer than it takes to hand over a batch, so that each partition gets one batch of the client's; the commit sends it at once.
+
+Of a second batch for a partition the client's thread waits for the answer to the first in a tight loop.
+"""
 
 _FETCH_BYTES_MAX = 16 * 2**20
 _FETCH_PARTITION_BYTES_MAX = 2 * 2**20
@@ -203,7 +206,9 @@ def make_transactional_producer(settings: Settings, instance: str, batch_bytes_m
             # By Java's hash, as kafka-python does: the records of a key stay in their partition whichever client writes.
             "partitioner": "murmur2_random",
             "batch.size": min(BATCH_BYTES_MAX, batch_bytes_max),
-            "linger.ms": _LINGER_MS,
+            "linger.ms": min(_LINGER_MS_MAX, kafka.delivery_timeout_ms // 2),
+            # Records without a key go to all partitions: else most of a transaction goes to one, in several batches.
+            "sticky.partitioning.linger.ms": 0,
             "message.max.bytes": max(1_000, min(_MESSAGE_BYTES_MAX, kafka.request_bytes_max)),
             # A batch of the service is bounded already.
             "queue.buffering.max.messages": 0,

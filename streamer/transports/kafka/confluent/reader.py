@@ -32,7 +32,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 from index import Source
 from streamer.errors import DeliveryDoubtful, Rebalancing, RecordsUnreadable
-from streamer.records.record import Headers, Record
+from streamer.records.record import Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Changes, Commits, Member
 from streamer.transports.kafka.clients import within_timeout
@@ -101,7 +101,6 @@ class ConfluentReader:
         self._instance = instance
         self._topic = settings.topics.input
         self._stream = stream
-        self._sources: dict[int, Source] = {}
         self._changes: Changes = deque()
         self._owned: set[int] = set()
         self._is_assigned = False
@@ -319,50 +318,48 @@ class ConfluentReader:
     def _records(self, messages: Sequence[Any]) -> dict[int, list[Record]]:
         """Records by partition; of a partition nothing behind an error."""
         found: dict[int, list[Record]] = {}
-        topic, sources = self._topic, self._sources
         held_back = self._examination.partitions
-        for message in messages:
-            partition = message.partition()
-            error = message.error()
-            if error is not None:
-                if self._is_damage(error, partition):
-                    held_back = held_back | {partition}
-                continue
-            if partition in held_back:
-                continue
-            records = found.get(partition)
-            if records is None:
-                records = found[partition] = []
-                sources.setdefault(partition, Source(self._stream, partition))
-            records.append(
-                Record(
-                    sources[partition],
-                    topic,
-                    message.offset(),
-                    message.key(),
-                    message.value(),
-                    message.timestamp()[1],
-                    self._headers(message),
+        topic, message = self._topic, None
+        last, source = -1, Source(self._stream, -1)
+        take: Callable[[Record], None] = _nowhere
+        try:
+            for message in messages:
+                error, partition = message.error(), message.partition()
+                if error is not None:
+                    if self._is_damage(error, partition):
+                        held_back, last = held_back | {partition}, -1
+                    continue
+                if partition != last:
+                    last, source = partition, Source(self._stream, partition)
+                    take = _nowhere if partition in held_back else found.setdefault(partition, []).append
+                headers = _headers_of(message)
+                take(
+                    Record(
+                        source,
+                        topic,
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        message.timestamp()[1],
+                        tuple(headers) if headers else (),
+                    )
                 )
-            )
+        except SystemError as error:
+            # The client has made headers without names of them: to look at these would end the process.
+            raise RecordsUnreadable(self._nameless(message)) from error
         for partition, records in found.items():
             self._next[partition] = records[-1].offset + 1
         for partition in held_back - self._examination.partitions:
             # What follows is read anew, from where it can be read.
             self.consumer.pause([TopicPartition(self._topic, partition)])
-            self._examination.begin(self._sources[partition], self._next[partition])
+            self._examination.begin(Source(self._stream, partition), self._next[partition])
         return found
 
-    def _headers(self, message: Any) -> Headers:
-        try:
-            headers = _headers_of(message)
-        except SystemError as error:
-            # The client has made headers without names of them: to look at these would end the process.
-            raise RecordsUnreadable(
-                f"{self._topic}/{message.partition()}: the record of offset {message.offset()} has a header whose name is not "
-                "UTF-8, which confluent-kafka cannot read. Nothing is lost yet. Set kafka.client = 'kafka-python'."
-            ) from error
-        return tuple(headers) if headers else ()
+    def _nameless(self, message: Any) -> str:
+        return (
+            f"{self._topic}/{message.partition()}: the record of offset {message.offset()} has a header whose name is not UTF-8, "
+            "which confluent-kafka cannot read. Nothing is lost yet. Set kafka.client = 'kafka-python'."
+        )
 
     def _is_damage(self, error: KafkaError, partition: int) -> bool:
         """Whether the next record of a partition that has begun cannot be read. Raises what else an error means."""
@@ -382,6 +379,10 @@ class ConfluentReader:
         else:
             log.warning("the client could not read", partition=partition, reason=words)
         return False
+
+
+def _nowhere(_record: Record) -> None:
+    """Drop a record."""
 
 
 def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:

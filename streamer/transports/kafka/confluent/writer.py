@@ -113,17 +113,11 @@ class ConfluentWriter:
         produce, topics = self.producer.produce, self._topics
         for each in outgoing:
             record = each.record
+            # By position: the client takes arguments by name at a tenth of the whole price. To it the time 0 is now: what is
+            # nearest to it stands for it. It takes headers as a list alone.
             headers: list[Any] = [*each.headers]
-            if None in [value for _, value in headers]:
-                # As the other client writes it, which cannot write a header without a value.
-                headers = [(name, value or b"") for name, value in headers]
             produce(
-                topics[each.destination],
-                record.value,
-                record.key,
-                # To this client 0 is the time of now: what is nearest to it stands for it.
-                timestamp=record.timestamp_ms or 1,
-                headers=headers,
+                topics[each.destination], record.value, record.key, -1, None, None, record.timestamp_ms or 1, headers
             )
 
     def _require_all_ended(self) -> None:
