@@ -11,6 +11,7 @@ import pytest
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill
 from tests.support.doomed_worker import POINTS, live
 from tests.support.memory_service import SENTENCES, document
+from tests.support.transport_worlds import Client
 
 pytestmark = pytest.mark.kafka
 
@@ -45,14 +46,22 @@ def values() -> list[bytes]:
 class Filter:
     """One group with its topics and its index, over a shared input topic of one partition."""
 
-    def __init__(self, bootstrap_servers: str, input_topic: str, directory: Path) -> None:
+    def __init__(
+        self, bootstrap_servers: str, input_topic: str, directory: Path, client: Client = "kafka-python"
+    ) -> None:
+        self._client = client
         self.run = Run(f"kill-{uuid.uuid4().hex[:8]}", bootstrap_servers, input_topic, directory, 0)
         create_topics(bootstrap_servers, [self.run.topic(destination) for destination in DESTINATIONS])
 
     def live(self, point: str, passage: int, *, count: int, journal: bool = True) -> int:
         """Run one life of a worker. Returns its exit code, negative where a signal ended it."""
         overrides = [one for one in self.run.arguments() if "=" in one]
-        chosen = ["fingerprint.features_min=1", f"batch.records_max={BATCH_RECORDS}", *overrides]
+        chosen = [
+            f"kafka.client={self._client}",
+            "fingerprint.features_min=1",
+            f"batch.records_max={BATCH_RECORDS}",
+            *overrides,
+        ]
         process = LIVES.Process(target=live, args=(point, passage, count, journal, chosen))
         process.start()
         process.join(LIFE_SECONDS_MAX)
@@ -84,12 +93,18 @@ def serial(kafka: SimpleNamespace, input_topic: str, tmp_path_factory: pytest.Te
     return peace.outputs(len(values()))
 
 
-@pytest.mark.parametrize("passage", [1, 3])
+@pytest.mark.parametrize(("client", "passage"), [("confluent-kafka", 1), ("kafka-python", 3)])
 @pytest.mark.parametrize("point", POINTS)
 def test_kill_9_changes_no_output(
-    kafka: SimpleNamespace, input_topic: str, serial: dict[str, object], tmp_path: Path, point: str, passage: int
+    kafka: SimpleNamespace,
+    input_topic: str,
+    serial: dict[str, object],
+    tmp_path: Path,
+    point: str,
+    passage: int,
+    client: Client,
 ) -> None:
-    killed = Filter(kafka.bootstrap_servers, input_topic, tmp_path)
+    killed = Filter(kafka.bootstrap_servers, input_topic, tmp_path, client)
     assert killed.live(point, passage, count=len(values())) == -signal.SIGKILL
     delivered = BATCH_RECORDS * (passage if point == "after-kafka-commit" else passage - 1)
     assert killed.live(point, NEVER, count=len(values()) - delivered) == 0

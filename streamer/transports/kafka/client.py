@@ -4,13 +4,15 @@ A reader is a member of the group that reads the input; a writer delivers in tra
 kept and delivered, and a client only how. Both clients speak of partitions of the input by their numbers.
 """
 
+import importlib.util
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from streamer.errors import SettingsError
 from streamer.records.record import Outgoing, Record
+from streamer.settings.settings import Settings
 
 Commits = Mapping[int, tuple[int, str]]
 """By partition of the input: the offset to commit, and its note."""
@@ -29,6 +31,15 @@ class Member:
 
     id: str
     proof: object
+
+
+def require_client(settings: Settings) -> None:
+    """Raise SettingsError unless the package of `kafka.client` is installed."""
+    if settings.kafka.client == "confluent-kafka" and importlib.util.find_spec("confluent_kafka") is None:
+        raise SettingsError(
+            'kafka.client: "confluent-kafka" needs the package of this name, which is not installed: '
+            'pip install "neardup-streamer[confluent]"'
+        )
 
 
 def output_too_large(words: object) -> SettingsError:
@@ -69,10 +80,10 @@ class Reader(Protocol):
     def is_steady(self) -> bool:
         """Whether the group is not known to share its partitions out anew."""
 
-    def skip_unreadable(self, waiting: Container[int]) -> Iterator[Record]:
+    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
         """Records that stand for others that proved unreadable; reading goes on behind them.
 
-        waiting  partitions with records that are not handed out yet: what comes behind them waits too
+        waiting  tells partitions with records that are not handed out yet: what comes behind them waits too
 
         Raises RecordsUnreadable, where `recovery.unreadable` is to stop.
         """

@@ -30,7 +30,6 @@ The broker has a defect of its own: it may forget to end a transaction. `kafka.t
 tests/contract/test_forgotten_transactions.py holds that.
 """
 
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +45,7 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
-from streamer.transports.kafka.client import Member, Reader, Writer
+from streamer.transports.kafka.client import Member, Reader, Writer, require_client
 from streamer.transports.kafka.clients import broker_errors, make_admin, require_fast_checksums
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
@@ -119,7 +118,7 @@ class KafkaTransport:
         for partition, records in polled.items():
             if partition in self._begun:
                 self._kept.add(records)
-        self._kept.add(reader.skip_unreadable(self._kept_partitions()))
+        self._kept.add(reader.skip_unreadable(self._kept_partitions))
         # 3. While the group shares its partitions out anew nothing is handed out, and nothing but another poll helps, at once.
         #    kafka-python discards a join that is answered while nobody polls, and joins anew. Without proof that this worker
         #    owns them, records stay here. Recovery would even wait for that answer: the broker takes what is asked of the
@@ -226,8 +225,7 @@ class KafkaTransport:
         for partition in self._reader.assignment() & self._begun:
             known = self._reader.progress(partition)
             if known is not None:
-                position, end = known
-                source = Source(self._stream, partition)
+                source, (position, end) = Source(self._stream, partition), known
                 lags[source] = max(0, end - first_kept.get(source, position))
         return lags
 
@@ -297,8 +295,8 @@ class KafkaTransport:
         """Carry the noted changes out. New partitions that this worker owns now stay unsought."""
         reader = self._reader
         # What is gone is looked for behind what was read of it before.
-        gone = (reader.gone & self._begun) - self._kept_partitions()
-        if gone:
+        gone = reader.gone & self._begun
+        if gone and (gone := gone - self._kept_partitions()):
             log.warning("the next records are gone: looking anew where to begin", partitions=sorted(gone))
             reader.changes.extend([(False, gone), (True, gone)])
         assigned: frozenset[int] = frozenset()
@@ -317,6 +315,7 @@ class KafkaTransport:
         self._kept.forget(frozenset(self._sources(partitions)))
 
     def _kept_partitions(self) -> frozenset[int]:
+        """Partitions with records that are not handed out yet."""
         return frozenset(source.partition for source in self._kept.first_offsets())
 
 
@@ -326,10 +325,7 @@ def _client(
     """Writer and reader of `kafka.client`. Raises SettingsError where its package is missing."""
     if settings.kafka.client == "kafka-python":
         return KafkaPythonWriter, KafkaPythonReader
-    if importlib.util.find_spec("confluent_kafka") is None:
-        raise SettingsError(
-            'kafka.client = "confluent-kafka" needs a package that is not installed: pip install "neardup-streamer[confluent]"'
-        )
+    require_client(settings)
     from streamer.transports.kafka.confluent.reader import ConfluentReader
     from streamer.transports.kafka.confluent.writer import ConfluentWriter
 

@@ -1,6 +1,6 @@
 """What confluent-kafka could not read, looked at with the other client, whose parser tells where damage begins and ends."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 
 from kafka import TopicPartition
@@ -38,10 +38,10 @@ class Examination:
             self._consumer.assign([self._at(partition) for partition in self._sources])
             self._consumer.seek(self._at(source.partition), offset)
 
-    def look(self, waiting: Container[int]) -> Iterator[tuple[int, Record | None]]:
+    def look(self, waiting: Callable[[], Container[int]]) -> Iterator[tuple[int, Record | None]]:
         """Partitions that are done: None where they can be read again, or a record that stands for those that cannot be.
 
-        waiting  partitions that are left for later
+        waiting  tells partitions that are left for later
 
         Raises RecordsUnreadable, where `recovery.unreadable` is to stop; BrokerUnavailable, SettingsError.
         """
@@ -57,7 +57,7 @@ class Examination:
                 yield at.partition, None
         for at, damage in damages:
             source = self._sources.get(at.partition)
-            if source is None or at.partition in waiting:
+            if source is None or at.partition in waiting():
                 continue
             end = end_of_damage(self._settings, consumer, at, damage)
             self.forget(at.partition)

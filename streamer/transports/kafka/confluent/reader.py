@@ -23,7 +23,7 @@ By the numbers of `kafka.transport`, where they differ (tests/contract/test_conf
 import threading
 import time
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from operator import methodcaller
 from typing import Any
 
@@ -166,7 +166,7 @@ class ConfluentReader:
         """See `Reader`. The client joins anew in the background."""
         return True
 
-    def skip_unreadable(self, waiting: Container[int]) -> Iterator[Record]:
+    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
         """See `Reader`."""
         for partition, lost in self._examination.look(waiting):
             if lost is None:

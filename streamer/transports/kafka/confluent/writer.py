@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka import KafkaAdminClient
-from kafka.errors import AuthorizationError
+from kafka.errors import AuthorizationError, TopicAuthorizationFailedError
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Destination, Outgoing
@@ -28,7 +28,7 @@ from streamer.transports.kafka.confluent.clients import (
     make_transactional_producer,
 )
 from streamer.transports.kafka.confluent.reader import Proof
-from streamer.transports.kafka.rights import refusal, withheld_in
+from streamer.transports.kafka.rights import refusal, rights_of, withheld_in, withheld_on_topics
 from streamer.transports.kafka.transactions import producer_id_of_identity, require_all_ended, take_over
 
 log = logging.getLogger("kafka.confluent")
@@ -143,8 +143,19 @@ class ConfluentWriter:
             return self._too_large(words, outgoing)
         known = broker_error(code, words)
         if isinstance(known, AuthorizationError):
-            return SettingsError(refusal(self._settings, withheld_in(self._settings, known, "delivering")))
+            return SettingsError(refusal(self._settings, self._withheld(known)))
         return DeliveryDoubtful(words)
+
+    def _withheld(self, error: AuthorizationError) -> str:
+        """What the brokers do not allow. The client does not say of which topic."""
+        if isinstance(error, TopicAuthorizationFailedError):
+            with client_errors(self._settings, "asking what is allowed"):
+                withheld = withheld_on_topics(
+                    self._admin, [right for right in rights_of(self._settings) if right.required]
+                )
+            if withheld:
+                return ", ".join(map(str, withheld))
+        return withheld_in(self._settings, error, "delivering")
 
     def _too_large(self, words: str, outgoing: Sequence[Outgoing]) -> SettingsError | DeliveryDoubtful:
         with client_errors(self._settings, "asking what the outputs take"):

@@ -1,7 +1,7 @@
 """Reading the input with kafka-python 3.0.12, by the rules in `transport`."""
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from kafka import ConsumerRebalanceListener, TopicPartition
@@ -104,10 +104,10 @@ class KafkaPythonReader:
         """See `Reader`."""
         return bool(self.consumer.group_metadata().state == MemberState.STABLE)
 
-    def skip_unreadable(self, waiting: Container[int]) -> Iterator[Record]:
+    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
         """See `Reader`."""
         for at, damage in self.consumer.damages.lasting(self._polled):
-            if at.partition in waiting:
+            if at.partition in waiting():
                 continue
             end = end_of_damage(self._settings, self.consumer, at, damage)
             self.consumer.damages.forget(at)
