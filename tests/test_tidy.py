@@ -274,7 +274,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.findings",
         "streamer.verification.journal",
         "streamer.verification.ledger",
-        "streamer.verification.originals",
         "streamer.verification.report",
         "streamer.verification.similarity",
         "streamer.verification.texts",
