@@ -217,7 +217,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "only types, names and messages": (
         "index.errors",
         "index.storage.counters",
-        "index.storage.statistics",
         "index.tools.finding",
         "streamer.doctor.finding",
         "streamer.errors",
@@ -251,9 +250,11 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.stamp",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
+    "tests/index/storage/test_store.py": ("index.storage.holding",),
     "tests/index/families/test_rule.py": (
         "index.families.family",
         "index.families.gallery",
+        "index.families.own_text",
         "index.families.table",
     ),
     "tests/index/tools/test_families.py": ("index.tools.verify_families",),
@@ -293,7 +294,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.findings",
         "streamer.verification.journal",
         "streamer.verification.ledger",
-        "streamer.verification.originals",
         "streamer.verification.report",
         "streamer.verification.similarity",
         "streamer.verification.texts",

@@ -232,7 +232,8 @@ def _members(
     """
     assert session.parameters.root is not None
     apart, entering = session.parameters.root.apart, new & (decided != Verdict.DUPLICATE)
-    for portion in prepared(entries, np.flatnonzero(new & (entries.kinds == Kind.NEAR)), session.parameters):
+    rows = np.flatnonzero(new & (entries.kinds == Kind.NEAR))
+    for portion in prepared(entries, rows, session.parameters, pairs=True):
         best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
         near = np.zeros(len(portion.rows), np.bool_)
         near[best.rows[best.distances <= apart]] = True
