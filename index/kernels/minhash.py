@@ -11,12 +11,12 @@ from index.kernels.jit import compiled, ones
 @compiled
 def band_hashes(
     values: npt.NDArray[np.uint8], draws: npt.NDArray[np.int64], bands: int, rows: int
-) -> npt.NDArray[np.uint32]:
-    """Hashes of the bands of signatures: values uint8 [n, bins] -> uint32 [n, bands].
+) -> npt.NDArray[np.uint64]:
+    """Hashes of the bands of signatures: values uint8 [n, bins] -> uint64 [n, bands].
 
-    The low 32 bits of `band_keys`. draws: int64 [bins, bins - 1], those of `densify`.
+    The low 40 bits of `band_keys`, as the top bits of a word. draws: int64 [bins, bins - 1], those of `densify`.
     """
-    hashes = np.empty((values.shape[0], bands), np.uint32)
+    hashes = np.empty((values.shape[0], bands), np.uint64)
     for place in range(values.shape[0]):
         for band in range(bands):
             chain = np.uint64(0)
@@ -27,17 +27,17 @@ def band_hashes(
                     draw += 1
                 chain = (chain + np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
                 chain ^= chain >> np.uint64(32)
-            hashes[place, band] = np.uint32((chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(32))
+            hashes[place, band] = (chain * np.uint64(0xD6E8FEB86659FD93)) & np.uint64(0xFFFF_FFFF_FF00_0000)
     return hashes
 
 
 @compiled
 def sharing(
-    hashes: npt.NDArray[np.uint32], leading: npt.NDArray[np.bool_]
+    hashes: npt.NDArray[np.uint64], leading: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Pairs of a row and an earlier leading row that share a hash in some band: int64 [m] twice, by row, each pair once.
 
-    hashes   uint32 [n, bands]
+    hashes   uint64 [n, bands], as `band_hashes` gives them
     leading  bool [n], whether later rows may be paired with this one
     """
     count, bands = hashes.shape
@@ -51,7 +51,7 @@ def sharing(
     found = 0
     for row in range(count):
         for band in range(bands):
-            slot = np.int64(hashes[row, band] & np.uint32(slots - 1))
+            slot = np.int64((hashes[row, band] >> np.uint64(32)) & np.uint64(slots - 1))
             place = heads[band, slot]
             while place >= 0:
                 if hashes[place, band] == hashes[row, band] and met[place] != row:

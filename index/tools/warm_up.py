@@ -18,6 +18,7 @@ from index.lsm.id_segments import IdSegments
 from index.lsm.id_table import hashes_of
 from index.lsm.tree import Tree, lookup_of
 from index.matching.minhash import Banding
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import (
     COUNTERS_KEY,
     IDS_KEY,
@@ -29,7 +30,7 @@ from index.storage.layout import (
     unpack_counters,
 )
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.store import Store, Transaction
 from index.tools.bulk_load import SortedPair
 
 SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))
