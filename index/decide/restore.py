@@ -232,6 +232,8 @@ def _members(
     """
     assert session.parameters.root is not None
     apart, entering = session.parameters.root.apart, new & (decided != Verdict.DUPLICATE)
+    if not (new & (decided == Verdict.DUPLICATE)).any():
+        return entering & naming_originals(decided)
     for portion in prepared(entries, np.flatnonzero(new & (entries.kinds == Kind.NEAR)), session.parameters):
         best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
         near = np.zeros(len(portion.rows), np.bool_)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import array_at, compiled, pointer_at, prefetch
+from index.kernels.jit import array_at, compiled, pointer_at, prefetch, word_at
 
 AT_ONCE = 64
 """Keys looked up together: enough to keep the memory busy."""
@@ -58,13 +58,13 @@ def _put_bits(words: npt.NDArray[np.uint64], first: Any, place: Any, bits: Any, 
 
 
 @compiled
-def _bits_at(words: npt.NDArray[np.uint64], first: Any, place: Any, bits: Any) -> Any:
-    """Value `place` of a column of `bits` bits each, below 64: uint64. Reads one word behind the last one at most."""
-    bit = np.int64(place) * bits
-    word, off = first + (bit >> 6), np.uint64(bit & 63)
-    value = words[word] >> off
-    if np.int64(off) + bits > 64:
-        value |= words[word + 1] << (np.uint64(64) - off)
+def _bits_at(column: Any, place: Any, bits: Any) -> Any:
+    """Value `place` of a column of `bits` bits each, at most 56: uint64. Reads up to a word behind the last one.
+
+    column  its address: an array would be counted at every call, which takes ten times as long as all the rest
+    """
+    bit = np.uint64(place) * np.uint64(bits)
+    value = word_at(column + (bit >> np.uint64(3))) >> (bit & np.uint64(7))
     return value & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1))
 
 
@@ -76,11 +76,12 @@ def _words_at(address: Any, count: Any) -> npt.NDArray[np.uint64]:
 
 
 @compiled
-def _shape_of(words: npt.NDArray[np.uint64]) -> Any:
+def _shape_at(address: Any) -> Any:
     """Entries, bits of a rest, bits of a number, parts, and the words at which starts, rests and numbers begin."""
-    count, bits = np.int64(words[1] & np.uint64(0xFFFFFFFF)), words[1] >> np.uint64(32)
+    one, three = word_at(address + np.uint64(8)), word_at(address + np.uint64(24))
+    count, bits = np.int64(one & np.uint64(0xFFFFFFFF)), one >> np.uint64(32)
     rest_bits, number_bits = np.int64(bits & np.uint64(0xFF)), np.int64((bits >> np.uint64(8)) & np.uint64(0xFF))
-    parts, rests = np.int64(words[3] & np.uint64(0xFFFFFFFF)), np.int64(words[3] >> np.uint64(32))
+    parts, rests = np.int64(three & np.uint64(0xFFFFFFFF)), np.int64(three >> np.uint64(32))
     numbers = rests + ((count * rest_bits + 63) >> 6) + 1
     return count, rest_bits, number_bits, parts, np.int64(bits >> np.uint64(16)), rests, numbers
 
@@ -97,7 +98,7 @@ def fill(
     hashes, numbers  uint64 [n] twice, ascending
     key              uint64 [3], the key of the segment
     """
-    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_of(words)
+    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
     of_starts, part = words[starts:rests].view(np.uint32), 0
     mask = (np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1)
     for place in range(count):
@@ -125,18 +126,19 @@ def unpacked(words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt
     nothing = np.empty(0, np.uint64)
     if len(words) <= HEAD_WORDS:
         return nothing, nothing
-    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_of(words)
+    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
     if rest_bits > 40 or number_bits > 40 or not HEAD_WORDS <= starts < rests:
         return nothing, nothing
     if rests - starts != (parts + 2) >> 1 or at_numbers + ((count * number_bits + 63) >> 6) >= len(words):
         return nothing, nothing
     hashes, numbers = np.empty(count, np.uint64), np.empty(count, np.uint64)
-    of_starts = words[starts:rests].view(np.uint32)
+    of_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
+    of_rests, of_numbers = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
     for part in range(parts):
         base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
         for place in range(of_starts[part], min(count, np.int64(of_starts[part + 1]))):
-            hashes[place] = base + (_bits_at(words, rests, place, rest_bits) << np.uint64(LOW_BITS))
-            numbers[place] = _bits_at(words, at_numbers, place, number_bits)
+            hashes[place] = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
+            numbers[place] = _bits_at(of_numbers, place, number_bits)
     return hashes, numbers
 
 
@@ -146,7 +148,7 @@ def _is_sound(words: npt.NDArray[np.uint64], size: Any, key: npt.NDArray[np.uint
     starts = np.int64(words[1] >> np.uint64(48))
     if not HEAD_WORDS <= starts < size or words[0] != _check_of(words[1:starts], _check_of(key, np.uint64(0))):
         return False
-    at_numbers = _shape_of(words)[6]
+    at_numbers = _shape_at(np.uint64(words.ctypes.data))[6]
     return bool(at_numbers < size and words[4] == _check_of(words[starts:at_numbers], np.uint64(0)))
 
 
@@ -179,11 +181,11 @@ def first_unsound(
 
 
 @compiled
-def _first_rest(words: npt.NDArray[np.uint64], rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
-    """The first place in [low, high) whose rest is not below a value; `high`: there is none."""
+def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
+    """The first place in [low, high) whose rest is not below a value; `high`: there is none. rests: their address."""
     while low < high:
         middle = (low + high) >> 1
-        if _bits_at(words, rests, middle, bits) < value:
+        if _bits_at(rests, middle, bits) < value:
             low = middle + 1
         else:
             high = middle
@@ -191,37 +193,32 @@ def _first_rest(words: npt.NDArray[np.uint64], rests: Any, bits: Any, value: Any
 
 
 @compiled
-def _span_in(address: Any, size: Any, hashed: Any) -> Any:
-    """First and last place, and the rest, at which a hash may stand in a segment; an empty span where it cannot."""
-    words = _words_at(address, size >> 3)
-    _, rest_bits, _, parts, starts, rests, _ = _shape_of(words)
-    if hashed < words[2]:
-        return np.int64(0), np.int64(0), np.uint64(0)
-    off = (hashed - words[2]) >> np.uint64(LOW_BITS)
+def _span_in(address: Any, hashed: Any) -> Any:
+    """First place and the one behind the last, and the rest, at which a hash may stand in a segment; an empty span: nowhere."""
+    base = word_at(address + np.uint64(16))
+    _, rest_bits, _, parts, starts, _, _ = _shape_at(address)
+    off = (hashed - base) >> np.uint64(LOW_BITS)
     part = np.int64(off >> np.uint64(rest_bits))
-    if part >= parts:
+    if hashed < base or part >= parts:
         return np.int64(0), np.int64(0), np.uint64(0)
-    of_starts = words[starts:rests].view(np.uint32)
+    both = word_at(address + np.uint64(8 * starts + 4 * part))
     rest = off & ((np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1))
-    return np.int64(of_starts[part]), np.int64(of_starts[part + 1]), rest
+    return np.int64(both & np.uint64(0xFFFFFFFF)), np.int64(both >> np.uint64(32)), rest
 
 
 @compiled
 def _prefetch_starts(address: Any, hashed: Any) -> None:
     """Begin to load where the part of a hash begins."""
-    words = _words_at(address, HEAD_WORDS)
-    bits = words[1] >> np.uint64(32)
-    part = ((hashed - words[2]) >> np.uint64(LOW_BITS)) >> (bits & np.uint64(0xFF))
-    if hashed >= words[2]:
-        prefetch(address + np.uint64(8) * (bits >> np.uint64(16)) + np.uint64(4) * part)
+    _, rest_bits, _, _, starts, _, _ = _shape_at(address)
+    part = ((hashed - word_at(address + np.uint64(16))) >> np.uint64(LOW_BITS)) >> np.uint64(rest_bits)
+    prefetch(address + np.uint64(8 * starts) + np.uint64(4) * part)
 
 
 @compiled
-def _prefetch_rests(address: Any, size: Any, low: Any, high: Any) -> None:
+def _prefetch_rests(address: Any, low: Any, high: Any) -> None:
     """Begin to load the rests of the entries of a part."""
     if low < high:
-        words = _words_at(address, size >> 3)
-        _, rest_bits, _, _, _, rests, _ = _shape_of(words)
+        _, rest_bits, _, _, _, rests, _ = _shape_at(address)
         prefetch(address + np.uint64(8 * rests + ((low * rest_bits) >> 3)))
         prefetch(address + np.uint64(8 * rests + ((high * rest_bits) >> 3)))
 
@@ -235,19 +232,20 @@ def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @compiled
-def _checked_number(words: npt.NDArray[np.uint64], place: Any, checked: Any) -> Any:
+def _checked_number(address: Any, place: Any, checked: Any) -> Any:
     """The number at a place, uint64; the block of numbers it stands in and whether all that was read is sound.
 
     checked  the block that was checked last; only a later one is checked
     """
-    count, _, number_bits, _, _, _, at_numbers = _shape_of(words)
+    count, _, number_bits, _, _, _, at_numbers = _shape_at(address)
     end = at_numbers + ((count * number_bits + 63) >> 6)
     last = ((place + 1) * number_bits - 1) >> 15
     for block in range(max(checked + 1, (place * number_bits) >> 15), last + 1):
         begin, head = at_numbers + block * BLOCK_WORDS, block + HEAD_WORDS
-        if words[head] != _check_of(words[begin : min(end, begin + BLOCK_WORDS)], np.uint64(head)):
+        words = _words_at(address + np.uint64(8 * begin), min(end - begin, BLOCK_WORDS))
+        if word_at(address + np.uint64(8 * head)) != _check_of(words, np.uint64(head)):
             return np.uint64(0), block, False
-    return _bits_at(words, at_numbers, place, number_bits), last, True
+    return _bits_at(address + np.uint64(8 * at_numbers), place, number_bits), last, True
 
 
 @compiled
@@ -256,7 +254,6 @@ def candidates(
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
     addresses: npt.NDArray[np.uint64],
-    sizes: npt.NDArray[np.int64],
     order: npt.NDArray[np.int64],
     turn: int,
     passed: int,
@@ -264,11 +261,11 @@ def candidates(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int, int]:
     """Entries that share the hash of a band with a row, uint64 [n, k], once for each hash that they share.
 
-    begins, ends      int64 [n, k] twice, the segments that may hold the hash
-    addresses, sizes  as in `first_unsound`, which found them sound
-    order             int64, places in `hashes` in the order of the look-up
-    turn              begin at this place of `order`
-    passed            entries of the first hash that an earlier call gave
+    begins, ends  int64 [n, k] twice, the segments that may hold the hash
+    addresses     uint64 [segments], of segments that `first_unsound` found sound
+    order         int64, places in `hashes` in the order of the look-up
+    turn          begin at this place of `order`
+    passed        entries of the first hash that an earlier call gave
 
     Gives rows int64 [m] and document numbers uint64 [m], at most `hits_max`; where to go on, turn and passed; and a segment
     whose numbers are not what was written, or -1.
@@ -283,28 +280,28 @@ def candidates(
         for which in some:
             _prefetch_starts(addresses[of_begins[which]], asked[which])
         for place, which in enumerate(some):
-            first = of_begins[which]
-            lows[place], highs[place], rests[place] = _span_in(addresses[first], sizes[first], asked[which])
-            _prefetch_rests(addresses[first], sizes[first], lows[place], highs[place])
+            first = addresses[of_begins[which]]
+            lows[place], highs[place], rests[place] = _span_in(first, asked[which])
+            _prefetch_rests(first, lows[place], highs[place])
         for place, which in enumerate(some):
             met = 0
             for segment in range(of_begins[which], of_ends[which]):
                 low, high, rest = lows[place], highs[place], rests[place]
                 if segment != of_begins[which]:
-                    low, high, rest = _span_in(addresses[segment], sizes[segment], asked[which])
+                    low, high, rest = _span_in(addresses[segment], asked[which])
                 if low == high:
                     continue
-                words = _words_at(addresses[segment], sizes[segment] >> 3)
-                _, rest_bits, _, _, _, at_rests, _ = _shape_of(words)
-                entry, checked = _first_rest(words, at_rests, rest_bits, rest, low, high), np.int64(-1)
-                while entry < high and _bits_at(words, at_rests, entry, rest_bits) == rest:
+                _, rest_bits, _, _, _, at_rests, _ = _shape_at(addresses[segment])
+                of_rests = addresses[segment] + np.uint64(8 * at_rests)
+                entry, checked = _first_rest(of_rests, rest_bits, rest, low, high), np.int64(-1)
+                while entry < high and _bits_at(of_rests, entry, rest_bits) == rest:
                     met += 1
                     if met > passed:
                         if count == hits_max:
                             return rows[:count], numbers[:count], turn + place, met - 1, -1
                         if count == len(rows):
                             rows, numbers = _grown(rows), _grown(numbers)
-                        numbers[count], checked, sound = _checked_number(words, entry, checked)
+                        numbers[count], checked, sound = _checked_number(addresses[segment], entry, checked)
                         if not sound:
                             return rows[:count], numbers[:count], turn + place, 0, segment
                         rows[count] = which // columns

@@ -69,7 +69,7 @@ class BandSegments:
         turn, passed = 0, 0
         while turn < len(order):
             found, numbers, turn, passed, unsound = bands.candidates(
-                hashes, begins, ends, addresses, self._places.sizes, order, turn, passed, memtable.HITS_MAX
+                hashes, begins, ends, addresses, order, turn, passed, memtable.HITS_MAX
             )
             self._require(transaction, unsound)
             by_row = np.lexsort((numbers, found))

@@ -32,13 +32,13 @@ def unsound(value: np.ndarray, key: BandKey = KEY) -> bool:
 
 def found_in(value: np.ndarray, hashes: np.ndarray, hits_max: int = 2**30) -> tuple[list[tuple[int, int]], int]:
     """Rows and numbers that a look-up of hashes uint64 [n] finds in one segment, and which segment it finds changed."""
-    addresses, sizes = np.array([value.ctypes.data], np.uint64), np.array([value.nbytes])
+    addresses = np.array([value.ctypes.data], np.uint64)
     begins, ends = np.zeros((len(hashes), 1), np.int64), np.ones((len(hashes), 1), np.int64)
     found: list[tuple[int, int]] = []
     turn, passed, order = 0, 0, np.arange(len(hashes))
     while turn < len(order):
         rows, numbers, turn, passed, changed = bands.candidates(
-            hashes[:, None].copy(), begins, ends, addresses, sizes, order, turn, passed, hits_max
+            hashes[:, None].copy(), begins, ends, addresses, order, turn, passed, hits_max
         )
         assert len(rows) <= hits_max
         found += zip(rows.tolist(), numbers.tolist(), strict=True)
