@@ -217,6 +217,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "only types, names and messages": (
         "index.errors",
         "index.storage.counters",
+        "index.storage.file.commit_hooks",
         "index.tools.finding",
         "streamer.doctor.finding",
         "streamer.errors",
@@ -233,6 +234,8 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.presets",
     ),
     "kernels, compared with plain code in the tests of their callers": (
+        "index.kernels.bands",
+        "index.kernels.leaves",
         "index.kernels.memtable",
         "index.kernels.sort",
         "streamer.fingerprint.minhash.kernels",
@@ -246,6 +249,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/test_index.py": (
         "index.decide.batch",
         "index.storage.documents",
+        "index.storage.segments.compaction_state",
         "index.storage.sources",
         "index.storage.stamp",
     ),

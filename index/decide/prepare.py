@@ -135,7 +135,7 @@ def _families(entries: Entries, near: npt.NDArray[np.int64], lookup: Lookup, *, 
     if alone:
         return Rows(entries.fingerprints, are_near, None, sharing)
     assert isinstance(lookup, MinhashLookup), "templates are learnt from MinHash signatures"
-    hashes = np.zeros((len(entries), lookup.hashes.shape[1]), np.uint32)
+    hashes = np.zeros((len(entries), lookup.hashes.shape[1]), np.uint64)
     hashes[near], sharing[near] = lookup.hashes, minhash.shared(lookup.hashes)
     return Rows(entries.fingerprints, are_near, hashes, sharing)
 

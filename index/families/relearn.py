@@ -51,12 +51,14 @@ class Relearning:
         places[there] = gallery.places(named[there])
         earlier = resembling.take(resembling.numbers < numbers[resembling.rows])
         of_earlier = gallery.places(earlier.numbers)
-        entered = np.flatnonzero(numbers != NO_NUMBER)
+        begins = np.searchsorted(earlier.rows, np.arange(len(numbers) + 1))
+        # Most documents of most streams resemble nothing.
+        resembles = (places != NONE) | (np.diff(begins) > 0)
+        entered = np.flatnonzero(resembles & (numbers != NO_NUMBER))
         own = np.full(len(numbers), NONE, np.int64)
         own[entered] = gallery.places(numbers[entered])
-        begins = np.searchsorted(earlier.rows, np.arange(len(numbers) + 1))
-        for row, verdict in enumerate(verdicts.tolist()):
-            place = int(own[row])
+        for row in np.flatnonzero(resembles).tolist():
+            verdict, place = int(verdicts[row]), int(own[row])
             if places[row] != NONE:
                 family = int(gallery.families[places[row]])
                 voting = (signatures[row] != gallery.signatures[places[row]]).any()

@@ -36,14 +36,14 @@ class Rows(NamedTuple):
 
     signatures  uint64 [n, words]
     near        bool [n], NEAR rows: the others play no role
-    hashes      uint32 [n, bands], hashes of the bands of NEAR rows; None: each row is decided as if it came alone, and its vote
+    hashes      uint64 [n, bands], hashes of the bands of NEAR rows; None: each row is decided as if it came alone, and its vote
                 does not count for the others
     sharing     bool [n], rows that share a band with an earlier one
     """
 
     signatures: npt.NDArray[np.uint64]
     near: npt.NDArray[np.bool_]
-    hashes: npt.NDArray[np.uint32] | None
+    hashes: npt.NDArray[np.uint64] | None
     sharing: npt.NDArray[np.bool_]
 
 
@@ -372,7 +372,7 @@ class FamilyRule:
         return self._own_text.is_filed(row) or self._verdicts[row] != Verdict.DUPLICATE
 
 
-def _rows_in_bands(hashes: npt.NDArray[np.uint32]) -> minhash.RowsInBands:
+def _rows_in_bands(hashes: npt.NDArray[np.uint64]) -> minhash.RowsInBands:
     """Nobody yet, of rows with these hashes of their bands."""
     count, bands = hashes.shape
     slots = 1 << (2 * count).bit_length()

@@ -53,13 +53,13 @@ class Postings(NamedTuple):
 class RowsInBands(NamedTuple):
     """Rows of a batch in chains, by a hash of each band.
 
-    hashes     uint32 [n, bands]
+    hashes     uint64 [n, bands], as `band_hashes` gives them
     heads      int32 [bands, slots], the last row of each chain, or -1; slots is a power of two
     following  int32 [n, bands], the next row of the chain, or -1
     met        int64 [n], the last row that has met this one
     """
 
-    hashes: npt.NDArray[np.uint32]
+    hashes: npt.NDArray[np.uint64]
     heads: npt.NDArray[np.int32]
     following: npt.NDArray[np.int32]
     met: npt.NDArray[np.int64]
@@ -68,12 +68,12 @@ class RowsInBands(NamedTuple):
 @compiled
 def band_hashes(
     values: npt.NDArray[np.uint8], draws: npt.NDArray[np.int64], bands: int, rows: int
-) -> npt.NDArray[np.uint32]:
-    """Hashes of the bands of signatures: values uint8 [n, bins] -> uint32 [n, bands].
+) -> npt.NDArray[np.uint64]:
+    """Hashes of the bands of signatures: values uint8 [n, bins] -> uint64 [n, bands].
 
-    The low 32 bits of `band_keys`. draws: int64 [bins, bins - 1], those of `densify`.
+    The low 40 bits of `band_keys`, as the top bits of a word. draws: int64 [bins, bins - 1], those of `densify`.
     """
-    hashes = np.empty((values.shape[0], bands), np.uint32)
+    hashes = np.empty((values.shape[0], bands), np.uint64)
     for place in range(values.shape[0]):
         for band in range(bands):
             chain = np.uint64(0)
@@ -84,17 +84,23 @@ def band_hashes(
                     draw += 1
                 chain = (chain + np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
                 chain ^= chain >> np.uint64(32)
-            hashes[place, band] = np.uint32((chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(32))
+            hashes[place, band] = (chain * np.uint64(0xD6E8FEB86659FD93)) & np.uint64(0xFFFF_FFFF_FF00_0000)
     return hashes
 
 
 @compiled
+def _slot(band_hash: Any, slots: Any) -> Any:
+    """The slot of a band's hash in a table of so many slots, a power of two: int64."""
+    return np.int64((band_hash >> np.uint64(32)) & np.uint64(slots - 1))
+
+
+@compiled
 def sharing(
-    hashes: npt.NDArray[np.uint32], leading: npt.NDArray[np.bool_]
+    hashes: npt.NDArray[np.uint64], leading: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Pairs of a row and an earlier leading row that share a hash in some band: int64 [m] twice, by row, each pair once.
 
-    hashes   uint32 [n, bands]
+    hashes   uint64 [n, bands], as `band_hashes` gives them
     leading  bool [n], whether later rows may be paired with this one
     """
     count, bands = hashes.shape
@@ -108,7 +114,7 @@ def sharing(
     found = 0
     for row in range(count):
         for band in range(bands):
-            slot = np.int64(hashes[row, band] & np.uint32(slots - 1))
+            slot = _slot(hashes[row, band], slots)
             place = heads[band, slot]
             while place >= 0:
                 if hashes[place, band] == hashes[row, band] and met[place] != row:
@@ -125,8 +131,8 @@ def sharing(
 
 
 @compiled
-def shared(hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    """Whether each row shares a hash with an earlier one in some band: hashes uint32 [n, bands] -> bool [n]."""
+def shared(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Whether each row shares a hash with an earlier one in some band: hashes uint64 [n, bands] -> bool [n]."""
     count, bands = hashes.shape
     slots = 1
     while slots < 2 * count:
@@ -135,7 +141,7 @@ def shared(hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
     for band in range(bands):
         rows[:] = -1
         for row in range(count):
-            slot = np.int64(hashes[row, band] & np.uint32(slots - 1))
+            slot = _slot(hashes[row, band], slots)
             while rows[slot] >= 0 and hashes[rows[slot], band] != hashes[row, band]:
                 slot = (slot + 1) & (slots - 1)
             if rows[slot] >= 0:
@@ -214,12 +220,12 @@ def sharing_bands(
     for other in range(begin, row):
         if standing[other]:
             for band in range(bands):
-                slot = np.int64(rows.hashes[other, band] & np.uint32(slots - 1))
+                slot = _slot(rows.hashes[other, band], slots)
                 rows.following[other, band] = rows.heads[band, slot]
                 rows.heads[band, slot] = other
     earlier, apart, found, compared = np.empty(16, np.int64), np.empty(16, np.int16), 0, 0
     for band in range(bands):
-        place = np.int64(rows.heads[band, np.int64(rows.hashes[row, band] & np.uint32(slots - 1))])
+        place = np.int64(rows.heads[band, _slot(rows.hashes[row, band], slots)])
         while place >= 0:
             if rows.hashes[place, band] == rows.hashes[row, band] and rows.met[place] != row:
                 rows.met[place] = row

@@ -299,7 +299,7 @@ def _unpacked_numbers(
 def _filled(parts: list[bytes]) -> bytes:
     """Parts, with zeros up to the next size class."""
     size = sum(map(len, parts))
-    return b"".join([*parts, bytes(_size_class(size) - size)])
+    return b"".join([*parts, bytes(size_class(size) - size)])
 
 
 def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
@@ -312,7 +312,7 @@ def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
     return packed, np.cumsum(sizes)
 
 
-def _size_class(size: int) -> int:
+def size_class(size: int) -> int:
     """The least size, not below this one, that fills whole pages with a seal; their number has at most 5 significant bits."""
     beside = _PAGE_HEADER_BYTES + SEAL.size
     pages = -(-(size + beside) // _PAGE_BYTES)

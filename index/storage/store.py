@@ -11,7 +11,6 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from threading import Lock
@@ -26,6 +25,8 @@ from index.kernels.scan import address_of
 from index.storage import data_file
 from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, seals_of, unsealed
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, identity_of, release
+from index.storage.file.commit_hooks import CommitHooks, nothing
+from index.storage.file.tree_place import TreePlace, tree_place
 from index.storage.holding import Holding
 from index.storage.layout import Table
 
@@ -35,21 +36,6 @@ _BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENO
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
 Result = TypeVar("Result")
-
-
-def nothing() -> None:
-    """The hook that does nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitHooks:
-    """Hooks around every commit of a write transaction, so that tests can fail or die at exactly these places.
-
-    An exception of `before_commit` aborts the transaction; one of `after_commit` leaves it committed.
-    """
-
-    before_commit: Callable[[], None] = nothing
-    after_commit: Callable[[], None] = nothing
 
 
 class Transaction:
@@ -110,7 +96,7 @@ class Transaction:
         """As `view`, of a key that another value names. Raises IndexDamaged where there is none."""
         value = self.view(table, key)
         if value is None:
-            raise self._damaged(f"table {table.value.decode()} lacks {key.hex()}")
+            raise self.damaged(f"table {table.value.decode()} lacks {key.hex()}")
         return value
 
     def get_many(self, table: Table, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
@@ -154,14 +140,14 @@ class Transaction:
         sealed = zip(keys, values, seals_of(table, keys, values), strict=True)
         self._cursor(table).putmulti([(key, value + seal) for key, value, seal in sealed])
 
-    def floor(self, table: Table, key: bytes) -> tuple[bytes, memoryview] | None:
+    def floor(self, table: Table, key: bytes, *, anew: bool = False) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key not above `key`, or None; the value is a `view`."""
         cursor = self._anywhere(table)
         found = cursor.set_range(key)
         if not (found and cursor.key() == key) and not (cursor.prev() if found else cursor.last()):
             return None
         key = bytes(cursor.key())
-        return key, self._content(table, key, cursor.value())
+        return key, self._content(table, key, cursor.value(), anew=anew)
 
     def key_above(self, table: Table, key: bytes) -> bytes | None:
         """The least key above `key`, or None."""
@@ -217,7 +203,7 @@ class Transaction:
     def _content(self, table: Table, key: bytes, value: memoryview, *, anew: bool = False) -> memoryview:
         """A value without its seal, which must fit."""
         if not self._seals.fits(table, key, value, anew=anew):
-            raise self._damaged(f"the value of {key.hex()} in table {table.value.decode()} is not what was written")
+            raise self.damaged(f"the value of {key.hex()} in table {table.value.decode()} is not what was written")
         return value[: -SEAL.size]
 
     def _require_missing(self, table: Table, key: bytes) -> None:
@@ -248,10 +234,17 @@ class Transaction:
     ) -> tuple[npt.NDArray[np.int64], bytes]:
         counts, values, wrong = unsealed(table, keys, pairs)
         if wrong is not None:
-            raise self._damaged(f"a value of {wrong.hex()} in table {table.value.decode()} is not what was written")
+            raise self.damaged(f"a value of {wrong.hex()} in table {table.value.decode()} is not what was written")
         return counts, values
 
-    def _damaged(self, problem: str) -> IndexDamaged:
+    def tree_of(self, table: Table) -> TreePlace:
+        """Where the tree of a table stood at the last commit, before anything that this transaction wrote."""
+        # A transaction that writes may have moved what leads to the table.
+        with nullcontext(self._transaction) if self._holding is None else self._environment.begin(buffers=True) as own:
+            return tree_place(own.get(table.value, b""), self._environment.stat()["psize"])
+
+    def damaged(self, problem: str) -> IndexDamaged:
+        """What to raise where the index holds what nobody wrote."""
         return IndexDamaged(f"The index in {self._environment.path()} is damaged: {problem}. {WAY_OUT}")
 
     def _anywhere(self, table: Table) -> "lmdb.Cursor[memoryview]":

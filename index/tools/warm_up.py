@@ -22,6 +22,7 @@ from index.lsm.tree import Tree, lookup_of
 from index.matching.minhash import Banding, pack_bins
 from index.matching.root import RootRule
 from index.matching.template import TemplateRule
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import (
     COUNTERS_KEY,
     IDS_KEY,
@@ -33,7 +34,7 @@ from index.storage.layout import (
     unpack_counters,
 )
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.store import Store, Transaction
 from index.tools.bulk_load import SortedPair
 
 SCHEMES = (Parameters(), Parameters(512, banding=Banding(64, 8, 2, 4)))

@@ -36,7 +36,7 @@ def test_hashes_of_bands_are_the_band_keys(seed: int, count: int, banding: Bandi
     signatures = signatures_of(seed, count, banding, filled)
     values = unpack_bins(signatures, banding.bin_bits)
     found = minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
-    assert found.tolist() == (band_keys(signatures, banding) & np.uint64(0xFFFF_FFFF)).tolist()
+    assert found.tolist() == (band_keys(signatures, banding) << np.uint64(24)).tolist()
 
 
 @settings(max_examples=40, deadline=None)
@@ -53,7 +53,7 @@ def test_distances_are_those_of_the_formula(seed: int, count: int, banding: Band
 @given(st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 4), st.sampled_from([1, 3, 50, 2**32]))
 def test_who_shares_a_band_with_whom_is_told_once_for_each_pair(seed: int, count: int, bands: int, most: int) -> None:
     generator = np.random.default_rng(seed)
-    hashes = generator.integers(0, most, (count, bands), dtype=np.uint32)
+    hashes = generator.integers(0, most, (count, bands), dtype=np.uint64) << np.uint64(30)
     leading = generator.random(count) < 0.7
     rows, earlier = minhash.sharing(hashes, leading)
     expected = {
@@ -71,7 +71,7 @@ def test_who_shares_a_band_with_whom_is_told_once_for_each_pair(seed: int, count
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 4), st.sampled_from([1, 3, 50, 2**32]))
 def test_whether_a_row_shares_a_band_is_told_as_with_whom(seed: int, count: int, bands: int, most: int) -> None:
-    hashes = np.random.default_rng(seed).integers(0, most, (count, bands), dtype=np.uint32)
+    hashes = np.random.default_rng(seed).integers(0, most, (count, bands), dtype=np.uint64) << np.uint64(30)
     rows, _ = minhash.sharing(hashes, np.ones(count, np.bool_))
     assert np.flatnonzero(minhash.shared(hashes)).tolist() == np.unique(rows).tolist()
 
@@ -82,7 +82,7 @@ def test_earlier_rows_are_found_in_bands_as_they_are_filed(seed: int, count: int
     generator = np.random.default_rng(seed)
     signatures, hashes = (
         signatures_of(seed, count, BANDINGS[1], 0.9),
-        generator.integers(0, most, (count, 3), np.uint32),
+        generator.integers(0, most, (count, 3), np.uint64) << np.uint64(30),
     )
     standing = generator.random(count) < 0.6
     table = np.full((3, 64), -1, np.int32), np.empty((count, 3), np.int32), np.full(count, -1, np.int64)
@@ -147,6 +147,6 @@ def test_the_match_of_a_page_is_the_nearest_that_is_one_page_with_it(
 
 @pytest.mark.parametrize("count", [1_000, 2_048])
 def test_a_batch_in_which_all_share_all_bands_is_told_of_in_bounded_memory(count: int) -> None:
-    rows, earlier = minhash.sharing(np.zeros((count, 17), np.uint32), np.ones(count, np.bool_))
+    rows, earlier = minhash.sharing(np.zeros((count, 17), np.uint64), np.ones(count, np.bool_))
     assert len(rows) == count * (count - 1) // 2
     assert (earlier < rows).all()

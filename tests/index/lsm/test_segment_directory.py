@@ -18,8 +18,9 @@ from index.lsm.segment_directory import SegmentDirectory, written_between
 from index.lsm.shape import Shape
 from index.session import Retention
 from index.storage import holding
-from index.storage.layout import CompactionState, Table
+from index.storage.layout import Table
 from index.storage.parameters import Parameters
+from index.storage.segments.compaction_state import CompactionState
 from index.storage.store import Transaction
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex

@@ -19,9 +19,10 @@ from index.errors import IndexDamaged, IndexFull, IndexMissing
 from index.index import Index
 from index.storage import holding
 from index.storage.data_file import DATA_FILE
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.store import Store, Transaction
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
