@@ -35,8 +35,8 @@ from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index, internals_of
 from index.lsm.compaction import TreeSizes, state
 from index.matching.minhash import Banding
-from index.storage.layout import CompactionState
 from index.storage.parameters import Parameters
+from index.storage.segments.compaction_state import CompactionState
 from index.tools import BulkLoader, compile_kernels
 from index.tools.verify import verify_tables
 from streamer.fingerprint.scheme import parameters_for

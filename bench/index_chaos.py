@@ -36,9 +36,10 @@ from index.matching.minhash import banding_for
 from index.session import ReadSession, Retention
 from index.storage import journal, sources
 from index.storage.counters import counters_of
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.store import Store, Transaction
 from index.tools import verify
 from streamer.demo.demo import documents as demo_documents
 

@@ -217,7 +217,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "only types, names and messages": (
         "index.errors",
         "index.storage.counters",
-        "index.storage.statistics",
+        "index.storage.file.commit_hooks",
         "index.tools.finding",
         "streamer.doctor.finding",
         "streamer.errors",
@@ -234,6 +234,8 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.presets",
     ),
     "kernels, compared with plain code in the tests of their callers": (
+        "index.kernels.bands",
+        "index.kernels.leaves",
         "index.kernels.memtable",
         "index.kernels.sort",
         "streamer.fingerprint.minhash.kernels",
@@ -247,13 +249,16 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     "tests/index/test_index.py": (
         "index.decide.batch",
         "index.storage.documents",
+        "index.storage.segments.compaction_state",
         "index.storage.sources",
         "index.storage.stamp",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
+    "tests/index/storage/test_store.py": ("index.storage.holding",),
     "tests/index/families/test_rule.py": (
         "index.families.family",
         "index.families.gallery",
+        "index.families.own_text",
         "index.families.table",
     ),
     "tests/index/tools/test_families.py": ("index.tools.verify_families",),
@@ -293,7 +298,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.findings",
         "streamer.verification.journal",
         "streamer.verification.ledger",
-        "streamer.verification.originals",
         "streamer.verification.report",
         "streamer.verification.similarity",
         "streamer.verification.texts",

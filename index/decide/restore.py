@@ -232,7 +232,9 @@ def _members(
     """
     assert session.parameters.root is not None
     apart, entering = session.parameters.root.apart, new & (decided != Verdict.DUPLICATE)
-    for portion in prepared(entries, np.flatnonzero(new & (entries.kinds == Kind.NEAR)), session.parameters):
+    # Uniques are mostly restored by themselves.
+    asked = new & (entries.kinds == Kind.NEAR) & (new & (decided == Verdict.DUPLICATE)).any()
+    for portion in prepared(entries, np.flatnonzero(asked), session.parameters, pairs=True):
         best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
         near = np.zeros(len(portion.rows), np.bool_)
         near[best.rows[best.distances <= apart]] = True

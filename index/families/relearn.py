@@ -51,12 +51,14 @@ class Relearning:
         places[there] = gallery.places(named[there])
         earlier = resembling.take(resembling.numbers < numbers[resembling.rows])
         of_earlier = gallery.places(earlier.numbers)
-        entered = np.flatnonzero(numbers != NO_NUMBER)
+        begins = np.searchsorted(earlier.rows, np.arange(len(numbers) + 1))
+        # Most documents of most streams resemble nothing.
+        resembles = (places != NONE) | (np.diff(begins) > 0)
+        entered = np.flatnonzero(resembles & (numbers != NO_NUMBER))
         own = np.full(len(numbers), NONE, np.int64)
         own[entered] = gallery.places(numbers[entered])
-        begins = np.searchsorted(earlier.rows, np.arange(len(numbers) + 1))
-        for row, verdict in enumerate(verdicts.tolist()):
-            place = int(own[row])
+        for row in np.flatnonzero(resembles).tolist():
+            verdict, place = int(verdicts[row]), int(own[row])
             if places[row] != NONE:
                 family = int(gallery.families[places[row]])
                 voting = (signatures[row] != gallery.signatures[places[row]]).any()
@@ -68,8 +70,7 @@ class Relearning:
                 continue
             chosen = gallery.of_families[family]
             if voting and not gallery.known[family]:
-                head = gallery.head_bins(chosen)
-                gallery.known[family] = chosen.vote(pages[row], head, self._rule.voters, gallery.bin_bits)
+                gallery.vote(family, pages[row], self._rule.voters)
                 chosen.count(dropped=int(verdict in (Verdict.DUPLICATE, Verdict.SUSPECT)))
             if place != NONE and Verdict(verdict).stands_for_itself and chosen.stored is not None:
                 gallery.families[place] = family
@@ -90,7 +91,7 @@ class Relearning:
     def store(self) -> None:
         """Store what was learnt."""
         for family in self._gallery.of_families:
-            if family.changed and family.stored is not None:
-                write_family(self._session.transaction, family.head, family.stored)
+            if (stored := family.to_store()) is not None:
+                write_family(self._session.transaction, family.head, stored)
         relatives = np.array(self._relatives, np.uint64).reshape(-1, 2)
         add_relatives(self._session.transaction, relatives[:, 0], relatives[:, 1])

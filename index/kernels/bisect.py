@@ -1,6 +1,6 @@
 """Compiled lookup of keys in segments, many keys at once. See `index.kernels`.
 
-The key of an entry is its first two columns, 32 bits: for MinHash the hash of a band, for SimHash two blocks.
+The key of an entry of SimHash is its first two columns, 32 bits: two blocks.
 """
 
 from typing import Any
@@ -138,55 +138,6 @@ def fill_places(
                 place = max(0, min(size - 1, (place if again else 0) + off * size // widths[segment]))
                 places[which] = place
                 _prefetch_key(spans.addresses[segment], size, place)
-
-
-@compiled
-def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column twice as long that begins with this one."""
-    larger = np.empty((column.shape[0] * 2, *column.shape[1:]), column.dtype)
-    larger[: column.shape[0]] = column
-    return larger
-
-
-@compiled
-def segment_candidates(
-    keys: npt.NDArray[np.uint32],
-    spans: Spans,
-    order: npt.NDArray[np.int64],
-    turn: int,
-    passed: int,
-    hits_max: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int]:
-    """MinHash: entries that share a page key with a row, uint32 [n, tables], once for each key that they share.
-
-    order   int64 [n * tables], the places in `keys` in the order of the lookup
-    turn    begin at this place of `order`
-    passed  entries of the first key that an earlier call gave
-
-    Gives rows int64 [m] and document numbers uint64 [m], at most `hits_max`, and where to go on: turn and passed.
-    """
-    rows, numbers = np.empty(1024, np.int64), np.empty(1024, np.uint64)
-    count, tables = 0, keys.shape[1]
-    while turn < len(order):
-        row, table = order[turn] // tables, order[turn] % tables
-        key, met = np.int64(keys[row, table]), 0
-        for segment in range(spans.begins[row, table], spans.ends[row, table]):
-            columns = _columns_at(spans.addresses[segment], 5)
-            entry = spans.places[row, table] if segment == spans.begins[row, table] else 0
-            while entry < columns.shape[1] and _key_at(columns, entry) == key:
-                met += 1
-                if met > passed:
-                    if count == hits_max:
-                        return rows[:count], numbers[:count], turn, met - 1
-                    if count == len(rows):
-                        rows, numbers = _grown(rows), _grown(numbers)
-                    rows[count], numbers[count] = row, 0
-                    for column in range(2, 5):
-                        numbers[count] = numbers[count] << np.uint64(16) | np.uint64(columns[column, entry])
-                    count += 1
-                entry += 1
-        turn, passed = turn + 1, 0
-    return rows[:count], numbers[:count], turn, 0
 
 
 @compiled

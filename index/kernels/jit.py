@@ -85,7 +85,18 @@ def _prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     return types.void(types.uint64), code
 
 
+def _word(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """The little-endian word at an address, uint64, which need not be a multiple of 8; as uint64."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint64(types.uint64), code
+
+
 pointer_at: Any = intrinsic(_pointer)
+word_at: Any = intrinsic(_word)
 ones: Any = intrinsic(_population)
 high_product: Any = intrinsic(_high)
 bits_apart: Any = intrinsic(_apart)

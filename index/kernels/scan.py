@@ -143,11 +143,11 @@ def _prefetch_pages(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest
 
 
 @compiled
-def _prefetch_buckets(keys: npt.NDArray[np.uint32], pages: Pages, row: int, newest: bool) -> None:
-    """Begin to load the newest pages that a row's page keys name, or the heads that name them; no such row: nothing."""
+def _prefetch_buckets(hashes: npt.NDArray[np.uint64], pages: Pages, row: int, newest: bool) -> None:
+    """Begin to load the newest pages that a row's hashes name, or the heads that name them; no such row: nothing."""
     heads, buckets = np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
-    for table in range(keys.shape[1] if row < keys.shape[0] else 0):
-        bucket = np.int64(keys[row, table] >> 16)
+    for table in range(hashes.shape[1] if row < hashes.shape[0] else 0):
+        bucket = np.int64(hashes[row, table] >> np.uint64(48))
         if newest:
             _prefetch_page(pages, np.int64(pages.heads[table, bucket]))
         else:
@@ -308,35 +308,43 @@ def scan_segments(
 
 @compiled
 def page_candidates(
-    keys: npt.NDArray[np.uint32], pages: Pages, met: npt.NDArray[np.int64], row: int, hits_max: int
+    hashes: npt.NDArray[np.uint64],
+    pages: Pages,
+    rests: npt.NDArray[np.uint8],
+    met: npt.NDArray[np.int64],
+    row: int,
+    hits_max: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """MinHash: entries that share a page key with a row, uint32 [n, tables], each once for a row.
+    """MinHash: entries that share the hash of a band with a row, uint64 [n, tables], each once for a row.
 
-    met  int64 [capacity], the last row that found each entry; changed
-    row  begin at this row; stop behind the row that brings the `hits_max`-th entry
+    rests  uint8 [capacity, tables], the bits of the hashes below those of the page keys
+    met    int64 [capacity], the last row that found each entry; changed
+    row    begin at this row; stop behind the row that brings the `hits_max`-th entry
 
     Gives rows and places, int64 [m] twice, and the row to go on at.
     """
     rows, places = np.empty(1024, np.int64), np.empty(1024, np.int64)
-    count, here = 0, np.empty(keys.shape[1], np.int64)
-    while row < keys.shape[0] and count < hits_max:
-        _prefetch_buckets(keys, pages, row + 2, False)
-        _prefetch_buckets(keys, pages, row + 1, True)
-        for table in range(keys.shape[1]):
-            here[table] = pages.heads[table, keys[row, table] >> 16]
+    count, here = 0, np.empty(hashes.shape[1], np.int64)
+    while row < hashes.shape[0] and count < hits_max:
+        _prefetch_buckets(hashes, pages, row + 2, False)
+        _prefetch_buckets(hashes, pages, row + 1, True)
+        for table in range(hashes.shape[1]):
+            here[table] = pages.heads[table, np.int64(hashes[row, table] >> np.uint64(48))]
         # A page of every table, then the next page of every table, so that they load beside each other.
-        left = keys.shape[1]
+        left = hashes.shape[1]
         while left:
             left = 0
-            for table in range(keys.shape[1]):
+            for table in range(hashes.shape[1]):
                 page = here[table]
                 if page < 0:
                     continue
+                following = np.uint16(hashes[row, table] >> np.uint64(32))
+                rest = np.uint8(hashes[row, table] >> np.uint64(24))
                 for slot in range(pages.links[page, 1]):
-                    if pages.following[page, slot] != keys[row, table] & 0xFFFF:
+                    if pages.following[page, slot] != following:
                         continue
                     place = pages.places[page, slot]
-                    if met[place] == row:
+                    if met[place] == row or rests[place, table] != rest:
                         continue
                     if count == len(rows):
                         rows, places = _grown(rows), _grown(places)

@@ -7,26 +7,27 @@ memtable: memtables follow the state that the next transaction finds in the file
 
 A memtable adds entries and removes others. An entry that is both added and removed, by its number, cancels out. Every
 other removed entry leaves the segments. SimHash removes by fingerprint, which at most one entry there has. MinHash removes
-by fingerprint and number.
+by hash and number.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from index.kernels import memtable
+from index.lsm.bands import levels
 from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.matching.simhash import BLOCK_BITS
 from index.storage.codec import pack_segment, unpack_segment
-from index.storage.layout import (
-    COMPACTION_KEY,
-    TOMBSTONE_KEY,
+from index.storage.layout import COMPACTION_KEY, TOMBSTONE_KEY, Table
+from index.storage.segments.compaction_state import (
     CompactionState,
-    Table,
+    Level,
     pack_compaction,
     segment_key,
     unpack_compaction,
@@ -36,14 +37,14 @@ from index.storage.store import Transaction
 GROWTH = 32
 """The memtable freezes at `memtable_entries` or at 1 / GROWTH of the compacted entries, whichever is more.
 
-Write amplification: compaction rewrites about GROWTH segments for each new one.
+Write amplification of SimHash: compaction rewrites about GROWTH segments for each new one. MinHash has levels (`bands.levels`).
 """
 
 AHEAD = 1.25
 """A compaction ends by the time the next memtable is 1 / AHEAD full."""
 
 SLICES_MAX = 32
-"""Slices that one batch moves, at most: bounds the time of a batch, whatever the bound on its rows."""
+"""Slices that one batch moves, at most: bounds the time of a batch, whatever the bound on its rows. MinHash has smaller ones."""
 
 MEMTABLE_BYTES = 2**26
 """Approximate memory of a memtable where `memtable_entries` is None. The frozen memtable takes as much again."""
@@ -95,12 +96,12 @@ class MemtablePair:
 
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
-    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], npt.NDArray[Any], bytes | None]:
         """Entries of a table to add and to remove, from bound `begin` to below bound `end` (None: the end of the table).
 
-        Returns the entries to add, uint16 [columns, n] ascending; their numbers, uint64 [n]; the entries to remove,
-        uint16 [columns, m] ascending; and the bound at which all of them end. That bound is earlier than `end` where
-        more than `count_max` entries are to be added. It never divides a bucket.
+        Returns the entries to add, [columns, n] of `Shape.entry_columns`, ascending; their numbers, uint64 [n]; the entries to
+        remove, [columns, m] ascending; and the bound at which all of them end. That bound is earlier than `end` where more
+        than `count_max` entries are to be added. It never divides a bucket.
         """
         values_begin = int.from_bytes(begin[:2], "big")
         values_end = 1 << BLOCK_BITS if end is None else int.from_bytes(end[:2], "big") + 1
@@ -114,9 +115,9 @@ class MemtablePair:
         return new, numbers, old, end
 
     def _left(
-        self, entries: npt.NDArray[np.uint16], numbers: npt.NDArray[np.uint64], begin: bytes, end: bytes | None
-    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64]]:
-        """Entries uint16 [n, columns] between two bounds, without the cancelled ones: uint16 [columns, m] ascending.
+        self, entries: npt.NDArray[Any], numbers: npt.NDArray[np.uint64], begin: bytes, end: bytes | None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64]]:
+        """Entries [n, columns] between two bounds, without the cancelled ones: [columns, m] ascending.
 
         Also their numbers, uint64 [m].
         """
@@ -156,10 +157,10 @@ def freeze_or_move(
     next_number, next_tombstone  first numbers after those of this batch
     """
     shape = active.shape
-    compacted_entries = transaction.count(Table.SEGMENTS) * shape.segment_entries(sizes.segment_bytes)
-    full = max(active.counts()) / _memtable_entries(sizes, shape, compacted_entries)
+    full = max(active.counts()) / _memtable_entries(sizes, shape, _compacted_entries(transaction, sizes, shape))
     if frozen is not None:
-        move(transaction, sizes, frozen, min(1.0, AHEAD * full), SLICES_MAX)
+        slices_max = SLICES_MAX if shape.banding is None else SLICES_MAX * levels.FIRST_SHARE
+        move(transaction, sizes, frozen, min(1.0, AHEAD * full), slices_max)
     elif full >= 1:
         freeze(transaction, shape, next_number, next_tombstone)
 
@@ -178,13 +179,43 @@ def move(
     for _ in range(slices_max):
         if progress(now, shape.tables) >= progress_min:
             break
-        now = _slice(transaction, now, frozen, shape.segment_entries(sizes.segment_bytes))
+        capacity = shape.segment_entries(sizes.segment_bytes)
+        now = (_slice if shape.banding is None else _band_slice)(transaction, now, frozen, capacity)
+    if shape.banding is not None:
+        now = _settled(transaction, now, sizes, shape, slices_max)
     if not now.is_moving:
         for key in transaction.keys(Table.TOMBSTONES):
             if TOMBSTONE_KEY.unpack(key)[0] < now.frozen_tombstones:
                 transaction.delete(Table.TOMBSTONES, key)
     transaction.put(Table.META, COMPACTION_KEY, pack_compaction(now))
     return now
+
+
+def _compacted_entries(transaction: Transaction, sizes: TreeSizes, shape: Shape) -> int:
+    """Approximate number of entries in segments, in all tables."""
+    if shape.banding is None:
+        return transaction.count(Table.SEGMENTS) * shape.segment_entries(sizes.segment_bytes)
+    now = state(transaction)
+    return now.first_entries + now.last_entries
+
+
+def _settled(
+    transaction: Transaction, now: CompactionState, sizes: TreeSizes, shape: Shape, slices_max: int
+) -> CompactionState:
+    """State after entries have moved from the first level of MinHash into the last, as many as the first has too much."""
+    entries = now.first_entries + now.last_entries
+    memtable_entries = _memtable_entries(sizes, shape, entries)
+    first_max = levels.first_entries_max(shape.tables, memtable_entries, entries)
+    return levels.settle(
+        transaction, now, shape.tables, first_max, shape.segment_entries(sizes.segment_bytes), slices_max
+    )
+
+
+def _band_slice(transaction: Transaction, now: CompactionState, frozen: MemtablePair, capacity: int) -> CompactionState:
+    """MinHash: move the frozen entries of the segment of the first level at the cursor, or the first of them."""
+    end = levels.bound_above(transaction, now.table, Level.FIRST, now.bound)
+    added, _, removed, end = frozen.of_table(now.table, now.bound, end, levels.first_capacity(capacity))
+    return _moved_on(levels.move_in(transaction, now, added, removed, capacity), end, frozen.shape)
 
 
 def _memtable_entries(sizes: TreeSizes, shape: Shape, compacted_entries: int) -> int:
@@ -254,8 +285,13 @@ def _ascending(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
     return np.lexsort(words.T[::-1]) if (first[1:] == first[:-1]).any() else order
 
 
-def words_of(entries: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint64]:
-    """Pack entries, uint16 [n, columns], four columns to a zero-padded word: uint64 [n, words], which sort alike."""
+def words_of(entries: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Pack entries, uint16 [n, columns], four columns to a zero-padded word: uint64 [n, words], which sort alike.
+
+    Those of MinHash, uint64 [n, 2], are such words.
+    """
+    if entries.dtype == np.uint64:
+        return entries
     filled = np.zeros((len(entries), -(-entries.shape[1] // 4) * 4), ">u2")
     filled[:, : entries.shape[1]] = entries
     return filled.view(">u8").astype(np.uint64)

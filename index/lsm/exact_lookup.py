@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER
+from index.lsm.bands.segments import BandSegments
 from index.lsm.memtable import Memtable
 from index.lsm.segments import Segments
 from index.lsm.shape import Shape
@@ -40,29 +41,28 @@ class ExactLookup:
         return Matches(rows, np.zeros(len(rows), np.int16), firsts[rows].astype(np.uint64)), self._compared(rows)
 
     def nearest(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments | BandSegments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
         """As `SimhashLookup.nearest`."""
         found = joined([no_matches(), *(each for each, _ in self.matches(transaction, memtables, segments))])
         return nearest(found, 1), self._compared(found.rows)
 
     def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments | BandSegments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """As `SimhashLookup.matches`."""
         for memtable in memtables:
             rows, places = memtable.equals(self.fingerprints)
             yield self._portion(rows, memtable.numbers[places])
-        if not len(segments):
-            return
-        if self.shape.banding is None:
+        if isinstance(segments, Segments):
             numbers = segments.numbers(transaction, self.fingerprints)
             rows = np.flatnonzero(numbers != NO_NUMBER)
             yield self._portion(rows, numbers[rows])
             return
         # Equal signatures share every band, so the first band is enough.
+        assert self.shape.banding is not None
         one_band = replace(self.shape, banding=replace(self.shape.banding, bands=1))
-        for rows, numbers in segments.candidates(transaction, one_band.page_keys(self.fingerprints)):
+        for rows, numbers in segments.candidates(transaction, one_band.band_hashes(self.fingerprints)):
             distinct, members = np.unique(numbers, return_inverse=True)
             for start in range(0, len(distinct), SIGNATURES_MAX):
                 some = distinct[start : start + SIGNATURES_MAX]

@@ -1,7 +1,7 @@
 """The memtable: the newest entries, in memory, in pages of equal keys, until compaction has moved them into segments."""
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ Column = TypeVar("Column", bound=np.generic)
 
 HITS_MAX = 2**20
 """Hits held at once: bounds their memory, however alike the fingerprints are."""
+
+NO_HASHES = np.empty(0, np.uint64)
 
 _CAPACITY_AT_FIRST = 1024
 
@@ -35,6 +37,8 @@ class Memtable:
         self._count = 0
         self._fingerprints = np.empty((_CAPACITY_AT_FIRST, shape.words), np.uint64)
         self._numbers = np.empty(_CAPACITY_AT_FIRST, np.uint64)
+        self._rests = np.empty((_CAPACITY_AT_FIRST if shape.banding else 0, shape.tables), np.uint8)
+        """MinHash: bits of the hashes below those of a page key, by entry and band."""
         self._filed = self._hashed = self._page_count = 0
         self._slots = np.full(2 * _CAPACITY_AT_FIRST, -1, np.int32)
         self._pages = Pages(
@@ -83,9 +87,18 @@ class Memtable:
             room = self._page_count + (end - begin) * self._shape.tables
             heads, links, following, places = self._pages
             self._pages = Pages(heads, with_room(links, room), with_room(following, room), with_room(places, room))
-            keys = self._shape.page_keys(self._fingerprints[begin:end])
+            keys = self._page_keys(begin, end)
             self._page_count = memtable.file_entries(keys, begin, self._pages, self._page_count)
             self._filed = end
+
+    def _page_keys(self, begin: int, end: int) -> npt.NDArray[np.uint32]:
+        """Page keys of entries, uint32 [n, tables]; keeps the rests of their hashes."""
+        if self._shape.banding is None:
+            return self._shape.page_keys(self._fingerprints[begin:end])
+        hashes = self._shape.band_hashes(self._fingerprints[begin:end])
+        self._rests = with_room(self._rests, end)
+        self._rests[begin:end] = hashes >> np.uint64(24)
+        return (hashes >> np.uint64(32)).astype(np.uint32)
 
     def equals(self, fingerprints: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """All entries equal to fingerprints uint64 [n, words]: rows and places, int64 [m] each, ascending by row."""
@@ -98,18 +111,20 @@ class Memtable:
 
     def of_table(
         self, table: int, begin: int, end: int, count_max: int
-    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], int]:
-        """Entries of a table whose first column v has begin <= v < end, in any order.
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
+        """Entries of a table whose first 16 bits v have begin <= v < end, in any order.
 
-        Stops before the next value once `count_max` entries are gathered. Returns entries uint16 [m, columns], numbers
-        uint64 [m], and the first value not examined.
+        Stops before the next value once `count_max` entries are gathered. Returns entries as `Shape.entry_columns` gives
+        them, numbers uint64 [m], and the first value not examined.
         """
         self.file()
         places, keys, stopped = memtable.gathered(self._pages, table, begin, end, count_max)
         numbers = self._numbers[places]
-        # MinHash columns are hash and number alone. Gathering signatures would take longer than the rest of this function.
-        fingerprints = self._fingerprints[places if self._shape.banding is None else places[:0]]
-        return self._shape.entry_columns(table, keys, fingerprints, numbers), numbers, stopped
+        if self._shape.banding is None:
+            return self._shape.entry_columns(table, NO_HASHES, self._fingerprints[places], numbers), numbers, stopped
+        # Gathering signatures would take longer than the rest of this function.
+        hashes = keys.astype(np.uint64) << np.uint64(32) | self._rests[places, table].astype(np.uint64) << np.uint64(24)
+        return self._shape.entry_columns(table, hashes, self._fingerprints[:0], numbers), numbers, stopped
 
     def hits(
         self,
@@ -140,16 +155,16 @@ class Memtable:
             yield Matches(rows, distances, self._numbers[places[:, 0].astype(np.int64)])
 
     def candidates(
-        self, page_keys: npt.NDArray[np.uint32]
+        self, hashes: npt.NDArray[np.uint64]
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """MinHash: entries that share a key with a row of page keys, uint32 [n, tables], each pair once.
+        """MinHash: entries that share a hash with a row of `Shape.band_hashes`, uint64 [n, tables], each pair once.
 
         Yields rows and places, int64 [m] each, about HITS_MAX at a time. A row is never divided.
         """
         self.file()
         met, row = np.full(self._count, -1, np.int64), 0
-        while row < len(page_keys) and self._count:
-            rows, places, row = scan.page_candidates(page_keys, self._pages, met, row, HITS_MAX)
+        while row < len(hashes) and self._count:
+            rows, places, row = scan.page_candidates(hashes, self._pages, self._rests, met, row, HITS_MAX)
             yield rows, places
 
 

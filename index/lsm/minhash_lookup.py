@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import minhash
+from index.lsm.bands.segments import BandSegments
 from index.lsm.memtable import Memtable
-from index.lsm.segments import Segments
 from index.lsm.shape import Shape
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches, joined, nearest, no_matches
@@ -31,11 +31,11 @@ class MinhashLookup:
     """Precomputed part of looking up n signatures; touches no storage.
 
     signatures  uint64 [n, words]
-    hashes      uint32 [n, bands], hashes of the bands
+    hashes      uint64 [n, bands], `Shape.band_hashes`
     """
 
     signatures: npt.NDArray[np.uint64]
-    hashes: npt.NDArray[np.uint32]
+    hashes: npt.NDArray[np.uint64]
     distance_max: int
     banding: Banding
 
@@ -51,7 +51,7 @@ class MinhashLookup:
         return nearest(found, 1 if nearest_only else None), np.bincount(rows, minlength=count)
 
     def nearest(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: BandSegments
     ) -> tuple[Matches, npt.NDArray[np.int64]]:
         """As `SimhashLookup.nearest`, but only among entries that share a band."""
         best, compared = no_matches(), np.zeros(len(self), np.int64)
@@ -61,13 +61,13 @@ class MinhashLookup:
         return best, compared
 
     def matches(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: BandSegments
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """As `SimhashLookup.matches`, but only entries that share a band."""
         return self._portions(transaction, memtables, segments, None)
 
     def _portions(
-        self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments, limit: int | None
+        self, transaction: Transaction, memtables: Sequence[Memtable], segments: BandSegments, limit: int | None
     ) -> Iterator[tuple[Matches, npt.NDArray[np.int64]]]:
         """Per row the `limit` nearest entries of each portion, as `distance.nearest` gives them."""
         for memtable in memtables:
@@ -108,4 +108,4 @@ class MinhashLookup:
 def minhash_lookup_of(signatures: npt.NDArray[np.uint64], distance_max: int, shape: Shape) -> MinhashLookup:
     """Look-up of signatures uint64 [n, words]."""
     assert shape.banding is not None
-    return MinhashLookup(signatures, shape.page_keys(signatures), distance_max, shape.banding)
+    return MinhashLookup(signatures, shape.band_hashes(signatures), distance_max, shape.banding)

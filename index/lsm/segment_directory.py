@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.lsm.shape import Shape
-from index.storage.layout import COMPACTION_KEY, CompactionState, Table, segment_key, unpack_compaction
+from index.storage.layout import COMPACTION_KEY, Table
+from index.storage.segments.compaction_state import CompactionState, segment_key, unpack_compaction
 from index.storage.store import Transaction
 
 Column = TypeVar("Column", bound=np.generic)

@@ -1,7 +1,6 @@
-"""Segments: sorted tables of entries, cut into parts. This module reads them; `compaction` writes them.
+"""Segments of SimHash: sorted tables of entries, cut into parts. This module reads them; `compaction` writes them.
 
-A bucket is the entries of a table with an equal first value, side by side: in SimHash an equal block, in MinHash an equal
-half of a band's hash.
+A bucket is the entries of a table with an equal first block, side by side.
 """
 
 from collections.abc import Iterator
@@ -18,10 +17,9 @@ from index.lsm.shape import Shape
 from index.matching.distance import Matches
 from index.matching.simhash import BLOCK_BITS
 from index.storage.codec import segment_numbers
-from index.storage.layout import CompactionState, Table
+from index.storage.layout import Table
+from index.storage.segments.compaction_state import CompactionState
 from index.storage.store import Transaction
-
-NO_KEYS = np.empty(0, np.uint32)
 
 
 class Segments:
@@ -49,7 +47,7 @@ class Segments:
         *,
         nearest_only: bool,
     ) -> Iterator[Matches]:
-        """SimHash: all entries within the distance, as `Memtable.hits` gives them."""
+        """All entries within the distance, as `Memtable.hits` gives them."""
         if not len(self) or not len(keys):
             return
         lowest = (keys & np.uint32(0xFFFF)).astype(np.uint64) << np.uint64(48)
@@ -70,45 +68,20 @@ class Segments:
             yield Matches(rows[there], distances[there], numbers[there])
 
     def numbers(self, transaction: Transaction, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """SimHash: document numbers of fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER where no entry has one."""
+        """Document numbers of fingerprints uint64 [n, words], uint64 [n]; NO_NUMBER where no entry has one."""
         numbers = np.full(len(fingerprints), NO_NUMBER)
         if not len(fingerprints) or not len(self):
             return numbers
         first = np.ascontiguousarray(fingerprints[:, :1])
         order = np.argsort(first[:, 0])
         spans, _ = self._spans(transaction, np.zeros(1, np.int64), first, first, order)
-        entries = self._shape.entry_columns(0, NO_KEYS, fingerprints, numbers)
+        entries = self._shape.entry_columns(0, memtable.NO_HASHES, fingerprints, numbers)
         segments, places = bisect.places_in_segments(entries, spans)
         for segment in np.unique(segments[segments >= 0]).tolist():
             value = transaction.existing(Table.SEGMENTS, self._directory.keys[segment])
             here = segments == segment
             numbers[here] = segment_numbers(value, places[here], self._shape.columns)
         return numbers
-
-    def candidates(
-        self, transaction: Transaction, page_keys: npt.NDArray[np.uint32]
-    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
-        """MinHash: entries that share a key with a row of page keys uint32 [n, k]: rows int64 [m], numbers uint64 [m].
-
-        The keys belong to the first k tables. A portion holds at most HITS_MAX, ordered by row and number, each pair once.
-        """
-        if not len(self) or not len(page_keys):
-            return
-        lowest = page_keys.astype(np.uint64) << np.uint64(32)
-        # Table by table, and within a table in the order of its entries.
-        order = (np.argsort(page_keys, axis=0) * page_keys.shape[1] + np.arange(page_keys.shape[1])).T.reshape(-1)
-        highest = lowest | np.uint64(2**32 - 1)
-        spans, order = self._spans(transaction, np.arange(page_keys.shape[1]), lowest, highest, order)
-        turn, passed = 0, 0
-        while turn < len(order):
-            rows, numbers, turn, passed = bisect.segment_candidates(
-                page_keys, spans, order, turn, passed, memtable.HITS_MAX
-            )
-            by_row = np.lexsort((numbers, rows))
-            rows, numbers = rows[by_row], numbers[by_row]
-            again = (rows[1:] == rows[:-1]) & (numbers[1:] == numbers[:-1])
-            first = np.concatenate([np.ones(min(1, len(rows)), np.bool_), ~again])
-            yield rows[first], numbers[first]
 
     def _spans(
         self,

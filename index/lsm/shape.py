@@ -5,7 +5,7 @@ The shape gives the keys under which entries are filed, and their columns in the
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,12 @@ from index.matching.minhash import Banding, draws, unpack_bins
 from index.matching.simhash import BLOCK_BITS
 from index.storage.codec import segment_entry_bytes
 from index.storage.parameters import Parameters
+from index.storage.segments.band_codec import segment_capacity
 
 _BLOCKS_IN_PAGE = 16
 _BANDS_IN_PAGE = 4
-_NUMBER_COLUMNS = 3
+_BAND_COLUMNS = 2
+_BAND_BOUND_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Shape:
 
     words          64-bit words of a fingerprint
     tables         number of tables; every table holds every entry once
-    columns        uint16 values of an entry in a segment
+    columns        values of an entry in a segment: uint16 blocks; MinHash: a hash and a number, uint64
     numbered       whether table 0 holds document numbers beside its entries
     page_entries   entries in a page of the memtable: few where many tables share few entries
     banding        bands of MinHash; None: SimHash
@@ -46,49 +48,64 @@ class Shape:
         words, tables, banding = parameters.words, parameters.blocks, parameters.banding
         if banding is None:
             return cls(words, tables, tables, True, _BLOCKS_IN_PAGE, None)
-        return cls(words, tables, 2 + _NUMBER_COLUMNS, False, _BANDS_IN_PAGE, banding)
+        return cls(words, tables, _BAND_COLUMNS, False, _BANDS_IN_PAGE, banding)
 
     @property
     def bound_bytes(self) -> int:
         """Bytes of a segment's bound."""
-        return 2 * self.columns
+        return 2 * self.columns if self.banding is None else _BAND_BOUND_BYTES
+
+    @property
+    def entry_words(self) -> int:
+        """Words of an entry, as `compaction.words_of` packs its columns."""
+        return -(-self.columns // 4) if self.banding is None else self.columns
 
     @property
     def memtable_bytes(self) -> int:
         """Approximate bytes of an entry in memory: fingerprint, number, and its share of a page in every table."""
-        return 8 * self.words + 8 + self.tables * (10 if self.banding is None else 16)
+        return 8 * self.words + 8 + self.tables * (10 if self.banding is None else 17)
 
     def segment_entries(self, segment_bytes: int) -> int:
         """Number of entries in a segment of this size, at least 1."""
+        if self.banding is not None:
+            return segment_capacity(segment_bytes)
         return max(1, segment_bytes // segment_entry_bytes(self.columns, numbered=self.numbered))
 
     def page_keys(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
-        """Keys under which the tables file fingerprints: uint64 [n, words] -> uint32 [n, tables].
+        """Keys under which the memtable files fingerprints: uint64 [n, words] -> uint32 [n, tables].
 
-        A key is the first two columns of an entry: two blocks, or the hash of a band.
+        A key is two blocks, the first columns of an entry; or the top 32 bits of the hash of a band.
         """
         if self.banding is not None:
-            banding = self.banding
-            values = unpack_bins(fingerprints, banding.bin_bits)
-            return minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+            return (self.band_hashes(fingerprints) >> np.uint64(32)).astype(np.uint32)
         values = _blocks(fingerprints).astype(np.uint32)
         return values << np.uint32(BLOCK_BITS) | np.roll(values, -1, axis=1)
+
+    def band_hashes(self, signatures: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """MinHash: hashes of the bands, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word."""
+        banding = self.banding
+        assert banding is not None
+        values = unpack_bins(signatures, banding.bin_bits)
+        return minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+
+    def hashes(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """What `entry_columns` needs beside fingerprints, uint64 [n, tables]: `band_hashes`; SimHash: nothing, [0, tables]."""
+        return np.empty((0, self.tables), np.uint64) if self.banding is None else self.band_hashes(fingerprints)
 
     def entry_columns(
         self,
         table: int,
-        page_keys: npt.NDArray[np.uint32],
+        hashes: npt.NDArray[np.uint64],
         fingerprints: npt.NDArray[np.uint64],
         numbers: npt.NDArray[np.uint64],
-    ) -> npt.NDArray[np.uint16]:
-        """Entries in the form of a table's segments, uint16 [n, columns].
+    ) -> npt.NDArray[Any]:
+        """Entries in the form of a table's segments, uint16 [n, columns]; MinHash: uint64 [n, 2].
 
-        page_keys uint32 [n] of that table, fingerprints uint64 [n, words], numbers uint64 [n]
+        hashes uint64 [n] of that table, which SimHash does not look at; fingerprints uint64 [n, words], numbers uint64 [n]
         """
         if self.banding is None:
             return np.roll(_blocks(fingerprints), -table, axis=1)
-        of_numbers = numbers.astype(">u8").view(">u2").reshape(-1, 4)[:, -_NUMBER_COLUMNS:]
-        return np.hstack([page_keys.astype(">u4").view(">u2").reshape(-1, 2), of_numbers]).astype(np.uint16)
+        return np.stack([hashes, numbers], axis=1)
 
 
 def _blocks(fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:

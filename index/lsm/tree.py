@@ -1,12 +1,13 @@
 """The tree: all NEAR entries filed by blocks, in the memtable, in the frozen memtable and in segments."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from index.lsm import compaction, minhash_lookup, simhash_lookup
+from index.lsm.bands.segments import BandSegments
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.memtable import Memtable
 from index.lsm.segments import Segments
@@ -14,8 +15,9 @@ from index.lsm.shape import Shape
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.storage import log
 from index.storage.codec import Tombstones, pack_tombstones, unpack_tombstones
-from index.storage.layout import COUNTERS_KEY, TOMBSTONE_KEY, Change, CompactionState, Filing, Table, unpack_counters
+from index.storage.layout import COUNTERS_KEY, TOMBSTONE_KEY, Change, Filing, Table, unpack_counters
 from index.storage.parameters import Parameters
+from index.storage.segments.compaction_state import CompactionState
 from index.storage.store import Transaction
 
 Portion = tuple[Matches, npt.NDArray[np.int64]]
@@ -29,10 +31,10 @@ class Lookup(Protocol):
     def pairs(self, *, nearest_only: bool) -> Portion:
         """Matches among the n fingerprints and the comparisons, int64 [n], as `SimhashLookup.pairs` gives them."""
 
-    def nearest(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Portion:
+    def nearest(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any) -> Portion:
         """As `SimhashLookup.nearest`."""
 
-    def matches(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Segments) -> Iterator[Portion]:
+    def matches(self, transaction: Transaction, memtables: Sequence[Memtable], segments: Any) -> Iterator[Portion]:
         """As `SimhashLookup.matches`."""
 
 
@@ -90,7 +92,7 @@ class Tree:
         self._shape = Shape.of(parameters)
         self._new_pair = new_pair
         self.sizes = sizes
-        self._segments = Segments(self._shape)
+        self._segments = (Segments if self._shape.banding is None else BandSegments)(self._shape)
         self._compaction: CompactionState | None = None
         self._begin_at(_Reach(0, 0))
 
@@ -179,7 +181,7 @@ class Tree:
         """
         return lookup.matches(transaction, *self._places())
 
-    def _places(self) -> tuple[list[Memtable], Segments]:
+    def _places(self) -> tuple[list[Memtable], Segments | BandSegments]:
         assert self._compaction is not None, "a transaction must begin with `follow`"
         return [pair.added for pair in (self._active, self._frozen) if pair is not None], self._segments
 

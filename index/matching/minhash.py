@@ -30,6 +30,9 @@ BIN_BITS = (4, 8)
 DISTANCE_UNITS = 10_000
 """Units of distance in 1 - similarity = 1; a distance of two signatures is rounded to the nearest unit."""
 
+HASH_BITS = 40
+"""Bits of the hash of a band, as many as five values of 8 bits have: hardly two documents share one by chance."""
+
 SHARED_MIN = 0.95
 """Least probability that two documents as similar as the threshold share a band, by the formula above.
 
@@ -139,7 +142,7 @@ def densify(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 def band_keys(signatures: npt.NDArray[np.uint64], banding: Banding) -> npt.NDArray[np.uint64]:
     """Block keys of signatures: uint64 [n, words] -> uint64 [n, bands].
 
-    A key is the band's number times 2^32 plus a hash of 32 bits: the high half of D6E8FEB86659FD93 (hexadecimal) times h.
+    A key is the band's number times 2^40 plus a hash of 40 bits: the top bits of D6E8FEB86659FD93 (hexadecimal) times h.
     A chain over the band's values gives h: h = mix(h + value), from h = 0 on. `mix` multiplies by 9E3779B97F4A7C15 and
     folds the high half onto the low half.
     """
@@ -149,8 +152,8 @@ def band_keys(signatures: npt.NDArray[np.uint64], banding: Banding) -> npt.NDArr
     for row in range(banding.rows):
         chain = (chain + of_bands[:, :, row]) * np.uint64(0x9E3779B97F4A7C15)
         chain ^= chain >> np.uint64(32)
-    hashes = (chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(32)
-    return hashes | (np.arange(banding.bands, dtype=np.uint64) << np.uint64(32))
+    hashes = (chain * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(64 - HASH_BITS)
+    return hashes | (np.arange(banding.bands, dtype=np.uint64) << np.uint64(HASH_BITS))
 
 
 def signature_distances(

@@ -1,4 +1,4 @@
-"""The bytes on disk, format version 5. No other module knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 6. Only `storage` knows them; a change of any byte is a new version.
 
 One LMDB file with seventeen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the state of the compaction; only the file calls them so.
@@ -12,12 +12,14 @@ One LMDB file with seventeen tables. Table `chunks` holds the segments, table `a
 Every value of every table ends with its seal, which is not drawn below: XXH3 of table, key and value, <u64 (see
 `codec.seal_of`). `store` sets the seal, checks it and takes it off.
 
-    meta       "stamp"                             -> JSON {"format": 5, "bits": .., "distance_max": .., ..}
+    meta       "stamp"                             -> JSON {"format": 6, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
                "merge"                             -> merged to <u64, frozen to <u64, frozen tombstones <u64, version of
-                                                      the segments <u64, table u8, bound (as in a key of chunks)
+                                                      the segments <u64, entries of the first level <u64, of the last
+                                                      <u64, table u8, bytes of the bound u8, bound (as in a key of
+                                                      chunks), settled to: a key of chunks, or nothing
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
                                                       of log, horizons of sources
                                                       a horizon: stream <u32, partition <u32, number <u64, rows <u64
@@ -49,9 +51,16 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                                                    -> last offset <u64, key of a batch in log, source in it <u32
     exact      fp                                  -> document number >u64        many values to a key, of one size
     repeats    fp                                  -> document number >u64        many values to a key, of one size
-    chunks     table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
-                                                      in table 0 of SimHash numbers: <u32 [entries], u8 [entries];
-                                                      zeros to the end
+    chunks     of SimHash:
+               table u8, bound: columns >u16       -> entries <u32, 0 <u32, columns: <u16 [columns][entries],
+                                                      in table 0 numbers: <u32 [entries], u8 [entries]; zeros to the end
+               of MinHash:
+               table u8, level u8, bound: hash >u64, number >u64
+                                                   -> check of the head <u64, entries <u32, bits of a rest u8, bits of a
+                                                      number u8, words before the starts <u16, first hash <u64, parts <u32,
+                                                      words before the rests <u32, check of starts and rests <u64, checks
+                                                      of 4 KiB of numbers each <u64, starts <u32 [parts + 1], and from
+                                                      whole words on rests [entries], numbers [entries]; zeros to the end
     ids        bound: hash >u40, row >u40          -> rows <u32, 0 <u32, hashes less that of the bound: <u32 [rows],
                                                       row numbers: <u32 [rows], u8 [rows]; zeros to the end
     amendments number of the tombstones >u64       -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
@@ -74,8 +83,14 @@ to its last.
 
 Filing: a NEAR entry is filed by blocks, or in `repeats` where an equal one was filed before; an EXACT entry in `exact`.
 An entry that is filed by blocks stands in every table of the segments, in ascending order of its columns. SimHash: table
-t has the blocks t, t + 1, ... and, behind the last, 0, 1, ... MinHash: table t has the hash of band t (two columns) and
-the document number (three, the highest first). A segment holds the entries from its bound to the next bound of its table.
+t has the blocks t, t + 1, ... and, behind the last, 0, 1, ... A segment holds the entries from its bound to the next bound.
+
+MinHash: table t has the hash of band t, the top 40 bits of a word, and the document number. It stands in one of two levels. A
+level is as a table of SimHash; a third one holds removed entries that may still stand in the last. A segment cuts the hashes,
+less its first one, into parts of equal width. A part has the entries from its start to the next. Of each the rest of the hash is
+kept, the bits below those that the part tells, and the number, both without gaps from the lowest bit of the lowest word on.
+A check is what `kernels.bands` computes; that of the head covers the other checks, and the key. Entries move from the first
+level into the last where `settled to` stands, which goes around all tables again and again.
 
 Families: where templates are learnt, every NEAR document belongs to a family; see `matching.template`. `relatives` names its
 head; without that it is the head of its root, or else the root. `families` tells of a family once an unequal page has voted. A
@@ -111,7 +126,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, NOBODY, HostSketch
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 class Table(Enum):
@@ -168,7 +183,6 @@ STRIPE_HASHES = 2**32
 """Hashes with the same 8 high bits, which a segment of `ids` never leaves."""
 SOURCE_HORIZON = np.dtype([("stream", "<u4"), ("partition", "<u4"), ("number", "<u8"), ("rows", "<u8")])
 _COUNTERS = struct.Struct("<QQQQ")
-_COMPACTION = struct.Struct("<QQQQB")
 _HORIZON = struct.Struct("<Q16s")
 _IDS_STATE = struct.Struct("<16s16sQ")
 _TIMES = struct.Struct("<q")
@@ -221,45 +235,6 @@ def pack_counters(counters: Counters) -> bytes:
 def unpack_counters(value: bytes | None) -> Counters:
     """The reverse of `pack_counters`; all zero where there is no value."""
     return Counters(*_COUNTERS.unpack(value)) if value else Counters(0, 0, 0, 0)
-
-
-class CompactionState(NamedTuple):
-    """How far entries have moved from the log into segments; the top of this module defines the fields.
-
-    version  rises with every change of the segments
-    table    undefined where nothing is frozen
-    bound    empty where nothing is frozen
-    """
-
-    merged_to: int
-    frozen_to: int
-    frozen_tombstones: int
-    version: int
-    table: int
-    bound: bytes
-
-    @property
-    def is_moving(self) -> bool:
-        """Whether a frozen memtable is moving into segments."""
-        return bool(self.bound)
-
-
-def pack_compaction(state: CompactionState) -> bytes:
-    """The value of `merge` in `meta`."""
-    return _COMPACTION.pack(*state[:5]) + state.bound
-
-
-def unpack_compaction(value: bytes | None) -> CompactionState:
-    """The reverse of `pack_compaction`; all zero where there is no value."""
-    if value is None:
-        return CompactionState(0, 0, 0, 0, 0, b"")
-    merged_to, frozen_to, frozen_tombstones, version, table = _COMPACTION.unpack_from(value)
-    return CompactionState(merged_to, frozen_to, frozen_tombstones, version, table, value[_COMPACTION.size :])
-
-
-def segment_key(table: int, bound: bytes) -> bytes:
-    """A key of `chunks`."""
-    return bytes([table]) + bound
 
 
 class IdsState(NamedTuple):
@@ -385,13 +360,15 @@ def unpack_family(value: bytes) -> Family:
     return Family(voters, dropped, relatives, made_unique, own_bins, values, leads)
 
 
-def own_key(head: int, key: int) -> bytes:
-    """A key of `own`; key: bin * 256 + value."""
-    return _OWN_KEY.pack(head, key)
+def pack_own_keys(heads: npt.NDArray[np.uint64], keys: npt.NDArray[np.int64]) -> list[bytes]:
+    """Keys of `own`: uint64 [n] and bin * 256 + value, int64 [n]; their bytes sort as the pairs do."""
+    pairs = np.empty(len(heads), [("head", ">u8"), ("key", ">u2")])
+    pairs["head"], pairs["key"] = heads, keys
+    return _as_bytes(pairs)
 
 
 def unpack_own_key(key: bytes) -> tuple[int, int]:
-    """The reverse of `own_key`."""
+    """The reverse of `pack_own_keys`, of one key."""
     head, own = _OWN_KEY.unpack(key)
     return head, own
 

@@ -4,6 +4,7 @@ From the log come only the entries that do not stand in segments.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.codec import segment_column
 from index.storage.layout import Change, Filing, Table
+from index.storage.segments.band_codec import unpack_band_segment
+from index.storage.segments.compaction_state import Level
 from index.storage.store import Transaction
 
 WINDOWS = 64
@@ -26,6 +29,8 @@ ENTRIES_MAX = 2**23
 """Approximate number of entries sampled."""
 
 _VALUES = 1 << BLOCK_BITS
+_SHIFT = 64 - BLOCK_BITS
+_LEVELS = (Level.FIRST, Level.LAST)
 
 
 class BucketSizes(NamedTuple):
@@ -57,15 +62,15 @@ def bucket_sizes(session: ReadSession, entries: int) -> tuple[Standing, BucketSi
     ]
     found = np.concatenate(sizes)
     largest = int(found.max()) if len(found) else 0
-    hot = _hottest(transaction)
+    hot = _hottest(transaction, shape)
     if hot is not None:
         table, value = hot
         largest = max(largest, int(_sizes(transaction, shape, table, value, value + 1, keys[table]).max()))
     return standing, BucketSizes(shape.tables * _VALUES if parameters.banding is None else None, found, largest)
 
 
-def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.NDArray[np.uint32]]]:
-    """Where the entries stand, and by table the page keys, uint32 [n], of entries outside its segments."""
+def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.NDArray[np.uint64]]]:
+    """Where the entries stand, and by table the first words, uint64 [n], of entries outside its segments."""
     now = compaction.state(transaction)
     nothing = np.empty((0, shape.words), np.uint64), np.empty(0, np.uint64)
     frozen, active, removals = [nothing], [nothing], 0
@@ -83,7 +88,7 @@ def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.
     (frozen_fingerprints, frozen_numbers), (active_fingerprints, _) = (
         tuple(map(np.concatenate, zip(*each, strict=True))) for each in (frozen, active)
     )
-    frozen_keys, keys = shape.page_keys(frozen_fingerprints), shape.page_keys(active_fingerprints)
+    frozen_keys, keys = _first_words(shape, frozen_fingerprints), _first_words(shape, active_fingerprints)
     recent = []
     for table in range(shape.tables):
         of_table = frozen_keys[:, table]
@@ -102,29 +107,49 @@ def _recent(transaction: Transaction, shape: Shape) -> tuple[Standing, list[npt.
     return standing, recent
 
 
+def _first_words(shape: Shape, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The first word of an entry of each table, up to what tells its bucket: uint64 [n, words] -> uint64 [n, tables]."""
+    if shape.banding is not None:
+        return shape.band_hashes(fingerprints)
+    return shape.page_keys(fingerprints).astype(np.uint64) << np.uint64(32)
+
+
 def _sizes(
-    transaction: Transaction, shape: Shape, table: int, first: int, end: int, keys: npt.NDArray[np.uint32]
+    transaction: Transaction, shape: Shape, table: int, first: int, end: int, words: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.int64]:
-    """Sizes of the buckets with first <= first column < end; keys: uint32 [n], of the entries outside the segments."""
-    found = [keys[(keys >> BLOCK_BITS >= first) & (keys >> BLOCK_BITS < end)]]
-    begin = bytes([table]) + first.to_bytes(2, "big").ljust(shape.bound_bytes, b"\0")
-    below = transaction.floor(Table.SEGMENTS, begin)
-    for key, value in transaction.walk(Table.SEGMENTS, begin if below is None or below[0][0] != table else below[0]):
-        if key[0] != table or int.from_bytes(key[1:3], "big") >= end:
-            break
-        column = segment_column(value, 0)
-        low = int(np.searchsorted(column, np.uint16(first)))
-        high = int(np.searchsorted(column, np.uint16(end - 1), side="right"))
-        halves = segment_column(value, 1)[low:high].astype(np.uint32)
-        found.append(column[low:high].astype(np.uint32) << np.uint32(BLOCK_BITS) | halves)
-    joined = np.concatenate(found)
+    """Sizes of the buckets with first <= first 16 bits < end; words: uint64 [n], of the entries outside the segments."""
+    prefixes = [bytes([table])] if shape.banding is None else [bytes([table, level]) for level in _LEVELS]
+    parts = [words, *(part for prefix in prefixes for part in _in_segments(transaction, shape, prefix, first, end))]
+    joined = np.concatenate([_between(part, first, end) for part in parts])
     if shape.banding is not None:
         return np.unique(joined, return_counts=True)[1]
-    return np.bincount((joined >> np.uint32(BLOCK_BITS)).astype(np.int64) - first, minlength=end - first)
+    return np.bincount((joined >> np.uint64(_SHIFT)).astype(np.int64) - first, minlength=end - first)
 
 
-def _hottest(transaction: Transaction) -> tuple[int, int] | None:
+def _between(words: npt.NDArray[np.uint64], first: int, end: int) -> npt.NDArray[np.uint64]:
+    values = words >> np.uint64(_SHIFT)
+    return words[(values >= np.uint64(first)) & (values < np.uint64(end))]
+
+
+def _in_segments(
+    transaction: Transaction, shape: Shape, prefix: bytes, first: int, end: int
+) -> Iterator[npt.NDArray[np.uint64]]:
+    """First words of the entries of the segments that may hold any of these buckets, uint64 [n] each."""
+    begin = prefix + first.to_bytes(2, "big").ljust(shape.bound_bytes, b"\0")
+    below = transaction.floor(Table.SEGMENTS, begin)
+    begin = begin if below is None or not below[0].startswith(prefix) else below[0]
+    for key, value in transaction.walk(Table.SEGMENTS, begin):
+        if not key.startswith(prefix) or int.from_bytes(key[len(prefix) :][:2], "big") >= end:
+            break
+        if shape.banding is not None:
+            yield unpack_band_segment(value)[0]
+        else:
+            yield segment_column(value, 0).astype(np.uint64) << np.uint64(_SHIFT)
+
+
+def _hottest(transaction: Transaction, shape: Shape) -> tuple[int, int] | None:
     """Table and first column under which most segments begin; None where no two segments share them."""
-    begun = Counter((key[0], int.from_bytes(key[1:3], "big")) for key in transaction.keys(Table.SEGMENTS))
+    bounds = ((key[0], key[-shape.bound_bytes :][:2]) for key in transaction.keys(Table.SEGMENTS))
+    begun = Counter((table, int.from_bytes(first, "big")) for table, first in bounds)
     most = begun.most_common(1)
     return most[0][0] if most and most[0][1] > 1 else None

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +126,7 @@ class SortedPair(MemtablePair):
 
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
-    ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint64], npt.NDArray[np.uint16], bytes | None]:
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], npt.NDArray[Any], bytes | None]:
         """As `MemtablePair.of_table`; may end earlier, with a stripe. Numbers are empty where the table has none."""
         stripe_bits = min(BLOCK_BITS, (max(self.counts()) // STRIPE_ENTRIES).bit_length())
         first_value = int.from_bytes(begin[:2], "big")
@@ -169,8 +169,10 @@ class _Stripe(NamedTuple):
             )
         return low
 
-    def columns(self, begin: int, end: int, shape: Shape) -> npt.NDArray[np.uint16]:
-        """Entries begin <= place < end, uint16 [columns, n]."""
+    def columns(self, begin: int, end: int, shape: Shape) -> npt.NDArray[Any]:
+        """Entries begin <= place < end, [columns, n]."""
+        if shape.banding is not None:
+            return np.ascontiguousarray(self.words[begin:end].T)
         columns = self.words[begin:end].astype(">u8").view(">u2")[:, : shape.columns]
         return np.ascontiguousarray(columns.T, np.uint16)
 
@@ -185,7 +187,7 @@ class _Sorted:
         if len(without):
             left = ~np.isin(self._numbers, without)
             self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]
-        self._page_keys = _page_keys(self._fingerprints, shape)
+        self._hashes = _hashes(self._fingerprints, shape)
         self._table, self._words = -1, np.empty((0, 0), np.uint64)
         self._places, self._begins = np.empty(0, np.uint32), np.zeros(1, np.int64)
         self._asked, self._stripe = (-1, -1), _Stripe(self._words, self._numbers)
@@ -206,10 +208,10 @@ class _Sorted:
         if self._table == table:
             return
         count = len(self._numbers)
-        self._table, self._words = table, np.empty((count, -(-self._shape.columns // 4)), np.uint64)
+        self._table, self._words = table, np.empty((count, self._shape.entry_words), np.uint64)
         for rows in _slices(count):
-            keys = self._page_keys[table, rows]
-            columns = self._shape.entry_columns(table, keys, self._fingerprints[rows], self._numbers[rows])
+            hashes = self._hashes[table, rows]
+            columns = self._shape.entry_columns(table, hashes, self._fingerprints[rows], self._numbers[rows])
             self._words[rows] = words_of(columns)
         self._places, self._begins = sort.by_top_bits(np.ascontiguousarray(self._words[:, 0]), stripe_bits)
 
@@ -232,14 +234,14 @@ def _in_order(
     return ordered, order
 
 
-def _page_keys(fingerprints: npt.NDArray[np.uint64], shape: Shape) -> npt.NDArray[np.uint32]:
-    """Page keys, uint32 [tables, n]; none (n = 0) where the columns of an entry do not need them."""
+def _hashes(fingerprints: npt.NDArray[np.uint64], shape: Shape) -> npt.NDArray[np.uint64]:
+    """Hashes of bands, uint64 [tables, n]; none (n = 0) where the columns of an entry do not need them."""
     if shape.banding is None:
-        return np.empty((shape.tables, 0), np.uint32)
-    keys = np.empty((shape.tables, len(fingerprints)), np.uint32)
+        return np.empty((shape.tables, 0), np.uint64)
+    hashes = np.empty((shape.tables, len(fingerprints)), np.uint64)
     for rows in _slices(len(fingerprints)):
-        keys[:, rows] = shape.page_keys(fingerprints[rows]).T
-    return keys
+        hashes[:, rows] = shape.band_hashes(fingerprints[rows]).T
+    return hashes
 
 
 def _slices(count: int) -> Iterator[slice]:
@@ -255,6 +257,6 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 
 def _entry_bytes(shape: Shape) -> int:
-    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, page keys, columns."""
-    keys = 0 if shape.banding is None else 4 * shape.tables
-    return 8 * shape.words + 8 + 12 + 4 + keys + 8 * -(-shape.columns // 4)
+    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, hashes of bands, columns."""
+    hashes = 0 if shape.banding is None else 8 * shape.tables
+    return 8 * shape.words + 8 + 12 + 4 + hashes + 8 * shape.entry_words

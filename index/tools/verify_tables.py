@@ -5,7 +5,10 @@ The log, `retired`, `repeats` and the compaction state give the expected entries
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,9 @@ from index.matching.minhash import mixed
 from index.session import ReadSession
 from index.storage import log, scan
 from index.storage.codec import Tombstones, unpack_segment, unpack_tombstones
-from index.storage.layout import TOMBSTONE_KEY, Change, CompactionState, Filing, Table
+from index.storage.layout import TOMBSTONE_KEY, Change, Filing, Table
+from index.storage.segments.band_codec import unpack_band_segment
+from index.storage.segments.compaction_state import CompactionState, Level
 
 PARTS = 2**16
 """Parts of a table: by an entry's first column in the segments, by the low bits of its number elsewhere."""
@@ -112,6 +117,7 @@ class Expected:
         self.shape = Shape.of(session.parameters)
         self.exact, self.repeats = self.shape.tables, self.shape.tables + 1
         self.compaction: CompactionState = compaction.state(session.transaction)
+        self._transaction = session.transaction
         self._documents = documents
         self._visibility = session.visibility
         self._is_repeat = np.zeros(documents.count, np.bool_)
@@ -140,6 +146,7 @@ class Expected:
         """All expected entries, of all tables."""
         self.nowhere.clear()
         yield from self._removed(in_log=True)
+        yield from self._leaving(in_log=True)
         parts: list[tuple[Numbers, Numbers, npt.NDArray[np.uint8], npt.NDArray[np.uint8]]] = []
         count = 0
         for batch in batches:
@@ -179,7 +186,7 @@ class Expected:
         not find them, so they stand in some tables only. Such entries are retired, and a later memtable removes them.
         """
         found: dict[int, list[Numbers]] = {}
-        for entries in self._removed(in_log=False):
+        for entries in chain(self._removed(in_log=False), self._leaving(in_log=False)):
             found.setdefault(entries.table, []).append(entries.hashes())
         return {table: np.sort(np.concatenate(hashes)) for table, hashes in found.items()}
 
@@ -199,6 +206,17 @@ class Expected:
             else:
                 yield from self._in_tables(fingerprints[here], numbers[here], moved=moving[here])
 
+    def _leaving(self, *, in_log: bool) -> Iterator[TableEntries]:
+        """Removed entries that the last level of MinHash holds until it is written anew; in the log, or no longer."""
+        for key, value in self._transaction.walk(Table.SEGMENTS) if self.shape.banding is not None else ():
+            if not is_segment(self.shape, key) or not holds_removed(self.shape, key):
+                continue
+            with suppress(ValueError, struct.error):
+                columns, _ = read_segment(self.shape, key, value)
+                here = self._documents.places(columns[1])[1] == in_log
+                entries = np.ascontiguousarray(columns.T[here])
+                yield entries_in_segments(self.shape, key[0], entries, np.full(len(entries), NO_NUMBER))
+
     def _in_tables(
         self,
         fingerprints: Numbers,
@@ -214,9 +232,9 @@ class Expected:
         """
         if not len(numbers):
             return
-        keys = self.shape.page_keys(fingerprints)
+        hashes = self.shape.hashes(fingerprints)
         for table in range(self.shape.tables):
-            columns = self.shape.entry_columns(table, keys[:, table], fingerprints, numbers)
+            columns = self.shape.entry_columns(table, hashes[:, table], fingerprints, numbers)
             entries = entries_in_segments(self.shape, table, columns, numbers)
             before = self._before_cursor(entries)
             if left:
@@ -231,12 +249,13 @@ class Expected:
         return are_below(entries.identities, self.compaction.bound)
 
 
-def entries_in_segments(shape: Shape, table: int, columns: npt.NDArray[np.uint16], numbers: Numbers) -> TableEntries:
-    """Entries uint16 [n, columns] of a table of the segments; numbers uint64 [n], NO_NUMBER where not known."""
+def entries_in_segments(shape: Shape, table: int, columns: npt.NDArray[Any], numbers: Numbers) -> TableEntries:
+    """Entries [n, columns] of a table of the segments; numbers uint64 [n], NO_NUMBER where not known."""
     identities = words_of(columns)
+    parts = (identities[:, 0] >> np.uint64(48)).astype(np.int64)
     if shape.numbered and table == 0:
         identities = np.column_stack([identities, numbers])
-    return TableEntries(table, columns[:, 0].astype(np.int64), identities, numbers)
+    return TableEntries(table, parts, identities, numbers)
 
 
 def entries_aside(table: int, fingerprints: Numbers, numbers: Numbers) -> TableEntries:
@@ -257,32 +276,56 @@ def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> 
 
 def actual_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterator[TableEntries]:
     """Actual entries of the segments; `note` takes malformed segments."""
-    last = b""
+    last, of_last = b"", np.empty((0, shape.entry_words), np.uint64)
     for key, value in session.transaction.walk(Table.SEGMENTS):
-        table, bound = key[0], key[1:]
+        prefix, bound = key[: -shape.bound_bytes], key[-shape.bound_bytes :]
         where = f"the segment {key.hex()}"
-        if table >= shape.tables or len(bound) != shape.bound_bytes:
+        if not is_segment(shape, key):
             note([f"{where} is of no table"])
             continue
-        numbered = shape.numbered and table == 0
         try:
-            columns, numbers = unpack_segment(value, shape.columns, numbered=numbered)
+            columns, numbers = read_segment(shape, key, value)
         except (ValueError, struct.error) as problem:
             note([f"{where} cannot be read: {problem}"])
             continue
         if not columns.shape[1]:
             note([f"{where} is empty"])
             continue
-        if not numbered:
-            numbers = np.full(columns.shape[1], NO_NUMBER, np.uint64)
-        entries = entries_in_segments(shape, table, np.ascontiguousarray(columns.T), numbers)
-        words = entries.identities[:, : -(-shape.columns // 4)]
+        entries = entries_in_segments(shape, key[0], np.ascontiguousarray(columns.T), numbers)
+        words = entries.identities[:, : shape.entry_words]
         if not _ascend(words):
             note([f"{where} is not in order"])
-        if are_below(words[:1], bound)[0] or (last and last[0] == table and last[1:] >= bound):
+        if are_below(words[:1], bound)[0] or (last == prefix and not are_below(of_last, bound)[0]):
             note([f"{where} begins before its bound, or in the one before it"])
-        last = key[:1] + columns[:, -1].astype(">u2").tobytes()
-        yield entries
+        last, of_last = prefix, words[-1:]
+        if not holds_removed(shape, key):
+            yield entries
+
+
+def is_segment(shape: Shape, key: bytes) -> bool:
+    """Whether a key of `chunks` is one."""
+    prefix = key[: -shape.bound_bytes]
+    if shape.banding is None:
+        return len(prefix) == 1 and prefix[0] < shape.tables
+    return len(prefix) == 2 and prefix[0] < shape.tables and prefix[1] < len(Level)
+
+
+def holds_removed(shape: Shape, key: bytes) -> bool:
+    """Whether the segment of a key holds entries that are to leave the last level of MinHash."""
+    return shape.banding is not None and key[1] == Level.REMOVED
+
+
+def read_segment(shape: Shape, key: bytes, value: memoryview) -> tuple[npt.NDArray[Any], Numbers]:
+    """Entries of a segment, [columns, n], and their numbers, uint64 [n]: NO_NUMBER where they do not stand beside them.
+
+    Raises ValueError and struct.error where the value is none.
+    """
+    if shape.banding is not None:
+        entries = unpack_band_segment(value)
+        return entries, np.full(entries.shape[1], NO_NUMBER)
+    numbered = shape.numbered and key[0] == 0
+    columns, numbers = unpack_segment(value, shape.columns, numbered=numbered)
+    return columns, numbers if numbered else np.full(columns.shape[1], NO_NUMBER)
 
 
 def _ascend(words: Numbers) -> bool:

@@ -15,8 +15,8 @@ from index.entry import NO_DISTANCE, NO_NUMBER, Applied, Kind, Position, Source,
 from index.errors import AlreadyOpen, IndexMissing, IndexProblem
 from index.index import Index
 from index.matching.root import RootRule
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer, BruteForceIndex
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of, fingerprints_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from index.index import Index
-from index.storage.store import CommitHooks
+from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Batch, Outgoing
 from streamer.service.loop import BatchReport, Listener, Service

@@ -113,7 +113,7 @@ class Filed:
             self.was_moving, self.segmented = False, after
             kept = [TOMBSTONE_KEY.unpack(key)[0] for key in transaction.keys(Table.TOMBSTONES)]
             assert kept == list(range(now.frozen_tombstones, self.next_tombstone))
-        bound = tuple(np.frombuffer(now.bound, ">u2").tolist())
+        bound = tuple(np.frombuffer(now.bound, ">u2" if self.parameters.banding is None else ">u8").tolist())
         cursor: tuple[int, Columns] = (now.table, bound)
         for table, entries in enumerate(state.tables):
             old, new = self._columns(table, self.segmented), self._columns(table, after)

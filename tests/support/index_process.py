@@ -18,8 +18,8 @@ import numpy as np
 from index.entry import Source
 from index.index import Index
 from index.lsm.compaction import TreeSizes
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
 
 PARAMETERS = Parameters(64, 3, "unique", {})

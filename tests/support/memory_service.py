@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from index.index import Index
-from index.storage.store import CommitHooks
+from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Headers
 from streamer.service.loop import BatchReport, Listener, Service, State

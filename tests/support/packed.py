@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from index.index import Index, internals_of
-from index.matching.minhash import band_keys
+from index.matching.minhash import HASH_BITS, band_keys
 from index.storage.codec import unpack_segment
 from index.storage.documents import Document
-from index.storage.layout import COMPACTION_KEY, CompactionState, Table, unpack_compaction
+from index.storage.layout import COMPACTION_KEY, Table
 from index.storage.parameters import Parameters
+from index.storage.segments.band_codec import BandKey, unpack_band_segment
+from index.storage.segments.compaction_state import BAND_KEY, CompactionState, Level, unpack_compaction
 from index.storage.store import Transaction
 from tests.support.brute_force_index import Known
 
@@ -30,13 +32,15 @@ class Packed(NamedTuple):
 def read(transaction: Transaction, parameters: Parameters) -> Packed:
     """Read all segments. Fails unless every table is ascending without equals, every entry within its segment's bounds."""
     minhash = parameters.banding is not None
-    column_count = 5 if minhash else parameters.blocks
+    if minhash:
+        return _read_bands(transaction, parameters)
+    column_count = parameters.blocks
     tables: list[list[Columns]] = [[] for _ in range(parameters.blocks)]
     numbers: list[int] = []
     sizes = []
     for key, value in transaction.walk(Table.SEGMENTS):
         table, bound = key[0], tuple(np.frombuffer(key[1:], ">u2").tolist())
-        columns, own_numbers = unpack_segment(value, column_count, numbered=table == 0 and not minhash)
+        columns, own_numbers = unpack_segment(value, column_count, numbered=table == 0)
         entries = [tuple(entry) for entry in columns.T.tolist()]
         assert len(bound) == column_count
         assert entries, "a segment that is left empty goes"
@@ -46,8 +50,37 @@ def read(transaction: Transaction, parameters: Parameters) -> Packed:
         tables[table] += entries
         numbers += own_numbers.tolist()
         sizes.append(len(entries))
-    assert len(numbers) == (0 if minhash else len(tables[0]))
+    assert len(numbers) == len(tables[0])
     return Packed(unpack_compaction(transaction.get(Table.META, COMPACTION_KEY)), tables, numbers, sizes)
+
+
+def _read_bands(transaction: Transaction, parameters: Parameters) -> Packed:
+    """`read` of MinHash: what stands in either level, which have no entry in common."""
+    levels: dict[tuple[int, int], list[Columns]] = {}
+    sizes = []
+    for key, value in transaction.walk(Table.SEGMENTS):
+        own = BandKey(*BAND_KEY.unpack(key))
+        entries = [tuple(entry) for entry in unpack_band_segment(value).T.tolist()]
+        before = levels.setdefault((own.band, own.level), [])
+        assert entries, "a segment that is left empty goes"
+        assert (own.hashed, own.number) <= entries[0]
+        assert not before or before[-1] < (own.hashed, own.number)
+        assert all(one < other for one, other in pairwise(entries))
+        before += entries
+        sizes.append(len(entries))
+    now = unpack_compaction(transaction.get(Table.META, COMPACTION_KEY))
+    counts = [
+        sum(len(entries) for (_, level), entries in levels.items() if level == which)
+        for which in (Level.FIRST, Level.LAST)
+    ]
+    assert counts == [now.first_entries, now.last_entries]
+    tables = []
+    for band in range(parameters.blocks):
+        first, last, removed = (levels.get((band, level), []) for level in Level)
+        assert not set(first) & set(last)
+        assert not set(first) & set(removed)
+        tables.append(sorted((set(first) | set(last)) - set(removed)))
+    return Packed(now, tables, [], sizes)
 
 
 def columns_of(parameters: Parameters, table: int, number: int, words: Sequence[int]) -> Columns:
@@ -55,8 +88,8 @@ def columns_of(parameters: Parameters, table: int, number: int, words: Sequence[
     if parameters.banding is None:
         blocks = [word >> shift & 0xFFFF for word in words for shift in (48, 32, 16, 0)]
         return tuple(blocks[table:] + blocks[:table])
-    key = int(band_keys(np.array([words], np.uint64), parameters.banding)[0, table]) & 0xFFFFFFFF
-    return key >> 16, key & 0xFFFF, number >> 32, number >> 16 & 0xFFFF, number & 0xFFFF
+    key = int(band_keys(np.array([words], np.uint64), parameters.banding)[0, table])
+    return key % 2**HASH_BITS << 24, number
 
 
 def packed(index: Index) -> Packed:
@@ -75,7 +108,7 @@ def require_packed(index: Index, known: Iterable[Known | Document]) -> None:
         entry_of = {columns_of(parameters, table, number, words): number for words, number in first_of.items()}
         merged = {entry for entry, number in entry_of.items() if number < state.compaction.merged_to}
         moved = {entry for entry, number in entry_of.items() if number < state.compaction.frozen_to}
-        bound = tuple(np.frombuffer(state.compaction.bound, ">u2").tolist())
+        bound = tuple(np.frombuffer(state.compaction.bound, ">u2" if parameters.banding is None else ">u8").tolist())
         cursor = (state.compaction.table, bound)
         assert set(entries) == {entry for entry in moved if entry in merged or (table, entry) < cursor}
         if table == 0 and parameters.banding is None:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import Table
-from index.storage.store import CommitHooks, Store
+from index.storage.store import Store
 
 
 @contextmanager

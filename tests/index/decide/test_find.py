@@ -15,9 +15,9 @@ from index.lsm.compaction import TreeSizes
 from index.matching.root import RootRule
 from index.session import ReadSession, Retention
 from index.storage import log
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import LOG_KEY
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks
 from tests.support.entries import ONE, TWO, Row, clustered_fingerprints, ends_of, entries_of
 from tests.support.indexes import looked_at, opened, wrong
 

@@ -12,9 +12,9 @@ from index.index import Index
 from index.matching.host_sketch import HOSTS_MAX, NAME_CHARACTERS_MAX
 from index.matching.root import RootRule
 from index.session import Guard
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import HOSTS_KEY, Table
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks
 from index.tools import Importer
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import Answer

@@ -84,36 +84,3 @@ def test_places_in_segments_are_those_of_the_equal_entries(bits: int) -> None:
     expected = [entries.index(tuple(one)) if tuple(one) in entries else -1 for one in asked.tolist()]
     assert np.where(of_segments < 0, -1, places + 30 * of_segments).tolist() == expected
     assert -1 in expected
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([1, 3, EVERYTHING]), st.integers(1, 20))
-def test_candidates_of_segments_are_all_that_share_a_key(
-    seed: int, count: int, hits_max: int, segment_entries: int
-) -> None:
-    generator = np.random.default_rng(seed)
-    # Few values in every half, so that halves agree without the whole.
-    halves = generator.choice([0, 1, 2, 0xFFFF], (2, count + 7, 6)).astype(np.uint32)
-    hashes, numbers = halves[0] << np.uint32(16) | halves[1], generator.choice(2**48, count, replace=False)
-    known, asked = hashes[:count], np.ascontiguousarray(hashes[count:])
-    tables = []
-    for table in range(6):
-        of_table = zip(known[:, table].tolist(), numbers.tolist(), strict=True)
-        entries = sorted((key >> 16, key & 0xFFFF, n >> 32, n >> 16 & 0xFFFF, n & 0xFFFF) for key, n in of_table)
-        tables.append(
-            [segment_of(entries[begin : begin + segment_entries]) for begin in range(0, count, segment_entries)]
-        )
-    spans = spans_of(tables, np.tile(np.arange(6), (7, 1)), asked.astype(np.int64), 1)
-    found: list[tuple[int, int]] = []
-    turn, passed, calls = 0, 0, 0
-    order = np.random.default_rng(0).permutation(asked.size)
-    while turn < asked.size:
-        rows, of_rows, turn, passed = bisect.segment_candidates(asked, spans, order, turn, passed, hits_max)
-        assert len(rows) <= hits_max
-        found += zip(rows.tolist(), of_rows.tolist(), strict=True)
-        calls += 1
-    shared = [
-        (row, table, entry) for row, table, entry in np.ndindex(7, 6, count) if asked[row, table] == known[entry, table]
-    ]
-    assert sorted(found) == sorted((row, int(numbers[entry])) for row, _, entry in shared)
-    assert calls >= len(found) // hits_max

@@ -98,3 +98,15 @@ def test_the_intrinsics_compute_what_plain_python_does(one: int, other: int) -> 
 def test_an_address_is_read_where_it_points_and_prefetched_wherever_it_points() -> None:
     column = np.array([1, 2, 65_535], np.uint16)
     assert _summed(np.uint64(column.ctypes.data), 3) == 65_538
+
+
+@compiled
+def _word(address: Any) -> Any:
+    return jit.word_at(address)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.binary(min_size=8, max_size=24), st.integers(0, 16))
+def test_a_word_is_read_at_any_address(octets: bytes, at: int) -> None:
+    column, at = np.frombuffer(octets, np.uint8), min(at, len(octets) - 8)
+    assert _word(np.uint64(column.ctypes.data + at)) == int.from_bytes(octets[at : at + 8], "little")

@@ -235,19 +235,21 @@ def test_merging_is_sorting_what_is_left_of_both(
 
 
 def band_hashes(seed: int, count: int) -> np.ndarray:
-    """Few values in every half, so that halves agree without the whole: uint32 [count, 6]."""
-    halves = np.random.default_rng(seed).choice([0, 1, 2, 0xFFFF], (2, count, 6)).astype(np.uint32)
-    return halves[0] << np.uint32(16) | halves[1]
+    """Few values in every part, so that parts agree without the whole: uint64 [count, 6], 40 bits at the top."""
+    parts = np.random.default_rng(seed).choice([0, 1, 0xFFFF], (3, count, 6)).astype(np.uint64)
+    parts <<= np.array([48, 32, 24], np.uint64)[:, None, None]
+    return (parts[0] | parts[1] | parts[2]) & np.uint64(2**64 - 2**24)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([1, 3, EVERYTHING]))
 def test_candidates_of_pages_are_all_that_share_a_key_each_once(seed: int, count: int, hits_max: int) -> None:
     known, asked = band_hashes(seed, count), band_hashes(seed + 1, 7)
-    pages, met, row = pages_of(known)[0], np.full(count, -1, np.int64), 0
+    pages, met, row = pages_of((known >> np.uint64(32)).astype(np.uint32))[0], np.full(count, -1, np.int64), 0
+    rests = (known >> np.uint64(24)).astype(np.uint8)
     found: list[tuple[int, int]] = []
     while row < 7:
-        rows, places, row = scan.page_candidates(asked, pages, met, row, hits_max)
+        rows, places, row = scan.page_candidates(asked, pages, rests, met, row, hits_max)
         found += zip(rows.tolist(), places.tolist(), strict=True)
     shared = (asked[:, None] == known[None]).any(axis=2)
     assert sorted(found) == list(zip(*(axis.tolist() for axis in np.nonzero(shared)), strict=True))
@@ -268,13 +270,13 @@ def test_a_memtable_that_grows_keeps_what_it_had() -> None:
 
 def test_compiling_ahead_leaves_no_kernel_out() -> None:
     program = (
-        "from index.kernels import bisect, memtable, minhash, scan, sort\n"
+        "from index.kernels import bands, bisect, leaves, memtable, minhash, scan, sort\n"
         "from index.tools.warm_up import compile_kernels\n"
         "compile_kernels()\n"
-        "modules = (bisect, memtable, minhash, scan, sort)\n"
+        "modules = (bands, bisect, leaves, memtable, minhash, scan, sort)\n"
         "found = [one for module in modules for one in vars(module).values()]\n"
         "found = [one for one in found if hasattr(one, 'signatures') and not one.__name__.startswith('_')]\n"
-        "assert len(found) >= 21\n"
+        "assert len(found) >= 27\n"
         "print([one.__name__ for one in found if not one.signatures])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

@@ -18,8 +18,8 @@ from index.lsm import compaction, memtable
 from index.lsm.compaction import TreeSizes
 from index.lsm.shape import Shape
 from index.matching.minhash import Banding
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of, fingerprints_of

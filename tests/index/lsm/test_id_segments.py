@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from index.lsm import id_segments
 from index.lsm.id_memtable import IdMemtable
 from index.storage.codec import unpack_id_segment
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import (
     ID_HASHES,
     IDS_KEY,
@@ -18,7 +19,7 @@ from index.storage.layout import (
     pack_ids_state,
     unpack_id_key,
 )
-from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.store import Store, Transaction
 
 HASHES = st.one_of(
     st.integers(0, ID_HASHES - 1), st.integers(0, 9), st.sampled_from([STRIPE_HASHES - 1, STRIPE_HASHES, ID_HASHES - 1])

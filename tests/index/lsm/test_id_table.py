@@ -15,9 +15,10 @@ from index.lsm.id_table import MEMTABLE_ROW_BYTES, NEWEST_AT_FIRST, IdTable
 from index.lsm.tree import Tree
 from index.session import OpenIndex, ReadSession
 from index.storage import log
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import LOG_KEY, Table
 from index.storage.parameters import Parameters
-from index.storage.store import CommitHooks, Transaction
+from index.storage.store import Transaction
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.indexes import inspected, opened, wrong
 

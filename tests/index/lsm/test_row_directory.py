@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from index.lsm import row_directory
 from index.lsm.row_directory import RowDirectory
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import LOG_KEY, Table
-from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.store import Store, Transaction
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,8 +7,9 @@ from index.lsm.segments import Segments
 from index.lsm.shape import Shape
 from index.lsm.simhash_lookup import simhash_lookup_of
 from index.storage.codec import pack_segment
-from index.storage.layout import Table, unpack_compaction
+from index.storage.layout import Table
 from index.storage.parameters import Parameters
+from index.storage.segments.compaction_state import unpack_compaction
 from index.storage.store import Transaction
 from tests.support.packed import columns_of
 from tests.support.stores import stores

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from index.entry import Verdict
 from index.storage import journal, log
 from index.storage.codec import Seals
+from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import JOURNAL_KEY, LOG_KEY, Table, unpack_journal_run
 from index.storage.log import Origin
-from index.storage.store import CommitHooks, Store, Transaction
+from index.storage.store import Store, Transaction
 from tests.support.entries import Row, entries_of
 
 SOURCES = [(0, 0), (0, 1), (1, 0), (2**32 - 1, 2**32 - 1)]

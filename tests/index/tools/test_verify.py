@@ -32,13 +32,14 @@ from index.storage.layout import (
     Filing,
     Table,
     pack_applied,
-    pack_compaction,
     pack_counters,
     pack_fingerprints,
     pack_journal_run,
     pack_numbers,
 )
 from index.storage.parameters import Parameters
+from index.storage.segments.band_codec import BandKey, pack_band_segment, unpack_band_segment
+from index.storage.segments.compaction_state import BAND_KEY, pack_compaction
 from index.storage.store import Transaction
 from index.tools import verify, verify_tables
 from index.tools.backup import structure_problems
@@ -510,9 +511,9 @@ def test_an_entry_under_a_wrong_band_is_found(tmp_path: Path) -> None:
 
     def damage(transaction: Transaction) -> None:
         key, value = next((key, bytes(value)) for key, value in transaction.walk(Table.SEGMENTS) if key[0] == 3)
-        columns, numbers = unpack_segment(value, 5, numbered=False)
-        columns[1, -1] ^= 1
-        put_segment(transaction, key, columns, numbers)
+        entries = unpack_band_segment(value)
+        entries[0, -1] ^= np.uint64(2**40)
+        transaction.put(Table.SEGMENTS, key, pack_band_segment(BandKey(*BAND_KEY.unpack(key)), entries))
 
     assert wrong(tmp_path) == {}
     with opened(tmp_path, BANDED) as index:

@@ -14,9 +14,10 @@ import pytest
 
 from index.matching.second_look import CosineLook
 from index.session import Retention
-from index.storage.codec import pack_segment
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
+from index.storage.segments.band_codec import BandKey, pack_band_segment
+from index.storage.segments.compaction_state import Level
 from index.tools import FORMER_FILE, survey
 from streamer.demo.demo import documents
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
@@ -492,8 +493,9 @@ def test_an_index_of_signatures_is_looked_after_by_the_same_commands(tmp_path: P
     assert again["answers"][0]["matches"] == []
     assert run(*other, "index", "query", "--id", first, "--distance", "3").returncode == 2
     with opened(tmp_path / "index", parameters_of(tmp_path / "index")) as damaged:
-        stray = pack_segment(np.full((5, 1), 7, np.uint16), np.empty(0, np.uint64))
-        changed(damaged, lambda transaction: transaction.put(Table.SEGMENTS, b"\x10" + bytes(10), stray))
+        key = BandKey(16, Level.LAST)
+        stray = pack_band_segment(key, np.array([[7 << 48], [7]], np.uint64))
+        changed(damaged, lambda transaction: transaction.put(Table.SEGMENTS, key.packed(), stray))
     broken = run(*chosen, "index", "verify")
     assert broken.returncode == 1
     assert "the segments of band 16 hold an entry under 0x0007" in " ".join(broken.stdout.split())

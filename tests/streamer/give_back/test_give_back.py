@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index import Index, Verdict, errors
-from index.storage.store import CommitHooks
+from index.storage.file.commit_hooks import CommitHooks
 from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.give_back.give_back import GiveBack, Survey, alone, require_whole

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from deploy.made_up_site import site as made_up_site
 from index import HostShare, Verdict
-from index.storage.store import CommitHooks
+from index.storage.file.commit_hooks import CommitHooks
 from index.tools import Record as ExportedRecord
 from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for

@@ -8,7 +8,7 @@ import pytest
 
 from index.entry import Insert, Source
 from index.index import Index
-from index.storage.store import CommitHooks
+from index.storage.file.commit_hooks import CommitHooks
 from index.turn import Turn
 from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.fingerprint.scheme import parameters_for, scheme_for

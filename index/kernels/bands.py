@@ -1,0 +1,348 @@
+"""Compiled loops over segments of MinHash, which `index.storage.segments.band_codec` draws. See `index.kernels`."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import array_at, compiled, pointer_at, prefetch, word_at
+
+AT_ONCE = 64
+"""Keys looked up together: enough to keep the memory busy."""
+
+LOW_BITS = 24
+"""Bits of a word below the hash of a band."""
+
+HEAD_WORDS = 5
+"""Words of a head before the checks of the numbers."""
+
+BLOCK_WORDS = 512
+"""Words of numbers under one check: a page of 4 KiB."""
+
+
+@compiled
+def _check_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
+    """Checksum of words, uint64 [n]: uint64. Four lanes, each multiplied and folded; then the lanes, in order."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    one, two, three, four = np.uint64(seed), np.uint64(seed) + np.uint64(1), ~np.uint64(seed), np.uint64(len(words))
+    place = 0
+    while place + 4 <= len(words):
+        one = (one ^ words[place]) * golden
+        two = (two ^ words[place + 1]) * golden
+        three = (three ^ words[place + 2]) * golden
+        four = (four ^ words[place + 3]) * golden
+        one ^= one >> np.uint64(29)
+        two ^= two >> np.uint64(29)
+        three ^= three >> np.uint64(29)
+        four ^= four >> np.uint64(29)
+        place += 4
+    while place < len(words):
+        one = (one ^ words[place]) * golden
+        one ^= one >> np.uint64(29)
+        place += 1
+    mixed = np.uint64(0)
+    for lane in (one, two, three, four):
+        mixed = (mixed ^ lane) * np.uint64(0xD6E8FEB86659FD93)
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+@compiled
+def _put_bits(words: npt.NDArray[np.uint64], first: Any, place: Any, bits: Any, value: Any) -> None:
+    """Set value `place` of a column of `bits` bits each, which begins at word `first` and is zero there."""
+    bit = np.int64(place) * bits
+    word, off = first + (bit >> 6), np.uint64(bit & 63)
+    words[word] |= np.uint64(value) << off
+    if np.int64(off) + bits > 64:
+        words[word + 1] |= np.uint64(value) >> (np.uint64(64) - off)
+
+
+@compiled
+def _bits_at(column: Any, place: Any, bits: Any) -> Any:
+    """Value `place` of a column of `bits` bits each, at most 56: uint64. Reads up to a word behind the last one.
+
+    column  its address: an array would be counted at every call, which takes ten times as long as all the rest
+    """
+    bit = np.uint64(place) * np.uint64(bits)
+    value = word_at(column + (bit >> np.uint64(3))) >> (bit & np.uint64(7))
+    return value & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1))
+
+
+@compiled
+def _words_at(address: Any, count: Any) -> npt.NDArray[np.uint64]:
+    """Words at an address, uint64 [count], as a view."""
+    words: npt.NDArray[np.uint64] = array_at(pointer_at(address), count * 4).view(np.uint64)
+    return words
+
+
+@compiled
+def _shape_at(address: Any) -> Any:
+    """Entries, bits of a rest, bits of a number, parts, and the words at which starts, rests and numbers begin."""
+    one, three = word_at(address + np.uint64(8)), word_at(address + np.uint64(24))
+    count, bits = np.int64(one & np.uint64(0xFFFFFFFF)), one >> np.uint64(32)
+    rest_bits, number_bits = np.int64(bits & np.uint64(0xFF)), np.int64((bits >> np.uint64(8)) & np.uint64(0xFF))
+    parts, rests = np.int64(three & np.uint64(0xFFFFFFFF)), np.int64(three >> np.uint64(32))
+    numbers = rests + ((count * rest_bits + 63) >> 6) + 1
+    return count, rest_bits, number_bits, parts, np.int64(bits >> np.uint64(16)), rests, numbers
+
+
+@compiled
+def fill(
+    words: npt.NDArray[np.uint64],
+    hashes: npt.NDArray[np.uint64],
+    numbers: npt.NDArray[np.uint64],
+    key: npt.NDArray[np.uint64],
+) -> None:
+    """Fill in the columns and checks of a segment, uint64 [w], whose head tells its shape.
+
+    hashes, numbers  uint64 [n] twice, ascending
+    key              uint64 [3], the key of the segment
+    """
+    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
+    of_starts, part = words[starts:rests].view(np.uint32), 0
+    mask = (np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1)
+    for place in range(count):
+        off = (hashes[place] - words[2]) >> np.uint64(LOW_BITS)
+        own = np.int64(off >> np.uint64(rest_bits))
+        while part < own:
+            part += 1
+            of_starts[part] = place
+        _put_bits(words, rests, place, rest_bits, off & mask)
+        _put_bits(words, at_numbers, place, number_bits, numbers[place])
+    while part < parts:
+        part += 1
+        of_starts[part] = count
+    end = at_numbers + ((count * number_bits + 63) >> 6)
+    for block in range(HEAD_WORDS, starts):
+        begin = at_numbers + (block - HEAD_WORDS) * BLOCK_WORDS
+        words[block] = _check_of(words[begin : min(end, begin + BLOCK_WORDS)], np.uint64(block))
+    words[4] = _check_of(words[starts:at_numbers], np.uint64(0))
+    words[0] = _check_of(words[1:starts], _check_of(key, np.uint64(0)))
+
+
+@compiled
+def unpacked(words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Hashes and numbers of a segment, uint64 [n] twice; empty where its head does not fit its length."""
+    nothing = np.empty(0, np.uint64)
+    if len(words) <= HEAD_WORDS:
+        return nothing, nothing
+    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
+    if rest_bits > 40 or number_bits > 40 or not HEAD_WORDS <= starts < rests:
+        return nothing, nothing
+    if rests - starts != (parts + 2) >> 1 or at_numbers + ((count * number_bits + 63) >> 6) >= len(words):
+        return nothing, nothing
+    hashes, numbers = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    of_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
+    of_rests, of_numbers = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
+    for part in range(parts):
+        base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
+        for place in range(of_starts[part], min(count, np.int64(of_starts[part + 1]))):
+            hashes[place] = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
+            numbers[place] = _bits_at(of_numbers, place, number_bits)
+    return hashes, numbers
+
+
+@compiled
+def _is_sound(words: npt.NDArray[np.uint64], size: Any, key: npt.NDArray[np.uint64]) -> bool:
+    """Whether the head of a segment, and what look-ups search, are what was written; size: its words."""
+    starts = np.int64(words[1] >> np.uint64(48))
+    if not HEAD_WORDS <= starts < size or words[0] != _check_of(words[1:starts], _check_of(key, np.uint64(0))):
+        return False
+    at_numbers = _shape_at(np.uint64(words.ctypes.data))[6]
+    return bool(at_numbers < size and words[4] == _check_of(words[starts:at_numbers], np.uint64(0)))
+
+
+@compiled
+def first_unsound(
+    wanted: npt.NDArray[np.bool_],
+    addresses: npt.NDArray[np.uint64],
+    sizes: npt.NDArray[np.int64],
+    keys: npt.NDArray[np.uint64],
+    known: npt.NDArray[np.uint64],
+) -> int:
+    """The first wanted segment, bool [segments], that is not what was written; -1: none.
+
+    addresses, sizes  uint64 and int64 [segments], where segments stand, and their bytes
+    keys              uint64 [segments, 3]
+    known             uint64 [segments], the check of each head that was found sound, which need not be found again; 0: none;
+                      filled in
+    """
+    count = len(wanted)
+    for segment in range(count):
+        if segment + AT_ONCE < count and wanted[segment + AT_ONCE]:
+            prefetch(addresses[segment + AT_ONCE])
+        if wanted[segment]:
+            words = _words_at(addresses[segment], sizes[segment] >> 3)
+            if words[0] != known[segment] or known[segment] == 0:
+                if not _is_sound(words, sizes[segment] >> 3, keys[segment]):
+                    return segment
+                known[segment] = words[0]
+    return -1
+
+
+@compiled
+def _first_rest(rests: Any, bits: Any, value: Any, low: Any, high: Any) -> Any:
+    """The first place in [low, high) whose rest is not below a value; `high`: there is none. rests: their address."""
+    while low < high:
+        middle = (low + high) >> 1
+        if _bits_at(rests, middle, bits) < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _span_in(address: Any, hashed: Any) -> Any:
+    """First place and the one behind the last, and the rest, at which a hash may stand in a segment; an empty span: nowhere."""
+    base = word_at(address + np.uint64(16))
+    _, rest_bits, _, parts, starts, _, _ = _shape_at(address)
+    off = (hashed - base) >> np.uint64(LOW_BITS)
+    part = np.int64(off >> np.uint64(rest_bits))
+    if hashed < base or part >= parts:
+        return np.int64(0), np.int64(0), np.uint64(0)
+    both = word_at(address + np.uint64(8 * starts + 4 * part))
+    rest = off & ((np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1))
+    return np.int64(both & np.uint64(0xFFFFFFFF)), np.int64(both >> np.uint64(32)), rest
+
+
+@compiled
+def _prefetch_starts(address: Any, hashed: Any) -> None:
+    """Begin to load where the part of a hash begins."""
+    _, rest_bits, _, _, starts, _, _ = _shape_at(address)
+    part = ((hashed - word_at(address + np.uint64(16))) >> np.uint64(LOW_BITS)) >> np.uint64(rest_bits)
+    prefetch(address + np.uint64(8 * starts) + np.uint64(4) * part)
+
+
+@compiled
+def _prefetch_rests(address: Any, low: Any, high: Any) -> None:
+    """Begin to load the rests of the entries of a part."""
+    if low < high:
+        _, rest_bits, _, _, _, rests, _ = _shape_at(address)
+        prefetch(address + np.uint64(8 * rests + ((low * rest_bits) >> 3)))
+        prefetch(address + np.uint64(8 * rests + ((high * rest_bits) >> 3)))
+
+
+@compiled
+def _grown(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column twice as long that begins with this one."""
+    larger = np.empty((column.shape[0] * 2, *column.shape[1:]), column.dtype)
+    larger[: column.shape[0]] = column
+    return larger
+
+
+@compiled
+def _checked_number(address: Any, place: Any, checked: Any) -> Any:
+    """The number at a place, uint64; the block of numbers it stands in and whether all that was read is sound.
+
+    checked  the block that was checked last; only a later one is checked
+    """
+    count, _, number_bits, _, _, _, at_numbers = _shape_at(address)
+    end = at_numbers + ((count * number_bits + 63) >> 6)
+    last = ((place + 1) * number_bits - 1) >> 15
+    for block in range(max(checked + 1, (place * number_bits) >> 15), last + 1):
+        begin, head = at_numbers + block * BLOCK_WORDS, block + HEAD_WORDS
+        words = _words_at(address + np.uint64(8 * begin), min(end - begin, BLOCK_WORDS))
+        if word_at(address + np.uint64(8 * head)) != _check_of(words, np.uint64(head)):
+            return np.uint64(0), block, False
+    return _bits_at(address + np.uint64(8 * at_numbers), place, number_bits), last, True
+
+
+@compiled
+def candidates(
+    hashes: npt.NDArray[np.uint64],
+    begins: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    addresses: npt.NDArray[np.uint64],
+    order: npt.NDArray[np.int64],
+    turn: int,
+    passed: int,
+    hits_max: int,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], int, int, int]:
+    """Entries that share the hash of a band with a row, uint64 [n, k], once for each hash that they share.
+
+    begins, ends  int64 [n, k] twice, the segments that may hold the hash
+    addresses     uint64 [segments], of segments that `first_unsound` found sound
+    order         int64, places in `hashes` in the order of the look-up
+    turn          begin at this place of `order`
+    passed        entries of the first hash that an earlier call gave
+
+    Gives rows int64 [m] and document numbers uint64 [m], at most `hits_max`; where to go on, turn and passed; and a segment
+    whose numbers are not what was written, or -1.
+    """
+    rows, numbers, count = np.empty(1024, np.int64), np.empty(1024, np.uint64), 0
+    asked, of_begins, of_ends, columns = hashes.reshape(-1), begins.reshape(-1), ends.reshape(-1), hashes.shape[1]
+    lows, highs, rests = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE, np.uint64)
+    while turn < len(order):
+        some = order[turn : turn + AT_ONCE]
+        for which in some:
+            prefetch(addresses[of_begins[which]])
+        for which in some:
+            _prefetch_starts(addresses[of_begins[which]], asked[which])
+        for place, which in enumerate(some):
+            first = addresses[of_begins[which]]
+            lows[place], highs[place], rests[place] = _span_in(first, asked[which])
+            _prefetch_rests(first, lows[place], highs[place])
+        for place, which in enumerate(some):
+            met = 0
+            for segment in range(of_begins[which], of_ends[which]):
+                low, high, rest = lows[place], highs[place], rests[place]
+                if segment != of_begins[which]:
+                    low, high, rest = _span_in(addresses[segment], asked[which])
+                if low == high:
+                    continue
+                _, rest_bits, _, _, _, at_rests, _ = _shape_at(addresses[segment])
+                of_rests = addresses[segment] + np.uint64(8 * at_rests)
+                entry, checked = _first_rest(of_rests, rest_bits, rest, low, high), np.int64(-1)
+                while entry < high and _bits_at(of_rests, entry, rest_bits) == rest:
+                    met += 1
+                    if met > passed:
+                        if count == hits_max:
+                            return rows[:count], numbers[:count], turn + place, met - 1, -1
+                        if count == len(rows):
+                            rows, numbers = _grown(rows), _grown(numbers)
+                        numbers[count], checked, sound = _checked_number(addresses[segment], entry, checked)
+                        if not sound:
+                            return rows[:count], numbers[:count], turn + place, 0, segment
+                        rows[count] = which // columns
+                        count += 1
+                    entry += 1
+            passed = 0
+        turn += len(some)
+    return rows[:count], numbers[:count], turn, 0, -1
+
+
+@compiled
+def merged_bands(
+    old: npt.NDArray[np.uint64], new: npt.NDArray[np.uint64], removed: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Old entries without the removed ones, merged with new entries; and the removed ones that were not there.
+
+    Entries are uint64 [2, n], hashes and numbers, ascending.
+    """
+    found, left = np.empty((2, old.shape[1] + new.shape[1]), np.uint64), np.empty(removed.shape, np.uint64)
+    one, other, gone, count, absent = 0, 0, 0, 0, 0
+    while one < old.shape[1] or other < new.shape[1]:
+        if one < old.shape[1]:
+            while gone < removed.shape[1] and (
+                removed[0, gone] < old[0, one] or (removed[0, gone] == old[0, one] and removed[1, gone] < old[1, one])
+            ):
+                left[0, absent], left[1, absent] = removed[0, gone], removed[1, gone]
+                gone, absent = gone + 1, absent + 1
+            if gone < removed.shape[1] and removed[0, gone] == old[0, one] and removed[1, gone] == old[1, one]:
+                one, gone = one + 1, gone + 1
+                continue
+        if other == new.shape[1] or (
+            one < old.shape[1]
+            and (old[0, one] < new[0, other] or (old[0, one] == new[0, other] and old[1, one] < new[1, other]))
+        ):
+            found[0, count], found[1, count] = old[0, one], old[1, one]
+            one += 1
+        else:
+            found[0, count], found[1, count] = new[0, other], new[1, other]
+            other += 1
+        count += 1
+    while gone < removed.shape[1]:
+        left[0, absent], left[1, absent] = removed[0, gone], removed[1, gone]
+        gone, absent = gone + 1, absent + 1
+    return found[:, :count], left[:, :absent]

@@ -1,0 +1,1 @@
+"""What the store needs beside the client: hooks around commits, and where values stand in the map."""

@@ -1,0 +1,77 @@
+"""Where values stand in the file, by the numbers of their pages: found without a look at them.
+
+The client reads every page of a value that it gives. A look-up needs a few pages of a thousand segments, so it goes by
+addresses. They hold as long as the transaction: LMDB never writes into a page that the last commit uses.
+"""
+
+import struct
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels import leaves
+from index.kernels.scan import address_of
+
+_RECORD = struct.Struct("<IHHQQQQQ")
+_PAGE_NUMBER = struct.Struct("<Q")
+HEADER_BYTES = 16
+_NO_ROOT = 2**64 - 1
+
+
+class TreePlace(NamedTuple):
+    """A table of the file at one commit.
+
+    base        address of the first page in memory
+    page_bytes  bytes of a page
+    root        number of the first page of its tree; None: the table is empty
+    entries     number of its keys
+    """
+
+    base: int
+    page_bytes: int
+    root: int | None
+    entries: int
+
+
+class ValuePlaces(NamedTuple):
+    """Where the values of a table stand.
+
+    keys   uint8 [n, bytes of a key], ascending
+    pages  int64 [n], the first page of each value
+    sizes  int64 [n], bytes of each value, its seal among them
+    """
+
+    keys: npt.NDArray[np.uint8]
+    pages: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+
+    def addresses(self, tree: TreePlace) -> npt.NDArray[np.uint64]:
+        """Addresses of the values, uint64 [n]."""
+        return (tree.base + self.pages * tree.page_bytes + HEADER_BYTES).astype(np.uint64)
+
+
+def tree_place(record: memoryview | bytes, page_bytes: int) -> TreePlace:
+    """The place of a table, from LMDB's own record of it, as a view of a page in the map."""
+    *_, entries, root = _RECORD.unpack(record)
+    address = int(address_of(record))
+    page = address - address % page_bytes
+    number = _PAGE_NUMBER.unpack(_bytes_at(page, _PAGE_NUMBER.size))[0]
+    return TreePlace(page - number * page_bytes, page_bytes, None if root == _NO_ROOT else root, entries)
+
+
+def value_places(tree: TreePlace, key_bytes: int) -> ValuePlaces | None:
+    """Where all values of a table stand; None where one is small, or a key has another length."""
+    found = ValuePlaces(
+        np.empty((tree.entries, key_bytes), np.uint8),
+        np.empty(tree.entries, np.int64),
+        np.empty(tree.entries, np.int64),
+    )
+    if tree.root is None:
+        return found
+    count = leaves.large_values(np.uint64(tree.base), tree.page_bytes, tree.root, *found)
+    return found if count == tree.entries else None
+
+
+def _bytes_at(address: int, count: int) -> bytes:
+    return leaves.copied(np.uint64(address), count).tobytes()

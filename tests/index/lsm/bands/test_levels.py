@@ -1,0 +1,107 @@
+"""Levels of the segments of MinHash against plain sets of entries."""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.lsm.bands import levels
+from index.storage.layout import Table
+from index.storage.segments.band_codec import BandKey, Entries, unpack_band_segment
+from index.storage.segments.compaction_state import BAND_KEY, CompactionState, Level, unpack_compaction
+from index.storage.store import Transaction
+from tests.support.stores import stores
+
+Plain = set[tuple[int, int]]
+TABLES = 2
+
+
+def entries_of(plain: Plain) -> Entries:
+    return np.array(sorted(plain), np.uint64).reshape(-1, 2).T.copy()
+
+
+def held(transaction: Transaction, capacity: int) -> dict[tuple[int, Level], Plain]:
+    """What stands in each table and level; fails unless segments ascend, begin at their bounds, and are small enough."""
+    found: dict[tuple[int, Level], list[tuple[int, int]]] = {(t, level): [] for t in range(TABLES) for level in Level}
+    for key, value in transaction.walk(Table.SEGMENTS):
+        own = BandKey(*BAND_KEY.unpack(key))
+        entries = [tuple(entry) for entry in unpack_band_segment(value).T.tolist()]
+        before = found[own.band, Level(own.level)]
+        assert (own.hashed, own.number) <= entries[0]
+        assert not before or before[-1] < (own.hashed, own.number)
+        assert own.level == Level.REMOVED or len(entries) <= capacity
+        before += entries
+    for entries in found.values():
+        assert all(one < other for one, other in pairwise(entries))
+    return {where: set(entries) for where, entries in found.items()}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 60), st.sampled_from([4, 40]))
+def test_what_moves_in_and_settles_is_all_that_came_and_did_not_leave(
+    seed: int, capacity: int, first_max: int, hash_bits: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    there: list[Plain] = [set() for _ in range(TABLES)]
+    now, number = unpack_compaction(None), 0
+
+    def step(transaction: Transaction, table: int) -> CompactionState:
+        nonlocal number
+        added = set()
+        for _ in range(int(generator.integers(0, 30))):
+            added.add((int(generator.integers(2**hash_bits)) << 24, number))
+            number += 1
+        old = sorted(there[table])
+        chosen = generator.permutation(len(old))[: int(generator.integers(0, 8))]
+        removed = {old[place] for place in chosen.tolist()}
+        there[table] = there[table] - removed | added
+        state = levels.move_in(transaction, now._replace(table=table), entries_of(added), entries_of(removed), capacity)
+        return levels.settle(transaction, state, TABLES, first_max, capacity, 50)
+
+    with stores() as store:
+        for _ in range(25):
+            now = store.write(partial(step, table=int(generator.integers(TABLES))))
+            found = store.read(partial(held, capacity=capacity))
+            for table, plain in enumerate(there):
+                first, last, removed = (found[table, level] for level in Level)
+                assert not first & last
+                assert not first & removed
+                assert removed <= last
+                assert (first | last) - removed == plain
+            counts = [sum(len(found[table, level]) for table in range(TABLES)) for level in Level]
+            assert counts[:2] == [now.first_entries, now.last_entries]
+            assert now.first_entries <= first_max
+        # A whole turn of the cursor carries out all that was removed, and leaves the first level empty.
+        for _ in range(2 * len(there) + now.first_entries + 2):
+            now = store.write(partial(_settled_once, now=now, capacity=capacity))
+        found = store.read(partial(held, capacity=capacity))
+    assert [found[table, Level.LAST] for table in range(TABLES)] == there
+    assert not any(found[table, level] for table in range(TABLES) for level in (Level.FIRST, Level.REMOVED))
+
+
+def _settled_once(transaction: Transaction, now: CompactionState, capacity: int) -> CompactionState:
+    return levels._slice(transaction, now, TABLES, capacity)
+
+
+@pytest.mark.parametrize("bound", [b"\0" * 16, BandKey(0, 0, 5 << 24, 7).packed()[2:], b"\xff" * 16, None])
+def test_entries_are_divided_at_a_bound(bound: bytes | None) -> None:
+    plain = {(hashed << 24, number) for hashed in (0, 4, 5, 6) for number in (0, 6, 7, 8)}
+    limit = (2**64, 0) if bound is None else tuple(np.frombuffer(bound, ">u8").tolist())
+    before, behind = levels.divided(entries_of(plain), bound)
+    assert [tuple(entry) for entry in before.T.tolist()] == sorted(one for one in plain if one < limit)
+    assert [tuple(entry) for entry in behind.T.tolist()] == sorted(one for one in plain if one >= limit)
+
+
+def test_what_is_written_a_document_grows_with_the_root_of_the_index() -> None:
+    """Rewritten a document: the first level for each memtable, and the last for each turn through the first."""
+
+    def rewritten(documents: int, memtable: int) -> float:
+        first = levels.first_entries_max(1, memtable, documents)
+        return first / memtable + documents / (2 * first)
+
+    assert rewritten(10**8, 650_000) / rewritten(10**7, 312_500) < 2.3
+    assert rewritten(10**8, 650_000) < 18
+    assert levels.first_entries_max(17, 100, 0) == 17 * levels.FIRST_MEMTABLES * 100
