@@ -304,8 +304,9 @@ class KafkaTransport:
             gained, partitions = reader.changes.popleft()
             self._forget(partitions)
             assigned = assigned | partitions if gained else assigned - partitions
-        reader.hold(assigned)
-        self._unsought |= assigned
+        if assigned:
+            reader.hold(assigned)
+            self._unsought |= assigned
 
     def _forget(self, partitions: frozenset[int]) -> None:
         self._begun -= partitions

@@ -5,7 +5,8 @@ By the numbers of `kafka.transport`, where they differ (tests/contract/test_conf
  3  The group may move on while a batch is under way, and its proof must be the newest: the client joins anew by itself,
     in the background. But it gives partitions away only in `poll`, on this thread. So the membership is asked for when
     the batch is delivered, and is good where no partition of the batch was given away since it was read. In that order:
-    what is given away after the question belongs to a later generation, which the broker tells from this one.
+    what is given away after the question belongs to a later generation, which the broker tells from this one. Where the
+    generation ends between question and answer, the transaction is aborted and filled anew: no commit was asked for.
  4  After any doubt the producer is purged and kept until the process ends. Its own close would wait without limit, and
     abort what may be committed.
  5  The client does not keep its limit of time for the offsets of a transaction: both last steps are given up here.
