@@ -172,17 +172,15 @@ class Gallery:
         unknown = _ascending(asked[self._numbers.found(asked) == NOBODY])
         if not len(unknown):
             return
-        roots = documents.counting_roots(session.transaction, session.visibility, unknown, session.words)
+        roots, signatures = documents.counting(session.transaction, session.visibility, unknown, session.words)
         gone = roots == NO_NUMBER
         roots = np.where(gone, unknown, roots)
         # Roots stand for themselves.
         others = _ascending(roots[roots != unknown])
-        others = others[unknown[np.searchsorted(unknown, others).clip(max=len(unknown) - 1)] != others]
         others = others[self._numbers.found(others) == NOBODY]
-        added = np.concatenate([unknown, others])
-        order = np.argsort(added)
-        signatures = np.empty((len(added), session.words), np.uint64)
-        signatures[order], _ = log.fingerprints(session.transaction, added[order], session.words)
+        others = others[unknown[np.searchsorted(unknown, others).clip(max=len(unknown) - 1)] != others]
+        of_others, _ = log.fingerprints(session.transaction, others, session.words)
+        added, signatures = np.concatenate([unknown, others]), np.concatenate([signatures, of_others])
         self._columns = None
         self._numbers.entered(added)
         self._signatures.extend(signatures)

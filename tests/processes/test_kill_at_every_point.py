@@ -1,6 +1,5 @@
 """Real processes, broker and index: kill -9 at every point of the path, then a fresh process goes on."""
 
-import multiprocessing
 import signal
 import uuid
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill
 from tests.support.doomed_worker import POINTS, live
+from tests.support.lives import exit_code_of
 from tests.support.memory_service import SENTENCES, document
 from tests.support.transport_worlds import Client
 
@@ -17,11 +17,6 @@ pytestmark = pytest.mark.kafka
 
 BATCH_RECORDS = 8
 NEVER = 10_000
-LIFE_SECONDS_MAX = 60.0
-
-LIVES = multiprocessing.get_context("forkserver")
-# To import and to load machine code takes several times as long as a life.
-LIVES.set_forkserver_preload(["tests.support.doomed_worker", "tests.support.warm"])
 
 
 def values() -> list[bytes]:
@@ -62,13 +57,7 @@ class Filter:
             f"batch.records_max={BATCH_RECORDS}",
             *overrides,
         ]
-        process = LIVES.Process(target=live, args=(point, passage, count, journal, chosen))
-        process.start()
-        process.join(LIFE_SECONDS_MAX)
-        if process.exitcode is None:
-            process.kill()
-            pytest.fail("a worker neither died nor ended")
-        return process.exitcode
+        return exit_code_of(live, point, passage, count, journal, chosen)
 
     def outputs(self, count: int) -> dict[str, object]:
         seen = Outputs(self.run)
