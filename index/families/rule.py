@@ -399,7 +399,9 @@ class FamilyRule:
         add_postings(
             transaction, [(heads[family], key) for _, (family, key) in filed], numbers[[row for row, _ in filed]]
         )
-        joined = [row for row in np.flatnonzero(numbers != NO_NUMBER).tolist() if self._joins(row)]
+        # Most rows of most batches have no family.
+        asked = (numbers != NO_NUMBER) & (gallery.families[: len(numbers)] != NONE)
+        joined = [row for row in np.flatnonzero(asked).tolist() if self._joins(row)]
         of_rows = [heads[family] for family in gallery.families[joined].tolist()]
         add_relatives(transaction, numbers[joined], np.array(of_rows, np.uint64))
 
