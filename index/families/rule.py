@@ -356,7 +356,9 @@ class FamilyRule:
             if (stored := family.to_store()) is not None:
                 write_family(transaction, head, stored)
         self._own_text.store(session, heads, np.where(by_own, numbers, NO_NUMBER))
-        joined = [row for row in np.flatnonzero(numbers != NO_NUMBER).tolist() if self._joins(row)]
+        # Most rows of most batches have no family.
+        asked = (numbers != NO_NUMBER) & (gallery.families[: len(numbers)] != NONE)
+        joined = [row for row in np.flatnonzero(asked).tolist() if self._joins(row)]
         add_relatives(transaction, numbers[joined], heads[gallery.families[joined]])
 
     def learnt(self, numbers: npt.NDArray[np.uint64]) -> list[int]:

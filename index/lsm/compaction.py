@@ -176,13 +176,14 @@ def move(
 ) -> CompactionState:
     """Move slices of the frozen memtable up to `progress_min`, at most `slices_max` of them; returns the new state."""
     now, shape = state(transaction), frozen.shape
+    before = now.first_entries
     for _ in range(slices_max):
         if progress(now, shape.tables) >= progress_min:
             break
         capacity = shape.segment_entries(sizes.segment_bytes)
         now = (_slice if shape.banding is None else _band_slice)(transaction, now, frozen, capacity)
     if shape.banding is not None:
-        now = _settled(transaction, now, sizes, shape, slices_max)
+        now = _settled(transaction, now, sizes, shape, levels.SETTLED_SHARE * (now.first_entries - before))
     if not now.is_moving:
         for key in transaction.keys(Table.TOMBSTONES):
             if TOMBSTONE_KEY.unpack(key)[0] < now.frozen_tombstones:
@@ -199,15 +200,23 @@ def _compacted_entries(transaction: Transaction, sizes: TreeSizes, shape: Shape)
     return now.first_entries + now.last_entries
 
 
+def settle(transaction: Transaction, sizes: TreeSizes, shape: Shape) -> bool:
+    """Move a segment of the first level of MinHash into the last where the first has too many; returns whether it had."""
+    now = state(transaction)
+    after = now if shape.banding is None else _settled(transaction, now, sizes, shape, 1)
+    transaction.put(Table.META, COMPACTION_KEY, pack_compaction(after))
+    return after.version != now.version
+
+
 def _settled(
-    transaction: Transaction, now: CompactionState, sizes: TreeSizes, shape: Shape, slices_max: int
+    transaction: Transaction, now: CompactionState, sizes: TreeSizes, shape: Shape, entries_max: int
 ) -> CompactionState:
-    """State after entries have moved from the first level of MinHash into the last, as many as the first has too much."""
+    """State after about `entries_max` entries have left the first level of MinHash, or all that it has too many."""
     entries = now.first_entries + now.last_entries
     memtable_entries = _memtable_entries(sizes, shape, entries)
     first_max = levels.first_entries_max(shape.tables, memtable_entries, entries)
     return levels.settle(
-        transaction, now, shape.tables, first_max, shape.segment_entries(sizes.segment_bytes), slices_max
+        transaction, now, shape.tables, first_max, shape.segment_entries(sizes.segment_bytes), entries_max
     )
 
 

@@ -213,6 +213,13 @@ class Tree:
         frozen = self._frozen
         return frozen is not None and compaction.move(transaction, self.sizes, frozen, 1.0, 1).is_moving
 
+    def settle(self, transaction: Transaction) -> bool:
+        """Move a segment to a lower level, where levels are larger than they ought to be; returns whether one was.
+
+        This transaction must not look anything up afterwards.
+        """
+        return compaction.settle(transaction, self.sizes, self._shape)
+
     @property
     def is_moving(self) -> bool:
         """Whether a compaction was running at the last `follow`."""

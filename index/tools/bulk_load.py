@@ -73,7 +73,7 @@ class BulkLoader:
         """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFull, IndexDamaged."""
         result = self._opened.write(operation)
         if self._tree.standing().memtable_entries >= self._memtable_entries:
-            self.finish()
+            self._end_portion()
         return result
 
     def add(
@@ -93,6 +93,12 @@ class BulkLoader:
 
     def finish(self) -> None:
         """Move all entries into segments. Every process that opens the index holds unfinished entries in memory."""
+        self._end_portion()
+        self._tree.sizes = internals_of(self._index).tree.sizes
+        self._repeat(lambda session: session.tree.settle(session.transaction))
+        self._begin_portion()
+
+    def _end_portion(self) -> None:
         self._move()
 
         def freeze(session: WriteSession) -> None:
@@ -107,14 +113,17 @@ class BulkLoader:
         self._begin_portion()
 
     def _move(self) -> None:
-        """Finish the compaction of the frozen memtable, in transactions so short that other writers wait little."""
+        """Finish the compaction of the frozen memtable."""
+        self._repeat(lambda session: session.tree.move(session.transaction) or session.ids.move(session.transaction))
+
+    def _repeat(self, step: Callable[[WriteSession], bool]) -> None:
+        """Take steps until one says that it was the last, in transactions so short that other writers wait little."""
 
         def operation(session: WriteSession) -> bool:
             end = time.monotonic() + MOVING_SECONDS
-            for moving in (session.tree, session.ids):
-                while moving.move(session.transaction):
-                    if time.monotonic() >= end:
-                        return True
+            while step(session):
+                if time.monotonic() >= end:
+                    return True
             return False
 
         while self._opened.write(operation):

@@ -22,6 +22,9 @@ from index.storage.store import Transaction
 FIRST_SHARE = 8
 """A segment of the first level has this many times fewer entries: it meets few segments of the last one."""
 
+SETTLED_SHARE = 2
+"""Where the first level has too many entries, this many times as many leave it as come, until it has not."""
+
 FIRST_MEMTABLES = 2
 """The first level holds this many memtables at least."""
 
@@ -89,12 +92,14 @@ def merge_in(
 
 
 def settle(
-    transaction: Transaction, now: CompactionState, tables: int, first_max: int, capacity: int, slices_max: int
+    transaction: Transaction, now: CompactionState, tables: int, first_max: int, capacity: int, entries_max: int
 ) -> CompactionState:
-    """Move entries from the first level into the last until the first has at most `first_max`; returns the new state."""
-    for _ in range(slices_max):
-        if now.first_entries <= first_max:
-            break
+    """Move entries from the first level into the last until the first has at most `first_max`; returns the new state.
+
+    Stops with the slice that brings the `entries_max`-th entry.
+    """
+    least = max(first_max, now.first_entries - entries_max)
+    while now.first_entries > least:
         now = _slice(transaction, now, tables, capacity)
     return now
 

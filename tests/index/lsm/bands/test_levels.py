@@ -59,7 +59,7 @@ def test_what_moves_in_and_settles_is_all_that_came_and_did_not_leave(
         removed = {old[place] for place in chosen.tolist()}
         there[table] = there[table] - removed | added
         state = levels.move_in(transaction, now._replace(table=table), entries_of(added), entries_of(removed), capacity)
-        return levels.settle(transaction, state, TABLES, first_max, capacity, 50)
+        return levels.settle(transaction, state, TABLES, first_max, capacity, 2**30)
 
     with stores() as store:
         for _ in range(25):
