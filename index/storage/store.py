@@ -103,9 +103,12 @@ class Transaction:
         """(key, value) of every key that exists, in the order given; of many values the lowest."""
         raw = [(bytes(key), value) for key, value in self._cursor(table).getmulti(keys)]
         found = [(key, bytes(self._content(table, key, value))) for key, value in raw]
-        if len(found) < len(keys):
-            for key in set(keys).difference(key for key, _ in found):
-                self._require_missing(table, key)
+        above: bytes | None = b""
+        for key in sorted(set(keys).difference(key for key, _ in found) if len(found) < len(keys) else ()):
+            # Keys without any key of the table between them have the same neighbours.
+            if above is not None and key >= above:
+                self.floor(table, key)
+                above = self.key_above(table, key)
         return found
 
     def first_values(self, table: Table, key: bytes, count_max: int) -> list[bytes]:
