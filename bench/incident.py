@@ -65,7 +65,7 @@ def outcomes(own_shares: list[float], count: int) -> Iterator[Outcome]:
     for language in LANGUAGES:
         rest = others(language, count)
         prints = scheme.fingerprint(rest.texts)
-        alone = {policy: _verdicts(prints, policy)[0] for policy in POLICIES}
+        alone = {policy: verdicts_of(prints, policy)[0] for policy in POLICIES}
         for own_share in own_shares:
             yield from _of_site(language, own_share, count, alone)
 
@@ -76,7 +76,7 @@ def _of_site(
     documents = amid(site(language, own_share), others(language, count))
     prints = scheme_for(Settings()).fingerprint(documents.texts)
     for policy in POLICIES:
-        verdicts, seconds = _verdicts(prints, policy)
+        verdicts, seconds = verdicts_of(prints, policy)
         found = kept(documents.pages, verdicts == Verdict.DUPLICATE)
         changed = int(np.count_nonzero(verdicts[~documents.of_site] != alone[policy]))
         by_template = int(np.count_nonzero(verdicts == Verdict.TEMPLATE))
@@ -95,7 +95,7 @@ def _of_site(
         )
 
 
-def _verdicts(prints: Fingerprints, policy: str) -> tuple[npt.NDArray[np.uint8], float]:
+def verdicts_of(prints: Fingerprints, policy: str) -> tuple[npt.NDArray[np.uint8], float]:
     """Verdicts of an index of this policy, uint8 [n], and the seconds that they took."""
     settings = Settings.model_validate({"index": POLICIES[policy]})
     parameters = parameters_for(settings, scheme_for(settings).stamp())

@@ -1,17 +1,18 @@
 """Documents a second: over files, and Kafka to Kafka beside a bare exactly-once copy loop with the same client.
 
-Each Kafka round fills a fresh input topic. Then the copy loop and the filter run over it in turn, one worker each, with
-the same transport, batch size and broker; the ratio is taken within a round. CPU time is this process's, client threads
-included, charged to the verb under way.
+Each Kafka round fills a fresh input topic. Then the copy loop and the filter run over it in turn, with each client, one
+worker each, with the same transport, batch size and broker; the ratio is taken within a round. CPU time is this process's,
+client threads included, charged to the verb under way.
 
     python -m bench.throughput files [DOCUMENTS ...] [--json]
-    python -m bench.throughput kafka [DOCUMENTS ...] [--json]
+    python -m bench.throughput kafka [DOCUMENTS ...] [--client NAME ...] [--json]
 """
 
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.topics import create_topics
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Assigned, Finished
+
+CLIENTS = ("kafka-python", "confluent-kafka")
 
 
 def values_of(files: Sequence[Path], count: int) -> list[bytes]:
@@ -132,48 +135,77 @@ def files(documents: tuple[Path, ...], count: int, overrides: tuple[str, ...], a
     )
 
 
+@dataclass
+class Rounds:
+    """What was measured with one client, by round; `copied` documents a second, `copy_cpu` microseconds a document."""
+
+    copied: list[float] = field(default_factory=list)
+    copy_cpu: list[float] = field(default_factory=list)
+    filtered: list[Totals] = field(default_factory=list)
+
+    def add(self, copy: Settings, real: Settings, count: int) -> None:
+        """One round more: the copy loop, then the filter."""
+        seconds, cpu_us = copy_round(copy, count)
+        self.copied.append(count / seconds)
+        self.copy_cpu.append(cpu_us)
+        self.filtered.append(filter_round(real, count))
+
+    def result(self) -> dict[str, Any]:
+        ratios = [totals.records_per_second / copied for totals, copied in zip(self.filtered, self.copied, strict=True)]
+        by_step = self.filtered[ratios.index(statistics.median_low(ratios))].cpu_us_by_step()
+        return {
+            "documents_per_second": statistics.median(totals.records_per_second for totals in self.filtered),
+            "copy_documents_per_second": statistics.median(self.copied),
+            "ratio": statistics.median(ratios),
+            "ratio_min": min(ratios),
+            "ratio_max": max(ratios),
+            "cpu_us": sum(by_step.values()),
+            "copy_cpu_us": statistics.median(self.copy_cpu),
+            "cpu_us_by_verb": by_step,
+        }
+
+
 @main.command()
 @click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--count", default=20_000, show_default=True, help="Made-up documents where no files are given.")
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--partitions", default=4, show_default=True)
+@click.option(
+    "--client", "clients", multiple=True, type=click.Choice(CLIENTS), default=CLIENTS, show_default=True, help="Client."
+)
 @click.option("--set", "overrides", multiple=True, help="A setting.")
 @click.option("--json", "as_json", is_flag=True)
 def kafka(
-    documents: tuple[Path, ...], count: int, rounds: int, partitions: int, overrides: tuple[str, ...], as_json: bool
+    documents: tuple[Path, ...],
+    count: int,
+    rounds: int,
+    partitions: int,
+    clients: tuple[str, ...],
+    overrides: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Filter from Kafka to Kafka on one worker, beside the bare copy loop."""
+    """Filter from Kafka to Kafka on one worker, beside the bare copy loop, with each client."""
     values = values_of(documents, count)
-    copied, filtered, ratios, copy_cpu = [], [], [], []
+    measured = {client: Rounds() for client in clients}
     with tempfile.TemporaryDirectory(prefix="throughput-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         with LocalKafka(directory / "kafka") as broker:
             for number in range(rounds):
                 source = f"topics.input=documents-{number}"
-                copy = settings_for(directory, f"copy-{number}", [source, *overrides], broker)
-                real = settings_for(directory, f"filter-{number}", [source, *overrides], broker)
-                create_topics(copy, partitions, 1)
-                create_topics(real, partitions, 1)
-                fill(broker.bootstrap_servers, copy.topics.input, values)
-                seconds, cpu_us = copy_round(copy, len(values))
-                totals = filter_round(real, len(values))
-                copied.append(len(values) / seconds)
-                copy_cpu.append(cpu_us)
-                filtered.append(totals)
-                ratios.append(totals.records_per_second / copied[-1])
-    middle = filtered[ratios.index(statistics.median_low(ratios))]
+                for client, found in measured.items():
+                    chosen = [source, f"kafka.client={client}", *overrides]
+                    copy = settings_for(directory, f"copy-{client}-{number}", chosen, broker)
+                    real = settings_for(directory, f"filter-{client}-{number}", chosen, broker)
+                    if create_topics(copy, partitions, 1)[copy.topics.input] == "created":
+                        fill(broker.bootstrap_servers, copy.topics.input, values)
+                    create_topics(real, partitions, 1)
+                    found.add(copy, real, len(values))
     show(
         {
             "documents": len(values),
             "bytes_per_document": sum(map(len, values)) / len(values),
             "rounds": rounds,
-            "documents_per_second": statistics.median(totals.records_per_second for totals in filtered),
-            "copy_documents_per_second": statistics.median(copied),
-            "ratio": statistics.median(ratios),
-            "ratio_min": min(ratios),
-            "ratio_max": max(ratios),
-            "copy_cpu_us": statistics.median(copy_cpu),
-            "cpu_us_by_verb": middle.cpu_us_by_step(),
+            **{client: found.result() for client, found in measured.items()},
             **machine(),
         },
         as_json,
@@ -185,13 +217,18 @@ def show(result: dict[str, Any], as_json: bool) -> None:
         click.echo(orjson.dumps(result))
         return
     table = Table("", "", show_header=False, box=None)
+    for key, value in flat(result):
+        table.add_row(key, f"{value:,.2f}" if isinstance(value, float) else str(value))
+    Console().print(table)
+
+
+def flat(result: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """All figures, each under the names that lead to it."""
     for key, value in result.items():
         if isinstance(value, dict):
-            for verb, number in value.items():
-                table.add_row(f"{key} {verb}", f"{number:,.1f}")
+            yield from flat(value, f"{before}{key} ")
         else:
-            table.add_row(key, f"{value:,.2f}" if isinstance(value, float) else str(value))
-    Console().print(table)
+            yield f"{before}{key}", value
 
 
 if __name__ == "__main__":

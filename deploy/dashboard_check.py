@@ -12,7 +12,6 @@ expression must only evaluate without an error.
 import argparse
 import json
 import math
-import os
 import re
 import shutil
 import socket
@@ -33,6 +32,7 @@ import promql_parser
 from rich.console import Console
 from rich.table import Table
 
+from deploy.debian_packages import CheckFailed, unpacked
 from deploy.fed_service import ServiceFailed, fed_service
 from deploy.local_kafka import LocalKafkaError
 
@@ -47,10 +47,6 @@ RULE_TESTS = DEPLOY / "prometheus" / "rules_test.yml"
 VARIABLES = {"$__rate_interval": "1m", "$__interval": "15s", "$__range": "5m", "$instance": ".*"}
 
 LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+),\s*(?P<label>\w+)\)")
-
-
-class CheckFailed(Exception):
-    """The check cannot run; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,32 +132,9 @@ def prometheus_programs() -> tuple[Path, Path]:
     on_path = [shutil.which(name) for name in names]
     if all(on_path):
         return Path(str(on_path[0])), Path(str(on_path[1]))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
-    unpacked = cache / "prometheus"
-    if not unpacked.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix="prometheus-download-") as staging:
-            _fetch_debian_package(Path(staging))
-            (Path(staging) / "unpacked").rename(unpacked)
-    return unpacked / "usr" / "bin" / names[0], unpacked / "usr" / "bin" / names[1]
-
-
-def _fetch_debian_package(staging: Path) -> None:
     advice = "put the programs prometheus and promtool on the PATH (prometheus.io/download)"
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise CheckFailed(f"this is no Debian or Ubuntu: {advice}")
-    download = ["apt-get", "download", "-o", "APT::Sandbox::User=root", "prometheus"]
-    outcome = subprocess.run(download, cwd=staging, capture_output=True, text=True, check=False)
-    if outcome.returncode != 0 and os.geteuid() == 0:
-        subprocess.run(["apt-get", "update"], capture_output=True, check=False)
-        outcome = subprocess.run(download, cwd=staging, capture_output=True, text=True, check=False)
-    if outcome.returncode != 0:
-        raise CheckFailed(
-            f"cannot download Debian's package prometheus: {outcome.stderr.strip()}\n"
-            f"Run `apt-get update` as root and try again, or {advice}."
-        )
-    package = next(staging.glob("prometheus_*.deb"))
-    subprocess.run(["dpkg-deb", "--extract", str(package), str(staging / "unpacked")], check=True)
+    folder = unpacked("prometheus", "prometheus", advice)
+    return folder / "usr" / "bin" / names[0], folder / "usr" / "bin" / names[1]
 
 
 def check_files(promtool: Path) -> None:

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import orjson
 from selectolax.lexbor import LexborHTMLParser
 
+from deploy.debian_packages import CheckFailed, unpacked
 from streamer.ask.answers import Told
 from streamer.ask.routes import routes_for
 from streamer.observe.http import HttpServer
@@ -36,10 +37,6 @@ HOSTILE = (
 )
 POSITION = "documents/0/17"
 SHOWN_SECONDS = 4
-
-
-class CheckFailed(Exception):
-    """The check cannot run; the message says why and what to do."""
 
 
 def made_up_status() -> bytes:
@@ -130,33 +127,9 @@ def chromium() -> tuple[Path, dict[str, str]]:
     on_path = next((path for path in map(shutil.which, PROGRAMS) if path), None)
     if on_path is not None:
         return Path(on_path), {}
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
-    unpacked = cache / "chromium"
-    if not unpacked.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix="chromium-download-") as staging:
-            _fetch_debian_packages(Path(staging))
-            (Path(staging) / "unpacked").rename(unpacked)
-    libraries = sorted({str(library.parent) for library in (unpacked / "usr" / "lib").rglob("*.so*")})
-    return unpacked / "usr" / "lib" / "chromium" / PACKAGE, {"LD_LIBRARY_PATH": ":".join(libraries)}
-
-
-def _fetch_debian_packages(staging: Path) -> None:
-    """Download Chromium's package and those it needs that are not installed, and unpack them."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise CheckFailed(f"this is no Debian or Ubuntu: {ADVICE}")
-    simulated = ["apt-get", "--simulate", "-o", "Debug::NoLocking=1", "install", "--no-install-recommends", PACKAGE]
-    listed = subprocess.run(simulated, capture_output=True, text=True, check=False)
-    names = [line.split()[1] for line in listed.stdout.splitlines() if line.startswith("Inst ")]
-    download = ["apt-get", "download", "-o", "APT::Sandbox::User=root", *names]
-    outcome = subprocess.run(download, cwd=staging, capture_output=True, text=True, check=False)
-    if not names or outcome.returncode != 0:
-        said = (listed.stderr + outcome.stderr).strip()
-        raise CheckFailed(
-            f"cannot download {PACKAGE}: {said}\nRun `apt-get update` as root and try again, or {ADVICE}."
-        )
-    for package in staging.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "--extract", str(package), str(staging / "unpacked")], check=True)
+    folder = unpacked(PACKAGE, "chromium", ADVICE, needed=True)
+    libraries = sorted({str(library.parent) for library in (folder / "usr" / "lib").rglob("*.so*")})
+    return folder / "usr" / "lib" / "chromium" / PACKAGE, {"LD_LIBRARY_PATH": ":".join(libraries)}
 
 
 def run_in_chromium(url: str, *options: str) -> tuple[str, str]:

@@ -27,13 +27,13 @@ from index.lsm.tree import Tree, lookup_of
 from index.matching.distance import joined, nearest
 from index.session import Guard, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources
+from index.storage.counters import Statistics, statistics_of
 from index.storage.data_file import DATA_FILE
 from index.storage.documents import Document
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import HOSTS_KEY, Table, unpack_hosts
 from index.storage.parameters import Parameters
 from index.storage.stamp import identified, stamped
-from index.storage.statistics import Statistics, statistics_of
 from index.storage.store import Store, Transaction
 from index.turn import Turn
 

@@ -18,13 +18,23 @@ FUNCTION_LINES_MAX = 70
 FOLDER_MODULES_MAX = 14
 
 ONLY_IMPORTERS = {
+    "confluent_kafka": {
+        "streamer.transports.kafka.confluent.clients",
+        "streamer.transports.kafka.confluent.reader",
+        "streamer.transports.kafka.confluent.writer",
+    },
     "kafka": {
         "streamer.transports.kafka.by_position",
         "streamer.transports.kafka.changelog",
         "streamer.transports.kafka.clients",
+        "streamer.transports.kafka.confluent.clients",
+        "streamer.transports.kafka.confluent.examination",
+        "streamer.transports.kafka.confluent.writer",
         "streamer.transports.kafka.diagnosis",
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.handshake",
+        "streamer.transports.kafka.kafka_python.reader",
+        "streamer.transports.kafka.kafka_python.writer",
         "streamer.transports.kafka.ownership",
         "streamer.transports.kafka.resending",
         "streamer.transports.kafka.rights",
@@ -126,6 +136,15 @@ def test_only_one_module_imports_each_outside_client(client: str) -> None:
     assert importers == ONLY_IMPORTERS[client]
 
 
+def test_neither_client_of_kafka_knows_the_other() -> None:
+    folders = {f"streamer.transports.kafka.{name}" for name in ("confluent", "kafka_python")}
+    for name in ALL_MODULES:
+        for folder in folders:
+            if name.startswith(folder):
+                others = tuple(folders - {folder})
+                assert not {used for used in own_imports(name) if used.startswith(others)}, name
+
+
 def test_the_index_knows_nothing_of_the_streamer() -> None:
     for name, path in ALL_MODULES.items():
         if name.split(".")[0] == "index":
@@ -199,7 +218,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.errors",
         "index.storage.counters",
         "index.storage.file.commit_hooks",
-        "index.storage.statistics",
         "index.tools.finding",
         "streamer.doctor.finding",
         "streamer.errors",
@@ -207,6 +225,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.types",
         "streamer.transports.by_position",
         "streamer.transports.evidence",
+        "streamer.transports.kafka.client",
         "streamer.transports.resending",
         "streamer.transports.transport",
     ),
@@ -235,9 +254,11 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.stamp",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
+    "tests/index/storage/test_store.py": ("index.storage.holding",),
     "tests/index/families/test_rule.py": (
         "index.families.family",
         "index.families.gallery",
+        "index.families.own_text",
         "index.families.table",
     ),
     "tests/index/tools/test_families.py": ("index.tools.verify_families",),
@@ -277,7 +298,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.verification.findings",
         "streamer.verification.journal",
         "streamer.verification.ledger",
-        "streamer.verification.originals",
         "streamer.verification.report",
         "streamer.verification.similarity",
         "streamer.verification.texts",
@@ -289,7 +309,14 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.what_if.documents",
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
-    "tests/contract": ("streamer.transports.kafka.transport",),
+    "tests/contract": (
+        "streamer.transports.kafka.confluent.examination",
+        "streamer.transports.kafka.confluent.reader",
+        "streamer.transports.kafka.confluent.writer",
+        "streamer.transports.kafka.kafka_python.reader",
+        "streamer.transports.kafka.kafka_python.writer",
+        "streamer.transports.kafka.transport",
+    ),
     "tests/streamer/give_back/test_dead_letters.py": ("streamer.give_back.report",),
     "tests/processes": (
         "streamer.cli.dead_letters",

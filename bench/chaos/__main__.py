@@ -105,6 +105,13 @@ def conduct(
     type=click.FloatRange(min=0, min_open=True),
     help="A slower recovery fails.",
 )
+@click.option(
+    "--client",
+    default="kafka-python",
+    show_default=True,
+    type=click.Choice(["kafka-python", "confluent-kafka"]),
+    help="Client of the services.",
+)
 @click.option("--set", "settings", multiple=True, help="A setting of the service.")
 @click.option(
     "--directory", default=None, type=click.Path(path_type=Path), help="Where logs and data stay, also after success."
@@ -119,6 +126,7 @@ def main(
     workers: int,
     rate: float,
     recovery_seconds: float,
+    client: str,
     settings: tuple[str, ...],
     directory: Path | None,
     as_json: bool,
@@ -133,7 +141,8 @@ def main(
     # The service's timeouts here are shorter than compiling takes, which a fresh checkout would do in its first batch.
     subprocess.run([sys.executable, "-m", "streamer.fingerprint.warm_up"], check=True)
     begin = time.monotonic()
-    world = World(place, seed, partitions, workers, rate, recovery_seconds, settings)
+    chosen = (f"kafka.client={client}", *settings)
+    world = World(place, seed, partitions, workers, rate, recovery_seconds, chosen)
     with world, Progress(console=errors) as bar:
         skipped = obstacles(world, kinds)
         for name, why in skipped.items():
@@ -155,6 +164,7 @@ def main(
         result: dict[str, Any] = {
             "faults": outcome.faults,
             **outcome.flowed,
+            "client": client,
             "partitions": world.traffic.partitions,
             "problems": len(outcome.found),
             "planted_errors": outcome.planted,

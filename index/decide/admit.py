@@ -60,7 +60,7 @@ def _admitted(
         origins = _enter(session, batch, portion, outcome, found)
         if found.families is not None:
             learnt += found.families.learnt(outcome.numbers)
-        candidates[portion.rows] = found.compared
+        candidates[portion.rows] = found.comparisons()
         batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
@@ -141,7 +141,7 @@ class Found:
     matched   input of the rule
     roots     roots of the matches, for the rule, where insert = "root"
     families  what resembles the rows, for the rule, where templates are learnt
-    compared  int64 [n], comparisons made for each row
+    compared  int64 [n], comparisons made for each row so far; see `comparisons`
     stale     retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
     equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
     """
@@ -152,6 +152,10 @@ class Found:
     compared: npt.NDArray[np.int64]
     stale: Matches
     equal: npt.NDArray[np.bool_]
+
+    def comparisons(self) -> npt.NDArray[np.int64]:
+        """Comparisons made for each row, int64 [n]: in all, once the rows are decided."""
+        return self.compared if self.families is None else self.compared + self.families.compared
 
 
 def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Found:
@@ -226,9 +230,8 @@ def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) 
     found, comparisons = resembling(session, again)
     compared[near[left]] += comparisons
     matches = Matches(near[left[found.rows]], found.distances, found.numbers)
-    families = FamilyRule(
-        session, portion.entries.fingerprints, matches, portion.pairs, portion.firsts, alone=portion.alone
-    )
+    assert portion.families is not None
+    families = FamilyRule(session, portion.families, matches)
     matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
     return Found(matched, None, families, compared, stale, equal)
 

@@ -35,7 +35,7 @@ def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -
         verdicts[portion.rows], distances[portion.rows] = outcome.verdicts, outcome.distances
         originals[portion.rows] = outcome.originals if outcome.named is None else outcome.named
         reasons[portion.rows] = with_reasons(session, portion, outcome).entries.reasons
-        candidates[portion.rows] = found.compared
+        candidates[portion.rows] = found.comparisons()
     # The others would get numbers of their own, which nobody has given.
     originals[~naming_originals(verdicts)] = NO_NUMBER
     naming = np.flatnonzero(originals != NO_NUMBER)

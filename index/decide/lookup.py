@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER
-from index.families.rule import FamilyRule
+from index.families.rule import FamilyRule, Rows
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.second_look import Look
@@ -242,10 +242,9 @@ def of_one_template(session: ReadSession, fingerprints: npt.NDArray[np.uint64], 
     if parameters.template is None or not session.transaction.count(Table.OWN):
         return no_matches()
     seen, _ = resembling(session, lookup_of(fingerprints, parameters, parameters.reach))
-    rule, found = (
-        FamilyRule(session, fingerprints, seen, no_matches(), np.arange(len(fingerprints)), alone=True),
-        [no_matches()],
-    )
+    count, found = len(fingerprints), [no_matches()]
+    rows = Rows(fingerprints, np.ones(count, np.bool_), None, np.zeros(count, np.bool_))
+    rule = FamilyRule(session, rows, seen)
     for row in np.unique(seen.rows).tolist():
         places, distances = rule.candidates(row)
         near = distances <= radius

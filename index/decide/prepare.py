@@ -10,6 +10,9 @@ import numpy.typing as npt
 import xxhash
 
 from index.entry import Entries, Kind
+from index.families.rule import Rows
+from index.kernels import minhash
+from index.lsm.minhash_lookup import MinhashLookup
 from index.lsm.simhash_lookup import first_of_equals
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, nearest, no_matches
@@ -28,12 +31,13 @@ class Prepared:
     entries   these rows alone
     near      int64 [m], NEAR rows
     lookup    look-up of the NEAR rows; its row i is near[i]
-    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count; where
-              templates are learnt, all within `Parameters.reach`
+    pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count; none where
+              templates are learnt, for `families` looks for them
     compared  int64 [n], comparisons made for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
     hosts     uint64 [n], key of each row's host: XXH3 of its name; NO_HOST where it has none
+    families  the rows as `families` takes them, where templates are learnt
     alone     whether each row is to be decided as if it came alone
     """
 
@@ -46,6 +50,7 @@ class Prepared:
     exact: npt.NDArray[np.int64]
     firsts: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
+    families: Rows | None = None
     alone: bool = False
 
 
@@ -79,46 +84,60 @@ def prepared_batch(entries: Entries, parameters: Parameters) -> list[Prepared]:
 
 
 def prepared(
-    entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool = False
+    entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool = False, pairs: bool = False
 ) -> list[Prepared]:
     """Prepare these rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order.
 
     alone  whether each row is to be decided as if it came alone, so that no row matches another of the batch
+    pairs  whether matches among the rows are wanted where templates are learnt, too
     """
     return [
-        _prepared(entries.take(some), some, parameters, alone=alone)
+        _prepared(entries.take(some), some, parameters, alone=alone, pairs=pairs)
         for some in (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
     ]
 
 
-def _prepared(entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool) -> Prepared:
+def _prepared(
+    entries: Entries, rows: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool, pairs: bool
+) -> Prepared:
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
-    lookup, pairs, near_compared = _looked_up(entries, near, parameters, alone=alone)
-    compared = np.zeros(len(rows), np.int64)
-    compared[near] = near_compared
+    look, looks = parameters.look, entries.look_rows[near]
+    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.reach, None if look is None else looks)
+    families = None if parameters.template is None else _families(entries, near, lookup, alone=alone)
+    matches, compared = no_matches(), np.zeros(len(rows), np.int64)
+    if not alone and (families is None or pairs):
+        matches, compared[near] = _pairs(lookup, looks, parameters)
+        earlier = near[matches.numbers.astype(np.int64)].astype(np.uint64)
+        matches = Matches(near[matches.rows], matches.distances, earlier)
     firsts = np.arange(len(rows))
     if not alone:
         for of_kind in (near, exact):
             firsts[of_kind] = of_kind[first_of_equals(entries.fingerprints[of_kind])]
-    earlier = near[pairs.numbers.astype(np.int64)].astype(np.uint64)
-    matches = Matches(near[pairs.rows], pairs.distances, earlier)
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, host_keys(entries), alone)
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, host_keys(entries), families, alone)
 
 
-def _looked_up(
-    entries: Entries, near: npt.NDArray[np.int64], parameters: Parameters, *, alone: bool
-) -> tuple[Lookup, Matches, npt.NDArray[np.int64]]:
-    """Look-up of the NEAR rows, int64 [m], the matches among them that count, and the comparisons made, int64 [m]."""
-    look, looks = parameters.look, entries.look_rows[near]
-    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.reach, None if look is None else looks)
-    if alone:
-        return lookup, no_matches(), np.zeros(len(near), np.int64)
+def _pairs(
+    lookup: Lookup, looks: npt.NDArray[np.uint8], parameters: Parameters
+) -> tuple[Matches, npt.NDArray[np.int64]]:
+    """Matches among the NEAR rows that count, and the comparisons made, int64 [m]."""
+    look = parameters.look
     if look is None:
-        return lookup, *lookup.pairs(nearest_only=parameters.insert == "all")
+        return lookup.pairs(nearest_only=parameters.insert == "all")
     pairs, compared = lookup.pairs(nearest_only=False)
     told, counts = look.judge(pairs.distances, looks[pairs.rows], looks[pairs.numbers.astype(np.int64)])
-    return lookup, nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None), compared
+    return nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None), compared
+
+
+def _families(entries: Entries, near: npt.NDArray[np.int64], lookup: Lookup, *, alone: bool) -> Rows:
+    """The rows as `families` takes them."""
+    are_near, sharing = entries.kinds == Kind.NEAR, np.zeros(len(entries), np.bool_)
+    if alone:
+        return Rows(entries.fingerprints, are_near, None, sharing)
+    assert isinstance(lookup, MinhashLookup), "templates are learnt from MinHash signatures"
+    hashes = np.zeros((len(entries), lookup.hashes.shape[1]), np.uint64)
+    hashes[near], sharing[near] = lookup.hashes, minhash.shared(lookup.hashes)
+    return Rows(entries.fingerprints, are_near, hashes, sharing)
 
 
 def host_keys(entries: Entries) -> npt.NDArray[np.uint64]:

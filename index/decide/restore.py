@@ -234,7 +234,7 @@ def _members(
     apart, entering = session.parameters.root.apart, new & (decided != Verdict.DUPLICATE)
     # Uniques are mostly restored by themselves.
     asked = new & (entries.kinds == Kind.NEAR) & (new & (decided == Verdict.DUPLICATE)).any()
-    for portion in prepared(entries, np.flatnonzero(asked), session.parameters):
+    for portion in prepared(entries, np.flatnonzero(asked), session.parameters, pairs=True):
         best = nearest_judged(session, portion.lookup, portion.entries.fingerprints, portion.entries.look_rows).best
         near = np.zeros(len(portion.rows), np.bool_)
         near[best.rows[best.distances <= apart]] = True

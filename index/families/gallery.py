@@ -8,7 +8,7 @@ import numpy.typing as npt
 from index.entry import NO_NUMBER
 from index.families.family import OpenFamily
 from index.families.table import heads_of, read_families
-from index.kernels import minhash
+from index.kernels import minhash, numbers
 from index.matching.minhash import DISTANCE_UNITS, pack_bins, unpack_bins
 from index.matching.template import Bins
 from index.session import ReadSession
@@ -16,11 +16,14 @@ from index.storage import documents, log
 
 NOBODY = -1
 
+NOT_ASKED = -2
+"""Stands for the family of a document that nobody has asked for yet."""
+
 ROW_ORDER = 2**63
 """Rows come after all documents of the index."""
 
 
-class _Column:
+class Column:
     """A column that grows at its end; as its capacity doubles, appending copies each value but a few times."""
 
     def __init__(self, values: npt.NDArray[Any]) -> None:
@@ -28,6 +31,7 @@ class _Column:
         self.values = self._room
 
     def extend(self, values: npt.NDArray[Any]) -> None:
+        """Append values."""
         begin, end = len(self.values), len(self.values) + len(values)
         if end > len(self._room):
             self._room = np.concatenate([self.values, np.zeros((end, *self._room.shape[1:]), self._room.dtype)])
@@ -35,17 +39,38 @@ class _Column:
         self.values = self._room[:end]
 
 
+class NumberTable:
+    """Places of numbers, uint64, in the order in which they were entered."""
+
+    def __init__(self) -> None:
+        self._slots, self._places = np.full(64, numbers.EMPTY, np.uint64), np.empty(64, np.int64)
+        self.count = 0
+
+    def found(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Places of numbers, uint64 [m] -> int64 [m]; NOBODY of unknown ones."""
+        return numbers.found(self._slots, self._places, asked)
+
+    def entered(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Places of numbers, uint64 [m] -> int64 [m]; unknown ones get the next places."""
+        places, self._slots, self._places, self.count = numbers.entered(self._slots, self._places, asked, self.count)
+        return places
+
+
 class Gallery:
     """Documents by place: the rows come first, then documents of the index as they are asked for.
 
     Columns, by place:
     signatures  uint64 [m, words]
-    bins        uint8 [m, bins]
     order       uint64 [m], in which documents entered, or would: the number of a document, ROW_ORDER + row
     roots       int64 [m], place of the root
     families    int64 [m], place of the family in `of_families`; NOBODY for rows that were not asked for
+    lost        bool [m], documents that count no more; a document whose root is lost counts no more, either
 
+    pages       uint8 [rows, bins], bins of the rows
+
+    By family:
     known       bool [families], whether the template is known
+    templates   uint64 [families, words], the template as a signature, where it is known
     """
 
     def __init__(self, session: ReadSession, signatures: npt.NDArray[np.uint64]) -> None:
@@ -54,26 +79,25 @@ class Gallery:
         assert banding is not None, "only MinHash signatures have families"
         self._session, self.bin_bits = session, banding.bin_bits
         self.rows = len(signatures)
-        self._signatures = _Column(signatures)
-        self._bins = _Column(unpack_bins(signatures, self.bin_bits))
-        self._order = _Column(np.arange(ROW_ORDER, ROW_ORDER + self.rows, dtype=np.uint64))
-        self._roots = _Column(np.arange(self.rows))
-        self._counts = _Column(np.ones(self.rows, np.bool_))
-        self._families = _Column(np.full(self.rows, NOBODY, np.int64))
-        self._known = _Column(np.zeros(0, np.bool_))
+        self.pages: Bins = unpack_bins(signatures, self.bin_bits)
+        self._signatures = Column(signatures)
+        self._order = Column(np.arange(ROW_ORDER, ROW_ORDER + self.rows, dtype=np.uint64))
+        self._roots = Column(np.arange(self.rows))
+        self._families = Column(np.full(self.rows, NOBODY, np.int64))
+        self._lost = Column(np.zeros(self.rows, np.bool_))
+        self._stamps = Column(np.zeros(self.rows, np.int64))
+        self._columns: minhash.Documents | None = None
+        self._known = Column(np.zeros(0, np.bool_))
+        self._templates = Column(np.zeros((0, session.words), np.uint64))
         self.of_families: list[OpenFamily] = []
-        self._place_of: dict[int, int] = {}
+        self._numbers = NumberTable()
         self._family_of: dict[int, int] = {}
+        self._gone: list[int] = []
 
     @property
     def signatures(self) -> npt.NDArray[np.uint64]:
         """See the class."""
         return self._signatures.values
-
-    @property
-    def bins(self) -> Bins:
-        """See the class."""
-        return self._bins.values
 
     @property
     def order(self) -> npt.NDArray[np.uint64]:
@@ -86,84 +110,171 @@ class Gallery:
         return self._roots.values
 
     @property
-    def counts(self) -> npt.NDArray[np.bool_]:
-        """See the class."""
-        return self._counts.values
-
-    @property
     def families(self) -> npt.NDArray[np.int64]:
         """See the class."""
         return self._families.values
+
+    @property
+    def lost(self) -> npt.NDArray[np.bool_]:
+        """See the class."""
+        return self._lost.values
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
         """See the class."""
         return self._known.values
 
-    def places(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    @property
+    def templates(self) -> npt.NDArray[np.uint64]:
+        """See the class."""
+        return self._templates.values
+
+    @property
+    def columns(self) -> minhash.Documents:
+        """All columns by place, for kernels."""
+        if self._columns is None:
+            columns = (self._signatures, self._order, self._roots, self._families, self._lost, self._stamps)
+            self._columns = minhash.Documents(*(column.values for column in columns))
+        return self._columns
+
+    def places(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Places of visible documents of the index: uint64 [m] -> int64 [m]."""
-        distinct, inverse = np.unique(numbers, return_inverse=True)
-        unknown = [number for number in distinct.tolist() if number not in self._place_of]
-        if unknown:
-            self._load(np.array(unknown, np.uint64))
-        return np.array([self._place_of[number] for number in distinct.tolist()], np.int64)[inverse]
+        self._load(asked)
+        places = self._of_numbers(asked)
+        waiting = np.unique(places[self.families[places] == NOT_ASKED])
+        if len(waiting):
+            heads = heads_of(self._session.transaction, self.order[waiting], self.order[self.roots[waiting]])
+            self.families[waiting] = self._families_of(heads)
+        return places
 
-    def _load(self, numbers: npt.NDArray[np.uint64]) -> None:
+    def filed(self, asked: npt.NDArray[np.uint64], families: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """As `places`, of documents that are filed in these families, int64 [m]; NOBODY of those that are not visible."""
+        if not len(asked):
+            return np.empty(0, np.int64)
+        table = NumberTable()
+        each = table.entered(asked)
+        distinct, of_distinct = np.empty(table.count, np.uint64), np.empty(table.count, np.int64)
+        distinct[each], of_distinct[each] = asked, families
+        visible = self._session.visibility.are(self._session.transaction, distinct)
+        places = np.full(table.count, NOBODY, np.int64)
+        self._load(distinct[visible])
+        places[visible] = self._of_numbers(distinct[visible])
+        self.families[places[visible]] = of_distinct[visible]
+        return places[each]
+
+    def _of_numbers(self, asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Places of documents that were asked for before."""
+        return self._numbers.found(asked) + self.rows
+
+    def _load(self, asked: npt.NDArray[np.uint64]) -> None:
+        """Take in documents that were not asked for before, and their roots."""
         session = self._session
-        roots = documents.counting_roots(session.transaction, session.visibility, numbers, session.words)
-        gone = set(numbers[roots == NO_NUMBER].tolist())
-        roots = np.where(roots == NO_NUMBER, numbers, roots)
-        heads = heads_of(session.transaction, numbers, roots)
-        wanted = np.unique(np.concatenate([numbers, roots, heads]))
-        wanted = wanted[[number not in self._place_of for number in wanted.tolist()]]
-        signatures, there = log.fingerprints(session.transaction, wanted, session.words)
-        wanted, signatures = wanted[there], signatures[there]
-        begin = len(self._order.values)
-        self._place_of.update(zip(wanted.tolist(), range(begin, begin + len(wanted)), strict=True))
+        unknown = _ascending(asked[self._numbers.found(asked) == NOBODY])
+        if not len(unknown):
+            return
+        roots, signatures = documents.counting(session.transaction, session.visibility, unknown, session.words)
+        gone = roots == NO_NUMBER
+        roots = np.where(gone, unknown, roots)
+        # Roots stand for themselves.
+        others = _ascending(roots[roots != unknown])
+        others = others[self._numbers.found(others) == NOBODY]
+        others = others[unknown[np.searchsorted(unknown, others).clip(max=len(unknown) - 1)] != others]
+        of_others, _ = log.fingerprints(session.transaction, others, session.words)
+        added, signatures = np.concatenate([unknown, others]), np.concatenate([signatures, of_others])
+        self._columns = None
+        self._numbers.entered(added)
         self._signatures.extend(signatures)
-        self._bins.extend(unpack_bins(signatures, self.bin_bits))
-        self._order.extend(wanted)
-        self._counts.extend(np.array([number not in gone for number in wanted.tolist()], np.bool_))
-        self._load_families({*heads.tolist(), *wanted.tolist()})
-        # Roots and heads stand for themselves.
-        root_of = dict(zip(numbers.tolist(), roots.tolist(), strict=True))
-        head_of = dict(zip(roots.tolist(), heads.tolist(), strict=True)) | dict(
-            zip(numbers.tolist(), heads.tolist(), strict=True)
-        )
-        of_wanted = [(root_of.get(number, number), head_of.get(number, number)) for number in wanted.tolist()]
-        self._roots.extend(np.array([self._place_of[root] for root, _ in of_wanted], np.int64))
-        self._families.extend(np.array([self._family_of[head] for _, head in of_wanted], np.int64))
+        self._order.extend(added)
+        self._roots.extend(self._of_numbers(np.concatenate([roots, others])))
+        self._families.extend(np.full(len(added), NOT_ASKED, np.int64))
+        self._stamps.extend(np.zeros(len(added), np.int64))
+        gone = np.concatenate([gone, np.zeros(len(others), np.bool_)])
+        self._lost.extend(gone | np.isin(added, np.array(self._gone, np.uint64)))
 
-    def _load_families(self, heads: set[int]) -> None:
-        unknown = sorted(heads - self._family_of.keys())
+    def _families_of(self, heads: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Families of heads, uint64 [m] -> int64 [m]."""
+        unknown = sorted(set(heads.tolist()) - self._family_of.keys())
         stored = read_families(self._session.transaction, unknown)
         for head in unknown:
             family = stored.get(head)
-            template = pack_bins(family.values[None], self.bin_bits) if family is not None and family.is_known else None
-            self._family_of[head] = len(self.of_families)
-            self.of_families.append(OpenFamily(head, family, template))
-        added = [self.of_families[self._family_of[head]].template is not None for head in unknown]
-        self._known.extend(np.array(added, np.bool_))
+            self._family_of[head] = self._found(OpenFamily(head, family))
+            if family is not None and family.is_known:
+                self.learn(self._family_of[head])
+        return np.array([self._family_of[head] for head in heads.tolist()], np.int64)
+
+    def _found(self, family: OpenFamily) -> int:
+        """The place of a new family."""
+        self.of_families.append(family)
+        self._known.extend(np.zeros(1, np.bool_))
+        self._templates.extend(np.zeros((1, self._session.words), np.uint64))
+        return len(self.of_families) - 1
 
     def found_families(self, rows: npt.NDArray[np.int64]) -> None:
         """Give each of these rows that has none a family of its own."""
         for row in rows[self.families[rows] == NOBODY].tolist():
-            self.families[row] = len(self.of_families)
-            self.of_families.append(OpenFamily(-1 - row))
-            self._known.extend(np.zeros(1, np.bool_))
+            self.families[row] = self._found(OpenFamily(-1 - row))
+
+    def learn(self, family: int) -> None:
+        """Note that a family's template is known."""
+        self.known[family] = True
+        self.templates[family] = pack_bins(self.of_families[family].values[None], self.bin_bits)
+
+    def vote(self, family: int, page: Bins, voters: int) -> bool:
+        """Count the vote of a page, uint8 [bins], as `OpenFamily.vote`; returns whether the template is known now."""
+        chosen = self.of_families[family]
+        known = chosen.vote(page, self.head_bins(chosen), voters)
+        if known:
+            self.learn(family)
+        return known
 
     def head_bins(self, family: OpenFamily) -> Bins | None:
         """Bins of a family's head, uint8 [bins]; None where it has left the log."""
-        place = -1 - family.head if family.head < 0 else self._place_of.get(family.head)
-        return None if place is None else self.bins[place]
+        signature = self._head(family.head)
+        if signature is None:
+            return None
+        bins: Bins = unpack_bins(signature, self.bin_bits)[0]
+        return bins
+
+    def _head(self, number: int) -> npt.NDArray[np.uint64] | None:
+        """Signature of a head, uint64 [1, words], whether or not it is visible; None where it has left the log."""
+        if number < 0:
+            return self.signatures[[-1 - number]]
+        asked = np.array([number], np.uint64)
+        (place,) = self._numbers.found(asked).tolist()
+        if place != NOBODY:
+            return self.signatures[[self.rows + place]]
+        signature, there = log.fingerprints(self._session.transaction, asked, self._session.words)
+        return signature if there[0] else None
 
     def reference(self, family: int) -> npt.NDArray[np.uint64] | None:
         """What relatives of a family resemble, uint64 [1, words]: its template, or its head; None where the head is gone."""
-        chosen = self.of_families[family]
-        if chosen.template is not None:
-            return chosen.template
-        head = self.head_bins(chosen)
-        return None if head is None else pack_bins(head[None], self.bin_bits)
+        if self.known[family]:
+            return self.templates[[family]]
+        return self._head(self.of_families[family].head)
+
+    def lose(self, order: int) -> None:
+        """Let a document, by its order, count no more, nor what it is the root of."""
+        self._gone.append(order)
+        self._set_lost(order, lost=True)
+
+    def regain(self) -> None:
+        """Take back all calls of `lose`."""
+        for order in self._gone:
+            self._set_lost(order, lost=False)
+        self._gone.clear()
+
+    def _set_lost(self, order: int, *, lost: bool) -> None:
+        place = order - ROW_ORDER
+        if place < 0:
+            (found,) = self._numbers.found(np.array([order], np.uint64)).tolist()
+            if found == NOBODY:
+                return
+            place = self.rows + found
+        self.lost[place] = lost
+
+    def is_gone(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these documents `lose` has named, int64 [m] -> bool [m]."""
+        return np.isin(self.order[places], np.array(self._gone, np.uint64))
 
     def distances(self, row: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
         """Distance of a row to each of these places: int64 [m] -> int16 [m]."""
@@ -175,3 +286,9 @@ class Gallery:
         """Distance of a row to some of these signatures, uint64 [k, words] and int64 [m] -> int16 [m]."""
         rows = np.full(len(places), row, np.int64)
         return minhash.distances(self.signatures, signatures, rows, places, self.bin_bits, DISTANCE_UNITS)
+
+
+def _ascending(asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Each of these numbers once, ascending. As `np.unique`, which is ten times as slow."""
+    ordered = np.sort(asked)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered

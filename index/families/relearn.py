@@ -70,8 +70,7 @@ class Relearning:
                 continue
             chosen = gallery.of_families[family]
             if voting and not gallery.known[family]:
-                head = gallery.head_bins(chosen)
-                gallery.known[family] = chosen.vote(pages[row], head, self._rule.voters, gallery.bin_bits)
+                gallery.vote(family, pages[row], self._rule.voters)
                 chosen.count(dropped=int(verdict in (Verdict.DUPLICATE, Verdict.SUSPECT)))
             if place != NONE and Verdict(verdict).stands_for_itself and chosen.stored is not None:
                 gallery.families[place] = family
@@ -92,7 +91,7 @@ class Relearning:
     def store(self) -> None:
         """Store what was learnt."""
         for family in self._gallery.of_families:
-            if family.changed and family.stored is not None:
-                write_family(self._session.transaction, family.head, family.stored)
+            if (stored := family.to_store()) is not None:
+                write_family(self._session.transaction, family.head, stored)
         relatives = np.array(self._relatives, np.uint64).reshape(-1, 2)
         add_relatives(self._session.transaction, relatives[:, 0], relatives[:, 1])

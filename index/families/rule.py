@@ -16,10 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Verdict
-from index.families.gallery import ROW_ORDER, Gallery
-from index.families.table import add_postings, add_relatives, free_keys, keys_of, read_postings, write_family
+from index.families.gallery import NOBODY, ROW_ORDER, Gallery
+from index.families.own_text import OwnText
+from index.families.table import add_relatives, write_family
+from index.kernels import minhash
 from index.matching.distance import Matches
-from index.matching.template import are_one_page, own_bins
+from index.matching.minhash import DISTANCE_UNITS
+from index.matching.template import OWN_SHARE_MIN
 from index.session import ReadSession, WriteSession
 
 TEMPLATES_A_PAGE = 4
@@ -28,8 +31,24 @@ TEMPLATES_A_PAGE = 4
 NONE = -1
 
 
+class Rows(NamedTuple):
+    """Rows to decide.
+
+    signatures  uint64 [n, words]
+    near        bool [n], NEAR rows: the others play no role
+    hashes      uint64 [n, bands], hashes of the bands of NEAR rows; None: each row is decided as if it came alone, and its vote
+                does not count for the others
+    sharing     bool [n], rows that share a band with an earlier one
+    """
+
+    signatures: npt.NDArray[np.uint64]
+    near: npt.NDArray[np.bool_]
+    hashes: npt.NDArray[np.uint64] | None
+    sharing: npt.NDArray[np.bool_]
+
+
 class Candidates(NamedTuple):
-    """What a row resembles, nearest and earliest first.
+    """What a row resembles, in no promised order.
 
     places     int64 [m], in the gallery
     distances  int16 [m]
@@ -66,48 +85,31 @@ class _Columns(NamedTuple):
 class FamilyRule:
     """Decision of the rows of a portion, and what is to be stored of their families."""
 
-    def __init__(
-        self,
-        session: ReadSession,
-        signatures: npt.NDArray[np.uint64],
-        matches: Matches,
-        pairs: Matches,
-        firsts: npt.NDArray[np.int64],
-        *,
-        alone: bool = False,
-    ) -> None:
+    def __init__(self, session: ReadSession, rows: Rows, matches: Matches) -> None:
         """Take over what resembles the rows.
 
-        signatures  uint64 [n, words]
-        matches     documents of the index that share a band with a row, at most `Parameters.reach` away, nearest and earliest
-                    first
-        pairs       earlier rows likewise, of equal ones the first
-        firsts      int64 [n], the first row equal to each row
-        alone       whether each row is decided as if it came alone: its vote does not count for the others
+        matches  documents of the index that share a band with a row, at most `Parameters.reach` away, by row
         """
-        parameters = session.parameters
+        parameters, count = session.parameters, len(rows.signatures)
         assert parameters.template is not None
         assert parameters.root is not None
         self._session, self._rule, self._root = session, parameters.template, parameters.root
         self._distance_max, self._reach = parameters.distance_max, parameters.reach
-        self.gallery = Gallery(session, signatures)
-        self._matches, self._pairs = matches, pairs
+        self.gallery = Gallery(session, rows.signatures)
+        self.compared: npt.NDArray[np.int64] = np.zeros(count, np.int64)
+        self._rows, self._matches = rows, matches
         self._match_places = self.gallery.places(matches.numbers)
-        self._pair_places = pairs.numbers.astype(np.int64)
-        count = len(signatures)
         self._match_begins = np.searchsorted(matches.rows, np.arange(count + 1))
-        self._pair_begins = np.searchsorted(pairs.rows, np.arange(count + 1))
-        self._postings: dict[tuple[int, int], list[int]] = {}
-        self._filed: dict[tuple[int, int], list[int]] = {}
-        self._own_of: dict[tuple[int, int], list[int]] = {}
+        self._own_text = OwnText(session, self.gallery)
+        self._shape = minhash.Shape(self.gallery.bin_bits, DISTANCE_UNITS, OWN_SHARE_MIN)
         self._in_bands = np.zeros(count, np.bool_)
-        self._own_keys: dict[int, list[tuple[int, int]]] = {}
+        self._of_bands = None if rows.hashes is None else _rows_in_bands(rows.hashes)
+        self._filed_to = 0
+        self._equal_rows = np.empty(0, np.int64)
+        self._looks = 0
+        self._apart: dict[tuple[int, int], int] = {}
         self._verdicts = np.zeros(count, np.uint8)
         self._learnt: list[int] = []
-        self._alone = alone
-        self._gone: list[int] = []
-        self._firsts = firsts
-        self._equals: dict[int, list[int]] = {}
         self._fetch()
 
     def decide(
@@ -124,9 +126,10 @@ class FamilyRule:
         """
         count = len(verdicts)
         outcome = _Columns(verdicts, distances, np.arange(count), verdicts == Verdict.UNIQUE)
-        self._in_bands[:] = outcome.entering
-        undecided = np.unique(np.concatenate([self._matches.rows, self._pairs.rows]))
-        for row in undecided[outcome.entering[undecided]].tolist():
+        self._in_bands[:] = outcome.entering & self._rows.near
+        resembling = self._rows.sharing.copy()
+        resembling[self._matches.rows] = True
+        for row in np.flatnonzero(resembling & outcome.entering).tolist():
             self._decide(row, outcome)
         naming = np.flatnonzero(outcome.roots != np.arange(count))
         of_rows = outcome.roots[naming] < count
@@ -138,7 +141,7 @@ class FamilyRule:
     def by_own(self) -> npt.NDArray[np.bool_]:
         """Which rows are to be filed by what they have of their own, bool [n]."""
         filed = np.zeros(self.gallery.rows, np.bool_)
-        filed[list(self._own_keys)] = True
+        filed[list(self._own_text.filed)] = True
         return filed
 
     def _decide(self, row: int, outcome: _Columns) -> None:
@@ -146,16 +149,23 @@ class FamilyRule:
         named = sight.match if sight.match != NONE else sight.failed
         entering = sight.match == NONE or bool(sight.candidates.distances[sight.match] > self._root.apart)
         if named != NONE:
-            outcome.roots[row] = self.gallery.roots[sight.candidates.places[named]]
-            outcome.distances[row] = self.distance_to(row, int(outcome.roots[row]))
+            place = int(sight.candidates.places[named])
+            root = int(self.gallery.roots[place])
+            outcome.roots[row] = root
+            outcome.distances[row] = sight.candidates.distances[named] if root == place else self.distance_to(row, root)
             outcome.verdicts[row] = Verdict.DUPLICATE if sight.match != NONE else Verdict.TEMPLATE
         outcome.entering[row] = entering
         self.conclude(row, sight, entering=entering)
 
     def look(self, row: int) -> Sight:
         """What a row resembles, now that all rows before it are concluded."""
-        candidates = self.candidates(row)
-        return Sight(candidates, *self._judged(row, candidates))
+        candidates, gallery = self.candidates(row), self.gallery
+        if not len(candidates.places):
+            return Sight(candidates, NONE, NONE)
+        needed, distance_max = int(self._own_text.needed[row]), self._distance_max
+        limits = (needed, distance_max, self._root.distance_max)
+        of_families = (gallery.templates, gallery.known)
+        return Sight(candidates, *minhash.judged(row, *candidates, gallery.columns, *of_families, *limits, self._shape))
 
     def distance_to(self, row: int, place: int) -> int:
         """Distance of a row to a document of the gallery."""
@@ -173,7 +183,7 @@ class FamilyRule:
             family = int(gallery.families[candidates.places[sight.failed]])
             self._join(row, family, Verdict.TEMPLATE, entering=entering, voting=True)
         else:
-            family = self._relative_of(row, gallery.families[candidates.places])
+            family = self._relative_of(row, self._families_of(candidates))
             self._join(row, family, Verdict.UNIQUE, entering=entering, voting=family != NONE)
 
     def conclude_version(self, row: int, sight: Sight, older: int) -> None:
@@ -182,10 +192,10 @@ class FamilyRule:
         older  place of that document in the gallery; NONE where it has no signature
         """
         gallery = self.gallery
-        families = gallery.families[sight.candidates.places]
+        families = self._families_of(sight.candidates)
         if older != NONE:
             gallery.found_families(np.array([older]))
-            families = np.concatenate([gallery.families[[older]], families])
+            families.insert(0, int(gallery.families[older]))
         family = self._relative_of(row, families)
         if family != NONE and gallery.of_families[family].stored is None:
             family = NONE
@@ -193,26 +203,24 @@ class FamilyRule:
 
     def retire(self, row: int, number: int) -> None:
         """Let a row, or where it is NONE a document of the index, count no more, nor what stands for it."""
-        self._gone.append(number if row == NONE else ROW_ORDER + row)
+        self.gallery.lose(number if row == NONE else ROW_ORDER + row)
 
     def forget(self) -> None:
         """Let everything count again."""
-        self._gone.clear()
+        self.gallery.regain()
 
     def _join(self, row: int, family: int, verdict: Verdict, *, entering: bool, voting: bool) -> None:
         self._verdicts[row] = verdict
         if family != NONE:
             self.gallery.families[row] = family
-        if self._alone:
+        if self._of_bands is None:
             return
         known = family != NONE and bool(self.gallery.known[family])
         if voting and not known:
             self._vote(row, family, is_duplicate=verdict == Verdict.DUPLICATE)
         if entering and known:
             self._file(row, family)
-        self._in_bands[row] = entering and row not in self._own_keys
-        if self._in_bands[row] and self._firsts[row] != row:
-            self._equals.setdefault(int(self._firsts[row]), []).append(row)
+        self._in_bands[row] = entering and not self._own_text.is_filed(row)
         if family != NONE:
             self._count(row, family, verdict)
 
@@ -220,169 +228,119 @@ class FamilyRule:
         """What shares a band with the row, and what shares some of its own text with it."""
         gallery = self.gallery
         of_index = slice(*self._match_begins[row : row + 2])
-        of_rows = slice(*self._pair_begins[row : row + 2])
-        earlier, apart = self._with_equals(self._pair_places[of_rows], self._pairs.distances[of_rows])
-        standing = self._in_bands[earlier]
-        earlier, apart = earlier[standing], apart[standing]
-        gallery.found_families(earlier)
-        places = np.concatenate([self._match_places[of_index], earlier])
-        distances = np.concatenate([self._matches.distances[of_index], apart])
+        earlier, apart = self._sharing_bands(row)
+        places, distances = self._match_places[of_index], self._matches.distances[of_index]
+        if len(earlier):
+            gallery.found_families(earlier)
+            places, distances = np.concatenate([places, earlier]), np.concatenate([distances, apart])
         # What counts no more names no family either.
-        counting = self._counting(places)
-        places, distances = places[counting], distances[counting]
+        gone = gallery.lost[places] | gallery.lost[gallery.roots[places]]
+        if gone.any():
+            places, distances = places[~gone], distances[~gone]
         families = gallery.families[places]
-        known = gallery.known[families]
-        if known.any():
-            found = np.setdiff1d(self._by_own_text(row, np.unique(families[known])), places)
-            found = found[self._counting(found)]
-            apart = gallery.distances(row, found)
-            near = apart <= self._reach
-            places, distances = np.concatenate([places, found[near]]), np.concatenate([distances, apart[near]])
-        order = np.lexsort((gallery.order[places], distances))
-        return Candidates(places[order], distances[order])
+        known = families[gallery.known[families]]
+        if not len(known):
+            return Candidates(places, distances)
+        nearest = self._nearest(row, sorted(set(known.tolist())))
+        if not nearest:
+            return Candidates(places, distances)
+        (slots, *others) = (self._own_text.keys(row, family)[0] for family in nearest)
+        slots = np.concatenate([slots, *others]) if others else slots
+        self._looks += 1
+        columns = gallery.columns
+        columns.stamps[places] = self._looks
+        limits = self._looks, self._reach, self._shape
+        found, apart, compared = minhash.sharing_own_text(row, slots, self._own_text.postings, columns, *limits)
+        self.compared[row] += compared
+        return Candidates(np.concatenate([places, found]), np.concatenate([distances, apart]))
 
-    def _with_equals(
-        self, earlier: npt.NDArray[np.int64], apart: npt.NDArray[np.int16]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16]]:
-        """Rows and their distances, with the rows equal to them that entered later."""
-        if not self._equals:
-            return earlier, apart
-        also = [self._equals.get(row, ()) for row in earlier.tolist()]
-        counts = np.fromiter(map(len, also), np.int64, len(also))
-        rows = np.fromiter((row for rows in also for row in rows), np.int64, int(counts.sum()))
-        return np.concatenate([earlier, rows]), np.concatenate([apart, np.repeat(apart, counts)])
+    def _sharing_bands(self, row: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16]]:
+        """Earlier rows that stand in a band of the row, int64 [m], and their distances, int16 [m]."""
+        if self._of_bands is None or not self._rows.sharing[row]:
+            self._equal_rows = np.empty(0, np.int64)
+            return np.empty(0, np.int64), np.empty(0, np.int16)
+        rows = self._filed_to, self._in_bands, self._of_bands
+        self._filed_to = row
+        earlier, apart, compared = minhash.sharing_bands(row, *rows, self.gallery.signatures, self._reach, self._shape)
+        self.compared[row] += compared
+        self._equal_rows = earlier[apart == 0]
+        return earlier, apart
 
-    def _counting(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether each of these documents may be a match, int64 [m] -> bool [m]."""
-        gallery = self.gallery
-        counts = gallery.counts[places]
-        if self._gone:
-            gone = np.array(self._gone, np.uint64)
-            counts &= ~np.isin(gallery.order[places], gone) & ~np.isin(gallery.order[gallery.roots[places]], gone)
-        return counts
+    def _nearest(self, row: int, families: list[int]) -> list[int]:
+        """Those of these families by whose templates the pages of a row's own text are looked up, the nearest first."""
+        reach = self._rule.relatives_apart
+        apart = [(distance, family) for family in families if (distance := self._to_template(row, family)) <= reach]
+        return [family for _, family in sorted(apart)[:TEMPLATES_A_PAGE]]
 
-    def _by_own_text(self, row: int, families: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Places of pages that share own text with the row beside the nearest of these families' templates, int64 [m]."""
-        rows, numbers = self._sharing_own_text(row, families)
-        visible = self._session.visibility.are(self._session.transaction, numbers)
-        return np.concatenate([np.array(rows, np.int64), self.gallery.places(numbers[visible])])
+    def _to_template(self, row: int, family: int) -> int:
+        """Distance of a row to a family's template."""
+        if (row, family) not in self._apart:
+            (apart,) = self.gallery.distances_to(row, self.gallery.templates, np.array([family])).tolist()
+            self._apart[row, family] = apart
+        return self._apart[row, family]
 
     def _fetch(self) -> None:
         """Take the pages that share own text with rows into the gallery, all at once: else each row would read the log."""
         gallery = self.gallery
-        wanted = [np.empty(0, np.uint64)]
-        for row in np.unique(self._matches.rows).tolist():
-            families = gallery.families[self._match_places[slice(*self._match_begins[row : row + 2])]]
-            known = gallery.known[families]
-            if known.any():
-                wanted.append(self._sharing_own_text(row, np.unique(families[known]))[1])
-        numbers = np.unique(np.concatenate(wanted))
-        gallery.places(numbers[self._session.visibility.are(self._session.transaction, numbers)])
+        families = gallery.families[self._match_places]
+        known = gallery.known[families]
+        pairs = np.unique(np.column_stack([self._matches.rows[known], families[known]]), axis=0)
+        if not len(pairs):
+            return
+        rows, families = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+        apart = minhash.distances(
+            gallery.signatures, gallery.templates, rows, families, gallery.bin_bits, DISTANCE_UNITS
+        )
+        self._apart.update(zip(map(tuple, pairs.tolist()), apart.tolist(), strict=True))
+        order = np.lexsort((families, apart, rows))
+        rows, families, apart = rows[order], families[order], apart[order]
+        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        asked = (rank < TEMPLATES_A_PAGE) & (apart <= self._rule.relatives_apart)
+        self._own_text.ask(rows[asked], families[asked])
 
-    def _sharing_own_text(self, row: int, families: npt.NDArray[np.int64]) -> tuple[list[int], npt.NDArray[np.uint64]]:
-        """Rows, and numbers of documents, uint64 [m] ascending, that share own text with a row: see `_by_own_text`."""
-        gallery = self.gallery
-        templates = np.concatenate([_template(gallery, family) for family in families.tolist()])
-        apart = gallery.distances_to(row, templates, np.arange(len(families)))
-        nearest = np.argsort(apart, kind="stable")[:TEMPLATES_A_PAGE]
-        rows: list[int] = []
-        numbers: list[int] = []
-        for place in nearest[apart[nearest] <= self._rule.relatives_apart].tolist():
-            family = int(families[place])
-            keys = self._keys(row, family)
-            self._read(family, keys)
-            for key in keys:
-                numbers += self._postings[family, key]
-                rows += self._filed.get((family, key), ())
-        return rows, np.unique(np.array(numbers, np.uint64))
-
-    def _keys(self, row: int, family: int) -> list[int]:
-        """Keys of what a row has of its own beside a family's template; NO_OWN_KEY only where that is hardly anything."""
-        if (row, family) not in self._own_of:
-            self._own_of[row, family] = keys_of(self.gallery.bins[row], _stored(self.gallery, family))
-        return self._own_of[row, family]
-
-    def _read(self, family: int, keys: list[int]) -> None:
-        missing = [key for key in keys if (family, key) not in self._postings]
-        head = self.gallery.of_families[family].head
-        # A family that a row founded has nothing in the file.
-        found = read_postings(self._session.transaction, head, missing) if head >= 0 else [[] for _ in missing]
-        self._postings.update(((family, key), numbers) for key, numbers in zip(missing, found, strict=True))
-
-    def _judged(self, row: int, candidates: Candidates) -> tuple[int, int]:
-        """Which candidate is the match, and which would have been the first but for its template; NONE where there is none."""
-        gallery = self.gallery
-        near = int(np.searchsorted(candidates.distances, self._distance_max, side="right"))
-        places, distances = candidates.places[:near], candidates.distances[:near]
-        counts = np.ones(near, np.bool_)
-        members = np.flatnonzero(gallery.roots[places] != places)
-        if len(members):
-            to_roots = gallery.distances(row, gallery.roots[places[members]])
-            counts[members] = to_roots <= self._root.distance_max
-        families = gallery.families[places]
-        judged = np.flatnonzero(counts & gallery.known[families] & (distances > 0))
-        failed = NONE
-        if len(judged):
-            others = places[judged]
-            distinct, inverse = np.unique(families[judged], return_inverse=True)
-            templates = np.stack([_stored(gallery, family) for family in distinct.tolist()])[inverse]
-            page = np.broadcast_to(gallery.bins[row], templates.shape)
-            apart = judged[~are_one_page(page, gallery.bins[others], templates)]
-            counts[apart] = False
-            failed = int(apart[0]) if len(apart) else NONE
-        return (int(counts.argmax()) if counts.any() else NONE), failed
-
-    def _relative_of(self, row: int, families: npt.NDArray[np.int64]) -> int:
-        """The first of these families, int64 [m], whose template, or whose head, the row resembles; NONE where there is none."""
-        gallery = self.gallery
+    def _families_of(self, candidates: Candidates) -> list[int]:
+        """Families of candidates, that of the nearest and earliest first."""
+        families = self.gallery.families[candidates.places]
         distinct, firsts = np.unique(families, return_index=True)
-        for family in distinct[np.argsort(firsts)].tolist():
-            reference = gallery.reference(family)
+        if len(distinct) > 1:
+            order = np.lexsort((self.gallery.order[candidates.places], candidates.distances))
+            distinct, firsts = np.unique(families[order], return_index=True)
+        return distinct[np.argsort(firsts)].tolist()  # type: ignore[no-any-return]
+
+    def _relative_of(self, row: int, families: list[int]) -> int:
+        """The first of these families whose template, or whose head, the row resembles; NONE where there is none."""
+        for family in families:
+            reference = self.gallery.reference(family)
             if reference is None:
                 continue
-            if gallery.distances_to(row, reference, np.zeros(1, np.int64))[0] <= self._rule.relatives_apart:
-                return int(family)
+            if self.gallery.distances_to(row, reference, np.zeros(1, np.int64))[0] <= self._rule.relatives_apart:
+                return family
         return NONE
 
     def _vote(self, row: int, family: int, *, is_duplicate: bool) -> None:
         gallery = self.gallery
-        chosen = gallery.of_families[family]
-        known = chosen.vote(gallery.bins[row], gallery.head_bins(chosen), self._rule.voters, gallery.bin_bits)
-        gallery.known[family] = known
-        if known:
+        if gallery.vote(family, gallery.pages[row], self._rule.voters):
             self._learnt.append(family)
-        chosen.count(dropped=is_duplicate)
+        gallery.of_families[family].count(dropped=is_duplicate)
 
     def _file(self, row: int, family: int) -> None:
         """File a row by what it has of its own, unless it is far from the template or shares each key with very many."""
-        apart = self.gallery.distances_to(row, _template(self.gallery, family), np.zeros(1, np.int64))[0]
-        if apart > self._rule.filed_apart or self._equals_an_entry(row):
-            return
-        keys = self._keys(row, family)
-        self._read(family, keys)
-        counts = [len(self._postings[family, key]) + len(self._filed.get((family, key), ())) for key in keys]
-        chosen = free_keys(keys, counts)
-        if chosen:
-            self._own_keys[row] = [(family, key) for key in chosen]
-            for key in chosen:
-                self._filed.setdefault((family, key), []).append(row)
+        if self._to_template(row, family) <= self._rule.filed_apart and not self._equals_an_entry(row):
+            self._own_text.file(row, family)
 
     def _equals_an_entry(self, row: int) -> bool:
-        """Whether a row equals an entry that is filed by its bands, and is found with it."""
+        """Whether the row looked at last equals an entry that is filed by its bands, and is found with it."""
         of_index = slice(*self._match_begins[row : row + 2])
         equal = self._match_places[of_index][self._matches.distances[of_index] == 0]
-        first = int(self._firsts[row])
-        rows = [each for each in (first, *self._equals.get(first, ())) if each < row and self._in_bands[each]]
-        orders = self.gallery.order[np.concatenate([equal, np.array(rows, np.int64)])]
-        return not set(orders.tolist()) <= set(self._gone)
+        places = np.concatenate([equal, self._equal_rows])
+        return bool(len(places)) and not self.gallery.is_gone(places).all()
 
     def _count(self, row: int, family: int, verdict: Verdict) -> None:
         chosen = self.gallery.of_families[family]
-        if row in self._own_keys or verdict != Verdict.DUPLICATE:
+        if self._own_text.is_filed(row) or verdict != Verdict.DUPLICATE:
             chosen.count(relatives=1)
         if verdict == Verdict.TEMPLATE:
-            own = own_bins(self.gallery.bins[row], _stored(self.gallery, family))
-            chosen.count(made_unique=1, own_bins=int(np.count_nonzero(own)))
+            chosen.count(made_unique=1, own_bins=self._own_text.keys(row, family)[1])
 
     def store(self, session: WriteSession, numbers: npt.NDArray[np.uint64], by_own: npt.NDArray[np.bool_]) -> None:
         """Store families, relatives, and what rows are filed by.
@@ -391,19 +349,17 @@ class FamilyRule:
         by_own   bool [n], which rows were filed by what they have of their own
         """
         gallery, transaction = self.gallery, session.transaction
-        heads = [int(numbers[-1 - each.head]) if each.head < 0 else each.head for each in gallery.of_families]
-        for head, family in zip(heads, gallery.of_families, strict=True):
-            if family.changed and family.stored is not None:
-                write_family(transaction, head, family.stored)
-        filed = [(row, key) for row, keys in self._own_keys.items() if by_own[row] for key in keys]
-        add_postings(
-            transaction, [(heads[family], key) for _, (family, key) in filed], numbers[[row for row, _ in filed]]
+        heads = np.array(
+            [numbers[-1 - each.head] if each.head < 0 else each.head for each in gallery.of_families], np.uint64
         )
+        for head, family in zip(heads.tolist(), gallery.of_families, strict=True):
+            if (stored := family.to_store()) is not None:
+                write_family(transaction, head, stored)
+        self._own_text.store(session, heads, np.where(by_own, numbers, NO_NUMBER))
         # Most rows of most batches have no family.
         asked = (numbers != NO_NUMBER) & (gallery.families[: len(numbers)] != NONE)
         joined = [row for row in np.flatnonzero(asked).tolist() if self._joins(row)]
-        of_rows = [heads[family] for family in gallery.families[joined].tolist()]
-        add_relatives(transaction, numbers[joined], np.array(of_rows, np.uint64))
+        add_relatives(transaction, numbers[joined], heads[gallery.families[joined]])
 
     def learnt(self, numbers: npt.NDArray[np.uint64]) -> list[int]:
         """Heads of the families whose template these rows have made known; numbers: as for `store`."""
@@ -413,18 +369,14 @@ class FamilyRule:
     def _joins(self, row: int) -> bool:
         """Whether an entering row is to be noted as one of another head's family."""
         family = int(self.gallery.families[row])
-        if family == NONE or self.gallery.of_families[family].head == -1 - row:
+        if family == NOBODY or self.gallery.of_families[family].head == -1 - row:
             return False
-        return row in self._own_keys or self._verdicts[row] != Verdict.DUPLICATE
+        return self._own_text.is_filed(row) or self._verdicts[row] != Verdict.DUPLICATE
 
 
-def _template(gallery: Gallery, family: int) -> npt.NDArray[np.uint64]:
-    template = gallery.of_families[family].template
-    assert template is not None
-    return template
-
-
-def _stored(gallery: Gallery, family: int) -> npt.NDArray[np.uint8]:
-    stored = gallery.of_families[family].stored
-    assert stored is not None
-    return stored.values
+def _rows_in_bands(hashes: npt.NDArray[np.uint64]) -> minhash.RowsInBands:
+    """Nobody yet, of rows with these hashes of their bands."""
+    count, bands = hashes.shape
+    slots = 1 << (2 * count).bit_length()
+    heads, following = np.full((bands, slots), -1, np.int32), np.empty((count, bands), np.int32)
+    return minhash.RowsInBands(hashes, heads, following, np.full(count, -1, np.int64))

@@ -1,15 +1,15 @@
 """Families as they stand in the file: heads, votes and templates, and what pages are filed by that have text of their own."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER
 from index.matching.minhash import unpack_bins
-from index.matching.template import NO_BIN, OWN_KEYS, Bins, own_bins_needed, own_keys
+from index.matching.template import NO_BIN, Bins, own_keys
 from index.session import WriteSession
-from index.storage.layout import Family, Table, own_key, pack_family, pack_numbers, unpack_family, unpack_numbers
+from index.storage.layout import Family, Table, pack_family, pack_numbers, pack_own_keys, unpack_family, unpack_numbers
 from index.storage.store import Transaction
 
 POSTINGS_MAX = 32
@@ -51,35 +51,36 @@ def write_family(transaction: Transaction, head: int, family: Family) -> None:
     transaction.put(Table.FAMILIES, pack_numbers(np.array([head], np.uint64))[0], pack_family(family))
 
 
-def read_postings(transaction: Transaction, head: int, keys: Sequence[int]) -> list[list[int]]:
-    """Numbers of the pages of a family that are filed under each key, ascending, at most POSTINGS_MAX."""
-    return [
-        unpack_numbers(transaction.first_values(Table.OWN, own_key(head, key), POSTINGS_MAX)).tolist() for key in keys
-    ]
+def read_postings(
+    transaction: Transaction, heads: npt.NDArray[np.uint64], keys: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Pages filed under keys of families: how many under each, int64 [n], and their numbers, key by key, uint64 [m].
+
+    heads, keys  uint64 [n] and int64 [n], distinct pairs, ascending
+    """
+    counts, values = transaction.all_values(Table.OWN, pack_own_keys(heads, keys))
+    numbers = unpack_numbers([values])
+    if (counts > POSTINGS_MAX).any():
+        at = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
+        numbers, counts = numbers[at < POSTINGS_MAX], np.minimum(counts, POSTINGS_MAX)
+    return counts, numbers
 
 
 def add_relatives(transaction: Transaction, numbers: npt.NDArray[np.uint64], heads: npt.NDArray[np.uint64]) -> None:
-    """Note documents as relatives of these heads: uint64 [n] twice."""
-    for key, value in zip(pack_numbers(numbers), pack_numbers(heads), strict=True):
-        transaction.put(Table.RELATIVES, key, value)
+    """Note documents that have just entered as relatives of these heads: uint64 [n] twice."""
+    transaction.add(Table.RELATIVES, pack_numbers(numbers), pack_numbers(heads))
 
 
-def add_postings(transaction: Transaction, keys: Sequence[tuple[int, int]], numbers: npt.NDArray[np.uint64]) -> None:
-    """File pages: keys are pairs of a head and a key, one for each of numbers uint64 [n]."""
-    if keys:
-        transaction.add(Table.OWN, [own_key(*key) for key in keys], pack_numbers(numbers))
-
-
-def free_keys(keys: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """Keys that a page is filed under: of all of its keys those first that few others have; with the pages under each now."""
-    free = [key for key, count in zip(keys, counts, strict=True) if count < POSTINGS_MAX]
-    return [key for key in free if key != NO_OWN_KEY][:OWN_KEYS] + [key for key in free if key == NO_OWN_KEY]
-
-
-def keys_of(page: Bins, template: Bins) -> list[int]:
-    """Keys of what a page has of its own, those preferred first; NO_OWN_KEY is the last where that is hardly anything."""
-    keys = all_keys(page, template)
-    return keys if len(keys) - 1 < own_bins_needed(page[None])[0] else keys[:-1]
+def add_postings(
+    transaction: Transaction,
+    heads: npt.NDArray[np.uint64],
+    keys: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.uint64],
+) -> None:
+    """File pages, uint64 [n], each under a key of the family of a head: uint64 [n] and int64 [n]."""
+    # LMDB takes ascending keys twice as fast.
+    order = np.lexsort((numbers, keys, heads))
+    transaction.add(Table.OWN, pack_own_keys(heads[order], keys[order]), pack_numbers(numbers[order]))
 
 
 def leave(session: WriteSession, numbers: npt.NDArray[np.uint64], fingerprints: npt.NDArray[np.uint64]) -> None:
@@ -101,8 +102,9 @@ def leave(session: WriteSession, numbers: npt.NDArray[np.uint64], fingerprints: 
         if head is not None and head in families:
             family = families[head]
             if family.is_known:
-                for own in all_keys(page, family.values):
-                    transaction.delete(Table.OWN, own_key(head, own), key)
+                own = np.array(all_keys(page, family.values))
+                for each in pack_own_keys(np.full(len(own), head, np.uint64), own):
+                    transaction.delete(Table.OWN, each, key)
             families[head] = family._replace(relatives=family.relatives - 1)
             transaction.delete(Table.RELATIVES, key)
     visible = session.visibility.are(transaction, np.array(sorted(families), np.uint64))

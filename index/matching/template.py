@@ -12,6 +12,7 @@ All columns of bins are uint8, 0 where a bin is empty; see `minhash`.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -102,6 +103,15 @@ def own_keys(page: Bins, template: Bins) -> npt.NDArray[np.uint16]:
     keys = (own.astype(np.uint64) << np.uint64(8)) | page[own]
     ordered: npt.NDArray[np.uint16] = keys[np.argsort(mixed(keys), kind="stable")].astype(np.uint16)
     return ordered
+
+
+@cache
+def key_order() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    """The order of `own_keys`: the place of every key in it, and the key at every place, uint16 [65536] twice."""
+    by_place = np.argsort(mixed(np.arange(2**16, dtype=np.uint64)), kind="stable")
+    places = np.empty(2**16, np.uint16)
+    places[by_place] = np.arange(2**16)
+    return places, by_place.astype(np.uint16)
 
 
 def own_bins_needed(pages: Bins) -> npt.NDArray[np.int64]:

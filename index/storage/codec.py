@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from index.kernels import seals
 from index.storage.layout import Table, pack_text
 
 _BATCH = struct.Struct("<IIIII")
@@ -20,6 +21,9 @@ _PAGE_HEADER_BYTES = 16
 _SEEDS = {table: xxhash.xxh3_64_intdigest(table.value) for table in Table}
 
 SEAL = struct.Struct("<Q")
+
+SHORT_BYTES = 8
+"""Size of every value in tables of many values to a key."""
 
 SEALS_MAX = 2**20
 """Seals that are remembered: 64 MiB."""
@@ -50,6 +54,36 @@ def seal_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
     """
     of_key = xxhash.xxh3_64_intdigest(key, _SEEDS[table])
     return SEAL.pack(xxhash.xxh3_64_intdigest(content, of_key))
+
+
+def seals_of(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
+    """`seal_of` many contents of SHORT_BYTES, in the place of one call for each."""
+    words = np.frombuffer(b"".join(contents), "<u8")
+    octets = seals.seals(words.astype(np.uint64, copy=False), _seeds(table, keys)).astype("<u8", copy=False).tobytes()
+    return [octets[at : at + SEAL.size] for at in range(0, len(octets), SEAL.size)]
+
+
+def unsealed(
+    table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
+) -> tuple[npt.NDArray[np.int64], bytes, bytes | None]:
+    """Split pairs of a key and a sealed value of SHORT_BYTES, one behind the other, and check all seals.
+
+    keys  distinct and of one length; the pairs come in their order
+
+    Gives how many values each key has, int64 [n], all values, one behind the other, and the key of the first value that is not
+    what was written, or None.
+    """
+    length = len(keys[0]) if keys else 0
+    of_pairs = np.frombuffer(pairs, np.uint8).reshape(-1, length + SHORT_BYTES + SEAL.size)
+    of_keys = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), length)
+    counts, words, wrong = seals.sealed_values(of_pairs, of_keys, _seeds(table, keys))
+    return counts, words.astype("<u8", copy=False).tobytes(), None if wrong < 0 else of_pairs[wrong, :length].tobytes()
+
+
+def _seeds(table: Table, keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """Seeds of the seals of what stands under these keys, uint64 [n]."""
+    of_table, digest = _SEEDS[table], xxhash.xxh3_64_intdigest
+    return np.array([digest(key, of_table) for key in keys], np.uint64)
 
 
 class Seals:

@@ -1,7 +1,11 @@
-"""Counters of an index: documents and journal rows so far, and the numbers that come next."""
+"""Counters of an index: documents and journal rows so far, and the numbers that come next; and its size, from a few pages."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from index.storage.layout import COUNTERS_KEY, LOG_KEY, Counters, Table, pack_counters, unpack_counters
 from index.storage.store import Transaction
+from index.storage.visibility import Visibility
 
 
 def counters_of(transaction: Transaction) -> Counters:
@@ -17,3 +21,41 @@ def next_log_key(counters: Counters) -> bytes:
 def put_counters(transaction: Transaction, counters: Counters) -> None:
     """Store the counters."""
     transaction.put(Table.META, COUNTERS_KEY, pack_counters(counters))
+
+
+class Statistics(NamedTuple):
+    """Size of an index at one moment.
+
+    entries        NEAR entries
+    exact_entries  EXACT entries
+    expired_below  documents below this number have expired
+    forgotten      further documents, retired one by one
+    journal_rows   positions decided
+    used_bytes     bytes of the file ever used, free pages included
+    map_bytes      size of the map: a larger file needs a larger map
+    table_bytes    bytes by table; free pages belong to none
+    """
+
+    entries: int
+    exact_entries: int
+    expired_below: int
+    forgotten: int
+    journal_rows: int
+    used_bytes: int
+    map_bytes: int
+    table_bytes: Mapping[str, int]
+
+
+def statistics_of(transaction: Transaction, words: int) -> Statistics:
+    """The statistics of one moment."""
+    counters = counters_of(transaction)
+    return Statistics(
+        entries=counters.near_entries,
+        exact_entries=transaction.count(Table.EXACT),
+        expired_below=Visibility(transaction, words).horizon.number,
+        forgotten=transaction.count(Table.RETIRED),
+        journal_rows=counters.journal_rows,
+        used_bytes=transaction.used_bytes(),
+        map_bytes=transaction.map_bytes(),
+        table_bytes={table.name.lower(): transaction.page_bytes(table) for table in Table},
+    )

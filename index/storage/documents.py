@@ -116,14 +116,23 @@ def counting_roots(
     retired. All documents must be in the log.
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    of_distinct, dropped = distinct.copy(), np.zeros(len(distinct), np.bool_)
-    for batch, documents, places in log.holding(transaction, distinct, words):
+    return counting(transaction, visibility, distinct, words)[0][inverse]
+
+
+def counting(
+    transaction: Transaction, visibility: Visibility, numbers: npt.NDArray[np.uint64], words: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """As `counting_roots`, of numbers that are ascending and distinct; gives the fingerprints too, uint64 [n, words]."""
+    roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
+    fingerprints = np.zeros((len(numbers), words), np.uint64)
+    for batch, documents, places in log.holding(transaction, numbers, words):
         rows = batch.rows[batch.entered()[documents]]
-        of_distinct[places] = rows["number"]
+        roots[places] = rows["number"]
         dropped[places] = rows["verdict"] == Verdict.DUPLICATE
-    visible = visibility.are(transaction, of_distinct)
-    of_distinct = np.where(visible, of_distinct, np.where(dropped & (of_distinct != distinct), NO_NUMBER, distinct))
-    return of_distinct[inverse]
+        fingerprints[places] = batch.fingerprints[documents]
+    visible = visibility.are(transaction, roots)
+    lost = dropped & (roots != numbers)
+    return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints
 
 
 def file_aside(

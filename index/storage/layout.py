@@ -360,13 +360,15 @@ def unpack_family(value: bytes) -> Family:
     return Family(voters, dropped, relatives, made_unique, own_bins, values, leads)
 
 
-def own_key(head: int, key: int) -> bytes:
-    """A key of `own`; key: bin * 256 + value."""
-    return _OWN_KEY.pack(head, key)
+def pack_own_keys(heads: npt.NDArray[np.uint64], keys: npt.NDArray[np.int64]) -> list[bytes]:
+    """Keys of `own`: uint64 [n] and bin * 256 + value, int64 [n]; their bytes sort as the pairs do."""
+    pairs = np.empty(len(heads), [("head", ">u8"), ("key", ">u2")])
+    pairs["head"], pairs["key"] = heads, keys
+    return _as_bytes(pairs)
 
 
 def unpack_own_key(key: bytes) -> tuple[int, int]:
-    """The reverse of `own_key`."""
+    """The reverse of `pack_own_keys`, of one key."""
     head, own = _OWN_KEY.unpack(key)
     return head, own
 

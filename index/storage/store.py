@@ -9,7 +9,6 @@ transaction open; then the operation runs again.
 
 import errno
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from itertools import islice, takewhile
@@ -18,23 +17,20 @@ from threading import Lock
 from typing import TypeVar
 
 import lmdb
+import numpy as np
+import numpy.typing as npt
 
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.kernels.scan import address_of
 from index.storage import data_file
-from index.storage.codec import SEAL, Seals, seal_of
+from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, seals_of, unsealed
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, identity_of, release
 from index.storage.file.commit_hooks import CommitHooks, nothing
 from index.storage.file.tree_place import TreePlace, tree_place
+from index.storage.holding import Holding
 from index.storage.layout import Table
 
 MAP_BYTES_MIN = 2**20
-
-HELD_WRITES = 32
-"""Writes that a held transaction may outlast: while it is open, pages that they free cannot be used again."""
-
-HELD_SECONDS = 1.0
-"""Age at which the next operation ends a held transaction: other processes may write much where this one rests."""
 
 _BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
@@ -56,7 +52,7 @@ class Transaction:
         transaction: "lmdb.Transaction[memoryview]",
         tables: "Mapping[Table, lmdb._Database]",
         seals: Seals,
-        holding: "Holding | None" = None,
+        holding: "Holding[Transaction] | None" = None,
     ) -> None:
         self._environment = environment
         self._transaction = transaction
@@ -120,6 +116,17 @@ class Transaction:
             return []
         return [bytes(self._content(table, key, value)) for value in islice(cursor.iternext_dup(), count_max)]
 
+    def all_values(self, table: Table, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.int64], bytes]:
+        """How many values each of n keys has, int64 [n], and all of them, key by key, ascending, one behind the other.
+
+        keys  ascending, distinct and of one length, in a table of many values to a key
+        """
+        size = SHORT_BYTES + SEAL.size
+        pairs = self._cursor(table).getmulti(keys, dupdata=True, dupfixed_bytes=size, keyfixed=True) if keys else b""
+        counts, values = self._unsealed(table, keys, pairs)
+        self._require_all_missing(table, keys, counts > 0)
+        return counts, values
+
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Set the value of a key."""
         sealed, handle = value + self._seals.of(table, key, value), self._tables[table]
@@ -129,9 +136,9 @@ class Transaction:
         self._transaction.put(key, sealed, db=handle)
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add values to their keys, in a table of many values to a key."""
-        pairs = zip(keys, values, strict=True)
-        self._cursor(table).putmulti([(key, value + seal_of(table, key, value)) for key, value in pairs])
+        """Add values of SHORT_BYTES: to their keys in a table of many values to a key, under new keys in others."""
+        sealed = zip(keys, values, seals_of(table, keys, values), strict=True)
+        self._cursor(table).putmulti([(key, value + seal) for key, value, seal in sealed])
 
     def floor(self, table: Table, key: bytes, *, anew: bool = False) -> tuple[bytes, memoryview] | None:
         """The pair with the greatest key not above `key`, or None; the value is a `view`."""
@@ -204,6 +211,32 @@ class Transaction:
         self.floor(table, key)
         self.key_above(table, key)
 
+    def _require_all_missing(self, table: Table, keys: Sequence[bytes], there: npt.NDArray[np.bool_]) -> None:
+        """As `_require_missing`, of those ascending keys that are not there, bool [n]; the others have been checked."""
+        cursor = self._anywhere(table)
+        above: bytes | None = b""
+        checked = {keys[place] for place in np.flatnonzero(there).tolist()}
+        neighbours: dict[bytes, bytes] = {}
+        for key in (keys[place] for place in np.flatnonzero(~there).tolist()):
+            # Keys without any key of the table between them have the same neighbours.
+            if above is None or key < above:
+                continue
+            found = cursor.set_range(key)
+            above = bytes(cursor.key()) if found else None
+            if above is not None and above not in checked:
+                neighbours[above] = bytes(cursor.value())
+            if (cursor.prev() if found else cursor.last()) and (below := bytes(cursor.key())) not in checked:
+                neighbours[below] = bytes(cursor.value())
+        self._unsealed(table, list(neighbours), b"".join(key + value for key, value in neighbours.items()))
+
+    def _unsealed(
+        self, table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
+    ) -> tuple[npt.NDArray[np.int64], bytes]:
+        counts, values, wrong = unsealed(table, keys, pairs)
+        if wrong is not None:
+            raise self.damaged(f"a value of {wrong.hex()} in table {table.value.decode()} is not what was written")
+        return counts, values
+
     def tree_of(self, table: Table) -> TreePlace:
         """Where the tree of a table stood at the last commit, before anything that this transaction wrote."""
         # A transaction that writes may have moved what leads to the table.
@@ -222,42 +255,6 @@ class Transaction:
 
     def _cursor(self, table: Table) -> "lmdb.Cursor[memoryview]":
         return self._transaction.cursor(db=self._tables[table])
-
-
-class Holding:
-    """A reading transaction held open over several that write, so that its values keep their addresses.
-
-    LMDB promises that of every value that a reading transaction gives, until it ends or the map is resized. Meanwhile
-    freed pages cannot be used again, so it is ended soon.
-    """
-
-    def __init__(self, environment: lmdb.Environment, tables: "Mapping[Table, lmdb._Database]", seals: Seals) -> None:
-        self._environment = environment
-        self._tables = tables
-        self._seals = seals
-        self._held: tuple[lmdb.Transaction[memoryview], Transaction] | None = None
-        self._writes = 0
-        self._until = 0.0
-
-    def transaction(self) -> Transaction:
-        """The open transaction; begins one where none is open."""
-        if self._held is None:
-            own = self._environment.begin(buffers=True)
-            self._held = own, Transaction(self._environment, own, self._tables, self._seals)
-            self._writes, self._until = 0, time.monotonic() + HELD_SECONDS
-        return self._held[1]
-
-    def let_go(self) -> None:
-        """End the open transaction, if there is one."""
-        if self._held is not None:
-            self._held[0].abort()
-            self._held = None
-
-    def grow_old(self, *, write: bool) -> None:
-        """Count an operation that begins; end what is held over HELD_WRITES writes or HELD_SECONDS."""
-        self._writes += write
-        if self._writes > HELD_WRITES or time.monotonic() > self._until:
-            self.let_go()
 
 
 class Store:
@@ -301,7 +298,7 @@ class Store:
             # Opening may have waited for a process that put another file there.
             self._file_identity = identity_of(self._file)
             self._size = data_file.require_uncut(self._file, self._file_identity, 0)
-            self._holding = Holding(self._environment, self._tables, self._seals)
+            self._holding = Holding(self._held)
             # What is read here stays as it is while this transaction is open, whatever other processes write.
             with self._begin(write=False):
                 data_file.require_sound(self._file, lambda: self._environment.info()["last_txnid"])
@@ -452,6 +449,10 @@ class Store:
                 # Another process has grown the map: take over its size.
                 self._holding.let_go()
                 self._environment.set_mapsize(0)
+
+    def _held(self) -> tuple[Transaction, Callable[[], None]]:
+        own = self._environment.begin(buffers=True)
+        return Transaction(self._environment, own, self._tables, self._seals), own.abort
 
     def _grow(self) -> None:
         self._holding.let_go()

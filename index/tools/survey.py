@@ -8,8 +8,8 @@ from index.index import Index, internals_of
 from index.lsm.tree import Standing
 from index.session import ReadSession
 from index.storage import scan
+from index.storage.counters import statistics_of
 from index.storage.scan import Age
-from index.storage.statistics import statistics_of
 from index.tools.buckets import BucketSizes, bucket_sizes
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from index.entry import Entries, Kind, Source
+from index.index import Index
 from index.lsm import id_segments
 from index.lsm.compaction import MemtablePair, TreeSizes
 from index.lsm.exact_lookup import exact_lookup_of
@@ -17,7 +19,9 @@ from index.lsm.id_memtable import IdMemtable
 from index.lsm.id_segments import IdSegments
 from index.lsm.id_table import hashes_of
 from index.lsm.tree import Tree, lookup_of
-from index.matching.minhash import Banding
+from index.matching.minhash import Banding, pack_bins
+from index.matching.root import RootRule
+from index.matching.template import TemplateRule
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import (
     COUNTERS_KEY,
@@ -53,6 +57,34 @@ def compile_kernels() -> None:
             store.write(tree.follow)
             store.write(_enter_ids)
             store.close()
+    _enter_pages()
+
+
+def _enter_pages() -> None:
+    """Decide on pages of a template that is known soon, some of them again, in two batches."""
+    banding = Banding(64, 8, 2, 4)
+    parameters = Parameters(
+        512, 9_000, "root", {}, banding, root=RootRule(9_000, 0), template=TemplateRule(1, 9_000, 9_000)
+    )
+    values = np.ones((8, banding.bins), np.uint8)
+    for page in range(len(values)):
+        values[page, 8 + 6 * page : 14 + 6 * page] = 2 + page
+    source, count = Source("warm-up", 0), len(values)
+    kinds, zeros = np.full(count, Kind.NEAR, np.uint8), np.zeros(count, np.uint8)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Index.open(Path(directory), parameters, map_bytes_max=2**24) as index,
+    ):
+        for begin in (0, count):
+            offsets = np.arange(begin, begin + count, dtype=np.uint64)
+            ids = [str(offset) for offset in offsets.tolist()]
+            numbers, times_ms = np.zeros(count, np.uint32), np.zeros(count, np.int64)
+            pages = Entries(
+                (source,), numbers, offsets, kinds, zeros, pack_bins(values, banding.bin_bits), times_ms, ids
+            )
+            index.admit(pages, {source: begin + count})
+            index.check(pages)
+            values[:, 3] = 7
 
 
 def _enter_ids(transaction: Transaction) -> None:

@@ -226,12 +226,17 @@ def config_check(settings: Settings) -> None:
 
 def _missing_extras(settings: Settings) -> Iterator[str]:
     from streamer.text.main_text import require
+    from streamer.transports.kafka.client import require_client
 
     if settings.fingerprint.markup == "html-main":
         try:
             require()
         except SettingsError as error:
             yield str(error)
+    try:
+        require_client(settings)
+    except SettingsError as error:
+        yield str(error)
 
 
 for command in (

@@ -5,7 +5,7 @@ import shutil
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -16,6 +16,7 @@ from streamer.errors import SettingsError
 from streamer.observe.guard import guard_of
 from streamer.settings.settings import Settings
 from streamer.text import main_text
+from streamer.transports.kafka.client import require_client
 
 NETWORK_FILE_SYSTEMS = frozenset(
     ("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs")
@@ -127,13 +128,17 @@ def libraries(available: Mapping[str, bool], compression: str) -> Iterator[Findi
 def extras(settings: Settings) -> Iterator[Finding]:
     """Whether the extras are installed that settings ask for."""
     if settings.fingerprint.markup == "html-main":
-        check = "extra html (fingerprint.markup)"
-        try:
-            main_text.require()
-        except SettingsError as error:
-            yield Finding(check, State.WRONG, "is not installed", str(error))
-        else:
-            yield Finding(check, State.OK, "is installed")
+        yield _extra("extra html (fingerprint.markup)", main_text.require)
+    if settings.kafka.client == "confluent-kafka":
+        yield _extra("extra confluent (kafka.client)", lambda: require_client(settings))
+
+
+def _extra(check: str, require: Callable[[], None]) -> Finding:
+    try:
+        require()
+    except SettingsError as error:
+        return Finding(check, State.WRONG, "is not installed", str(error))
+    return Finding(check, State.OK, "is installed")
 
 
 def port_problem(host: str, port: int) -> str:

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from index import NO_DISTANCE, Decided, Document, Index, Kind, Match, Parameters, Standing, minhash, second_look
+from index import (
+    NO_DISTANCE,
+    Decided,
+    Document,
+    Index,
+    Kind,
+    Match,
+    Parameters,
+    Standing,
+    Verdict,
+    minhash,
+    second_look,
+)
 from streamer.explain.explanation import Likeness, Near
 from streamer.explain.positions import position_text
 
@@ -115,10 +127,8 @@ def _judged(
         if isinstance(parameters.look, second_look.CosineLook):
             cosines = second_look.cosine(own_looks.view(np.int8), looks.view(np.int8)).tolist()
     if parameters.root is not None:
-        reasons = [
-            reason or ("" if near else "too far from its original")
-            for reason, near in zip(reasons, _near_to_roots(index, parameters, sought, matches), strict=True)
-        ]
+        of_roots = _reasons_of_roots(index, parameters, sought, matches)
+        reasons = [reason or of_root for reason, of_root in zip(reasons, of_roots, strict=True)]
     likenesses = [
         Likeness(
             minhash.similarity_of(of_rule) if parameters.by_similarity else None,
@@ -130,25 +140,33 @@ def _judged(
     return likenesses, reasons
 
 
-def _near_to_roots(index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]) -> list[bool]:
-    """Whether the document is near enough to the root of each match; a match whose root is retired is its own."""
-    own = {match.document.number: match.document for match in matches}
+def _reasons_of_roots(index: Index, parameters: Parameters, sought: Sought, matches: Sequence[Match]) -> list[str]:
+    """Why each match would not count because of its root; empty where it would.
+
+    A member, which was dropped, counts only as long as its root. Whatever was delivered stands for itself where its root is gone.
+    """
+    own = [match.document.number for match in matches]
     numbers = [match.document.root for match in matches]
-    standing = index.standings(numbers)
-    numbers = [
-        root if stands is Standing.COUNTS else match.document.number
-        for root, stands, match in zip(numbers, standing, matches, strict=True)
+    standing = [stands is Standing.COUNTS for stands in index.standings(numbers)]
+    decided = index.decided_at([match.document.position for match in matches])
+    dropped = [each is not None and each.verdict is Verdict.DUPLICATE for each in decided]
+    lost = [
+        root != number and not counts and is_dropped
+        for root, number, counts, is_dropped in zip(numbers, own, standing, dropped, strict=True)
     ]
-    stored = dict(zip(numbers, index.documents(numbers), strict=True))
-    roots = [own.get(number) or stored[number] for number in numbers]
-    there = [root if root is not None else match.document for root, match in zip(roots, matches, strict=True)]
+    numbers = [root if counts else number for root, number, counts in zip(numbers, own, standing, strict=True)]
+    documents = index.documents(numbers)
+    roots = [root or match.document for root, match in zip(documents, matches, strict=True)]
     distances = parameters.root_distances(
         np.repeat(sought.fingerprint, len(matches), axis=0),
-        np.array([root.fingerprint for root in there], np.uint64),
+        np.array([root.fingerprint for root in roots], np.uint64),
         np.repeat(sought.look, len(matches), axis=0),
-        look_of(there),
+        look_of(roots),
     )
-    return [distance != NO_DISTANCE for distance in distances.tolist()]
+    return [
+        "its original is gone" if is_lost else ("" if distance != NO_DISTANCE else "too far from its original")
+        for is_lost, distance in zip(lost, distances.tolist(), strict=True)
+    ]
 
 
 def look_of(documents: Sequence[Document]) -> npt.NDArray[np.uint8]:

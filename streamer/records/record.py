@@ -50,6 +50,11 @@ class Record:
         """`topic/partition/offset`, the form of positions in headers, logs and verdict lines."""
         return f"{self.topic}/{self.source.partition}/{self.offset}"
 
+    @property
+    def end(self) -> int:
+        """The offset behind this record, or behind all that it stands for."""
+        return self.offset + (self.lost.offsets if self.lost else 1)
+
 
 @dataclass(slots=True)
 class Decision:
@@ -111,5 +116,5 @@ class Batch:
         if count == len(self.records):
             return self
         kept = self.records[:count]
-        ends = {record.source: record.offset + (record.lost.offsets if record.lost else 1) for record in kept}
+        ends = {record.source: record.end for record in kept}
         return Batch(kept, ends, snapshot=self.snapshot)

@@ -1,8 +1,9 @@
 """Attempts at batches, noted in files so that a death tells what it interrupted: which positions, and which step.
 
-A process notes the positions of a batch before it begins with it, and every step before it takes it. It holds a lock on
-its note for as long as it lives. So a note without a lock, amid a batch, is a death, however it came about, and whoever
-reads the batch next can count it. Whoever ends in order removes the note.
+A process notes the positions of a batch before it begins with it, and every step before it takes it. It has two notes: one
+batch may be decoded while the one before it is delivered. It holds a lock on its notes for as long as it lives. So a note
+without a lock, amid a batch, is a death, however it came about, and whoever reads the batch next can count it. Whoever ends
+in order removes the notes.
 
 The notes stand beside the index, which all workers of a host share: a document that kills one worker after the other is
 counted wherever it wanders. Nothing is synced to disk, for the notes need to survive processes and not the machine.
@@ -63,50 +64,71 @@ class Death:
     stretches: tuple[Stretch, ...]
 
 
-class Attempts:
-    """The note of this process, and the deaths of others at the sources that it reads.
+class Note:
+    """What this process is at with one batch, in a file that it holds a lock on."""
 
-    A context: an orderly end, errors of the streamer and the index among them, removes the note.
-    """
-
-    def __init__(self, folder: Path, deaths_max: int) -> None:
-        """`folder`: that of the index. `deaths_max`: so many deaths amid a pure step put a record under suspicion."""
-        self._folder = folder
-        self._deaths_max = deaths_max
-        self._note: Path | None = None
-        self._file = -1
-        self._suspected: dict[Source, list[range]] = {}
-
-    def __enter__(self) -> Self:
-        self._note = self._folder / f"{os.getpid()}-{time.time_ns()}{_SUFFIX}"
+    def __init__(self, folder: Path) -> None:
+        """Make a note in a folder. Raises IndexFull where there is no room for it."""
+        self._path = folder / f"{os.getpid()}-{time.time_ns()}{_SUFFIX}"
         # Only a locked note may have its name: without a lock it would be a death.
-        fresh = self._note.with_suffix(".new")
+        fresh = self._path.with_suffix(".new")
         try:
             self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
             os.posix_fallocate(self._file, 0, NOTE_BYTES)
         except OSError as error:
             fresh.unlink(missing_ok=True)
-            raise errors.IndexFull(f"{self._folder}: no note of batches can be made there: {error.strerror}") from error
+            raise errors.IndexFull(f"{folder}: no note of batches can be made there: {error.strerror}") from error
         os.pwrite(self._file, _content(IDLE, ()), 0)
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        fresh.rename(self._note)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        assert self._note is not None
-        if kind is None or issubclass(kind, StreamerError | errors.IndexProblem):
-            self._note.unlink(missing_ok=True)
-        os.close(self._file)
+        fresh.rename(self._path)
 
     def name(self, batch: Batch) -> None:
         """Note the positions of a batch that is begun with now."""
         os.pwrite(self._file, _content(IDLE, stretches_of(batch)), 0)
 
     def enter(self, step: str) -> None:
-        """Note a step of the loop before it is taken."""
+        """Note a step before it is taken."""
         os.pwrite(self._file, step.ljust(_STEP_BYTES).encode(), 0)
+
+    def close(self, *, orderly: bool) -> None:
+        """Let go of the note; after an orderly end nothing is left of it."""
+        if orderly:
+            self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+
+class Attempts:
+    """The notes of this process, and the deaths of others at the sources that it reads.
+
+    A context: an orderly end, errors of the streamer and the index among them, removes the notes.
+
+    loop   note of the batch that is decided, routed and delivered
+    ahead  note of the batch that is decoded and fingerprinted, perhaps beside the other
+    """
+
+    def __init__(self, folder: Path, deaths_max: int) -> None:
+        """`folder`: that of the index. `deaths_max`: so many deaths amid a pure step put a record under suspicion."""
+        self._folder = folder
+        self._deaths_max = deaths_max
+        self._suspected: dict[Source, list[range]] = {}
+        self.loop: Note
+        self.ahead: Note
+
+    def __enter__(self) -> Self:
+        self.loop = Note(self._folder)
+        try:
+            self.ahead = Note(self._folder)
+        except errors.IndexFull:
+            self.loop.close(orderly=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        orderly = kind is None or issubclass(kind, StreamerError | errors.IndexProblem)
+        self.loop.close(orderly=orderly)
+        self.ahead.close(orderly=orderly)
 
     def look(self, begins: Mapping[Source, int]) -> None:
         """Take in the deaths at sources assigned now, from the offset on where each begins; tell of them, forget what is over."""
@@ -164,8 +186,12 @@ def deaths(folder: Path) -> Iterator[Death]:
 
 
 def death_of(folder: Path, process: int) -> Death | None:
-    """What a process that has ended died of; None where it ended in order or between batches."""
-    return next((death for death in deaths(folder) if death.note.name.startswith(f"{process}-")), None)
+    """What a process that has ended died of; None where it ended in order or between batches.
+
+    Of two batches that were under way, the one in a pure step: its records may be the cause.
+    """
+    found = [death for death in deaths(folder) if death.note.name.startswith(f"{process}-")]
+    return next((death for death in found if death.step in PURE_STEPS), found[0] if found else None)
 
 
 def stretches_of(batch: Batch) -> tuple[Stretch, ...]:

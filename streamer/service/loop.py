@@ -8,7 +8,7 @@
 
 STARTING   the transport opens, and the first sources are recovered
 RESTORING  the index is being restored, by this worker or another: nobody decides before that is done
-RUNNING    batches walk the path
+RUNNING    batches walk the path, each decoded and fingerprinted while the one before is decided and delivered
 DRAINING   a stop was asked for: the batch under way is finished, no other is read
 STOPPED    every resource is released
 
@@ -27,17 +27,17 @@ import structlog
 
 from index import NO_DISTANCE, Decisions, Entries, HostShare, Index, Verdict, minhash
 from streamer.errors import DeliveryDoubtful, TrialFailed
-from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.fingerprint.fingerprints import Fingerprints, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
-from streamer.service.attempts import Attempts
-from streamer.service.pipeline import entries_of, fingerprint_documents
+from streamer.service.attempts import PURE_STEPS, Attempts
+from streamer.service.pipeline import Ahead, entries_of
 from streamer.service.recovery import Recoverer, Unrecovered
 from streamer.service.restoring import RestoringListener
-from streamer.service.trial import Trials, Tried
+from streamer.service.trial import Trials
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
@@ -67,9 +67,13 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Seconds per step of one batch: wall time, and CPU time of this process. `entered` is told the name of each step."""
+    """Seconds per step of one batch: wall time of the loop, and CPU time. `entered` is told the name of each step.
+
+    beside_seconds  CPU time that the thread ahead has taken so far, which is none of the step's
+    """
 
     entered: Callable[[str], None]
+    beside_seconds: Callable[[], float]
     wall_seconds: dict[str, float] = field(default_factory=dict)
     cpu_seconds: dict[str, float] = field(default_factory=dict)
 
@@ -77,10 +81,10 @@ class Stopwatch:
     def step(self, name: str) -> Iterator[None]:
         """Charge the time spent inside to the step `name`, one of STEPS."""
         self.entered(name)
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), time.process_time() - self.beside_seconds()
         yield
         self.wall_seconds[name] = time.perf_counter() - wall
-        self.cpu_seconds[name] = time.process_time() - cpu
+        self.cpu_seconds[name] = time.process_time() - self.beside_seconds() - cpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +93,8 @@ class BatchReport:
 
     records           records in the batch
     value_bytes       bytes of their values
-    step_seconds      wall time per step of STEPS
-    step_cpu_seconds  CPU time per step of STEPS
+    step_seconds      wall time per step of STEPS: how long the loop was at it, or waited for it
+    step_cpu_seconds  CPU time per step of STEPS, whichever thread took it
     outcomes          documents by (verdict label, reason label)
     distances         int16 [duplicates], to their originals; empty where the index measures similarity
     similarities      float64 [duplicates], to their originals; empty where the index measures distance
@@ -163,9 +167,8 @@ class Service:
         self._transport = transport
         self._index = index
         self._by_similarity = index.parameters.by_similarity
-        self._decoder = decoder
-        self._fingerprinter = fingerprinter
         self._recoverer = recoverer
+        self._ahead = Ahead(decoder, fingerprinter)
         self._attempts = attempts
         self._trials = trials
         self._listener = listener
@@ -191,9 +194,12 @@ class Service:
         self._listener.state(self._state)
         try:
             with self._attempts:
-                self._transport.open()
-                while not self._stop_asked and self._step():
-                    self._listener.progress()
+                try:
+                    self._transport.open()
+                    while not self._stop_asked and self._step():
+                        self._listener.progress()
+                finally:
+                    self._ahead.close()
             if self._state is State.RUNNING:
                 self._enter(State.DRAINING)
         finally:
@@ -208,11 +214,13 @@ class Service:
         self._listener.state(state)
 
     def _enter_step(self, name: str) -> None:
-        self._attempts.enter(name)
+        if name not in PURE_STEPS:
+            # Those are noted by the thread that takes them.
+            self._attempts.loop.enter(name)
         self._listener.step(name)
 
     def _step(self) -> bool:
-        stopwatch = Stopwatch(self._enter_step)
+        stopwatch = Stopwatch(self._enter_step, self._ahead.cpu_seconds)
         with stopwatch.step("read"):
             event = self._transport.read()
         if isinstance(event, Finished):
@@ -227,6 +235,7 @@ class Service:
         return True
 
     def _begin(self, assigned: Assigned) -> None:
+        self._ahead.settle()
         plans = self._recoverer.recover(assigned)
         if isinstance(plans, Unrecovered):
             if plans is Unrecovered.RESTORING:
@@ -252,18 +261,13 @@ class Service:
             self._enter(State.RESTORING)
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        self._attempts.name(whole)
-        suspected = self._attempts.suspects(whole.records)
-        tried: Tried | None = None
-        with stopwatch.step("decode"):
-            if suspected:
-                tried = self._trials.run(whole.records, self._listener.progress, lambda: self._stop_asked)
-                if tried is None:
-                    # A stop was asked for, and nothing is decided yet.
-                    return
-            documents = tried.documents if tried else self._decoder.decode(whole.records)
-        with stopwatch.step("fingerprint"):
-            fingerprints = tried.fingerprints if tried else fingerprint_documents(self._fingerprinter, documents)
+        found = self._prepare(whole, stopwatch)
+        if found is None:
+            # A stop was asked for, and nothing is decided yet.
+            return
+        documents, fingerprints = found
+        self._look_ahead()
+        self._attempts.loop.name(whole)
         batch = whole.first(len(documents))
         with stopwatch.step("decide"):
             entries = entries_of(batch.records, documents, fingerprints)
@@ -284,6 +288,29 @@ class Service:
             raise TrialFailed(
                 "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
             )
+
+    def _prepare(self, whole: Batch, stopwatch: Stopwatch) -> tuple[list[Document | DeadLetter], Fingerprints] | None:
+        """Documents and fingerprints of a batch, or of its first records; None where a stop was asked for first."""
+        if self._attempts.suspects(whole.records):
+            with stopwatch.step("decode"):
+                self._ahead.settle()
+                tried = self._trials.run(whole.records, self._listener.progress, lambda: self._stop_asked)
+            with stopwatch.step("fingerprint"):
+                return None if tried is None else (tried.documents, tried.fingerprints)
+        prepared = self._ahead.take(whole, self._attempts.ahead)
+        with stopwatch.step("decode"):
+            documents, decode_seconds = prepared.documents.result()
+        with stopwatch.step("fingerprint"):
+            fingerprints, fingerprint_seconds = prepared.fingerprints.result()
+        stopwatch.cpu_seconds["decode"] += decode_seconds
+        stopwatch.cpu_seconds["fingerprint"] += fingerprint_seconds
+        return documents, fingerprints
+
+    def _look_ahead(self) -> None:
+        """Begin with the batch that comes next, if it is at hand. What may end a process is left to a trial."""
+        upcoming = None if self._stop_asked else self._transport.peek()
+        if upcoming is not None and not self._attempts.suspects(upcoming.records):
+            self._ahead.begin(upcoming, self._attempts.ahead)
 
     def _route(
         self, batch: Batch, documents: list[Document | DeadLetter], entries: Entries, decisions: Decisions

@@ -1,6 +1,20 @@
-"""Decode and fingerprint, the pure half of the path: a batch of records in, a batch of entries out."""
+"""Decode and fingerprint, the pure half of the path: a batch of records in, a batch of entries out.
 
-from collections.abc import Sequence
+One batch is prepared ahead, on a thread of its own, while the batch before it is decided and delivered:
+
+    loop     | decide n | route n | commit n | read n+1 | decide n+1 | route n+1 ...
+    ahead    | decode n+1 | fingerprint n+1  |          | decode n+2 | fingerprint n+2 ...
+
+Nothing that is done ahead can be seen from outside, so it can be thrown away at any time. Decisions stay in order, and
+only the loop's own thread touches the transport and the index. The compiled half of the work runs beside the loop, without
+the interpreter's lock; the other half runs while the loop waits for the disk and for the brokers.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +24,8 @@ from index import Entries, Kind, Source
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.record import Record
+from streamer.records.record import Batch, Record
+from streamer.service.attempts import IDLE, Note
 
 Item = TypeVar("Item", bound=np.generic)
 
@@ -81,3 +96,73 @@ def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) 
     """Decode and fingerprint records in one call, as recovery and rebuild do with records of an output."""
     documents = decoder.decode(records)
     return entries_of(records, documents, fingerprint_documents(fingerprinter, documents))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch in preparation: its documents and their fingerprints, and the CPU seconds that either took, once done."""
+
+    records: Sequence[Record]
+    documents: "Future[tuple[list[Document | DeadLetter], float]]"
+    fingerprints: "Future[tuple[Fingerprints, float]]"
+
+
+class Ahead:
+    """The thread that prepares batches, one after the other; at most one that nobody asked for yet.
+
+    What it is at, it notes: a record that ends the process is found by the note.
+    """
+
+    def __init__(self, decoder: Decoder, fingerprinter: Scheme) -> None:
+        self._decoder = decoder
+        self._fingerprinter = fingerprinter
+        self._clock: int | None = None
+        self._thread = ThreadPoolExecutor(1, "ahead", initializer=self._take_clock)
+        self._prepared: Prepared | None = None
+
+    def begin(self, batch: Batch, note: Note) -> None:
+        """Begin to prepare a batch."""
+        documents = self._thread.submit(self._decode, batch, note)
+        fingerprints = self._thread.submit(self._fingerprint, documents, note)
+        self._prepared = Prepared(batch.records, documents, fingerprints)
+
+    def take(self, batch: Batch, note: Note) -> Prepared:
+        """The preparation of a batch, begun before or now. What was begun of any other batch is thrown away."""
+        if self._prepared is None or self._prepared.records is not batch.records:
+            self.begin(batch, note)
+        assert self._prepared is not None
+        prepared, self._prepared = self._prepared, None
+        return prepared
+
+    def settle(self) -> None:
+        """Wait until nothing is being prepared: decoder and fingerprinter are free for another."""
+        if self._prepared is not None:
+            wait([self._prepared.fingerprints])
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the thread has taken so far; 0 where the system cannot tell it."""
+        return 0.0 if self._clock is None else time.clock_gettime(self._clock)
+
+    def close(self) -> None:
+        """Wait for what is being prepared, and end the thread."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _take_clock(self) -> None:
+        clock_of: Callable[[int], int] | None = getattr(time, "pthread_getcpuclockid", None)
+        self._clock = None if clock_of is None else clock_of(threading.get_ident())
+
+    def _decode(self, batch: Batch, note: Note) -> tuple[list[Document | DeadLetter], float]:
+        note.name(batch)
+        note.enter("decode")
+        begin = time.thread_time()
+        documents = self._decoder.decode(batch.records)
+        return documents, time.thread_time() - begin
+
+    def _fingerprint(
+        self, decoded: "Future[tuple[list[Document | DeadLetter], float]]", note: Note
+    ) -> tuple[Fingerprints, float]:
+        note.enter("fingerprint")
+        begin = time.thread_time()
+        fingerprints = fingerprint_documents(self._fingerprinter, decoded.result()[0])
+        note.enter(IDLE)
+        return fingerprints, time.thread_time() - begin

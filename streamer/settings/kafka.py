@@ -11,6 +11,11 @@ from streamer.settings.values import Relation
 class Kafka(Section):
     """Connection to the brokers."""
 
+    client: Literal["kafka-python", "confluent-kafka"] = Field(
+        "kafka-python",
+        description="Client that reads the input and writes the outputs. confluent-kafka takes less than half of the time, and "
+        'needs `pip install "neardup-streamer[confluent]"`.',
+    )
     bootstrap_servers: list[Server] = Field(
         ["127.0.0.1:9092"], min_length=1, description="Brokers to contact first, host:port."
     )

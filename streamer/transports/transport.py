@@ -88,6 +88,13 @@ class Transport(Protocol):
         is.
         """
 
+    def peek(self) -> Batch | None:
+        """The batch that the next `read` gives, unless its sources go to another; None where no full one is at hand.
+
+        `read` then gives the same object as `records`. Peeking asks nobody, waits for nobody and raises nothing, for the
+        batch before it is undelivered. A batch that was only peeked at is not read: it has no snapshot.
+        """
+
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """Committed offset per source: everything below was delivered. None where nothing was ever committed."""
 

@@ -61,7 +61,7 @@ def test_an_expelled_member_begins_all_its_partitions_anew(world: KafkaWorld) ->
     before = begin(transport)
     assert len(read_batch(transport).records) == 2
     world.write([b"three"])
-    expel_amid_a_rebalance(transport._consumer)
+    expel_amid_a_rebalance(transport._reader.consumer)
     assert read_assigned(transport).sources == before.sources
 
 

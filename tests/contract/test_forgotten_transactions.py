@@ -207,7 +207,7 @@ def test_a_worker_that_outlives_its_broker_looks_whether_its_last_transaction_wa
     transport = open_transport(settings)
     begin(transport)
     first, second = read_batch(transport), read_batch(transport)
-    producer = transport._producer
+    producer = transport._writer.producer
     begin_transaction = producer.begin_transaction
 
     def begin_unknown_to_the_coordinator() -> None:
@@ -232,6 +232,6 @@ def test_a_connection_that_was_lost_costs_nothing_where_nothing_was_forgotten(
     transport = open_transport(settings)
     begin(transport)
     deliver_next(transport)
-    transport._connections = frozenset({"one that is gone"})
+    transport._writer._connections = frozenset({"one that is gone"})
     deliver_next(transport)
     assert values_of(settings) == VALUES

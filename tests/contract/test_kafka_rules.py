@@ -23,8 +23,9 @@ from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import clients
+from streamer.transports.kafka.kafka_python.reader import RebalanceNotes
 from streamer.transports.kafka.topics import create_topics
-from streamer.transports.kafka.transport import KafkaTransport, _RebalanceNotes
+from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
@@ -120,7 +121,7 @@ def test_2_a_record_that_missed_its_timeout_is_delivered_once_by_the_replay(
     begin(successor)
     assert successor.committed([source]) == {source: None}
     records = read_records(successor, 2)
-    deliver_all(successor, Batch(records, {source: 2}, snapshot=successor._consumer.group_metadata()))
+    deliver_all(successor, Batch(records, {source: 2}, snapshot=successor._reader.member()))
     assert successor.committed([source]) == {source: 2}
     assert unique_values(settings) == [b"one", b"two"]
 
@@ -171,7 +172,7 @@ def test_an_offset_committed_for_a_former_topic_of_this_name_counts_as_none(
     transport = open_transport(world.settings)
     source = only(begin(transport))
     partition = TopicPartition(world.settings.topics.input, source.partition)
-    consumer = transport._consumer
+    consumer = transport._reader.consumer
     for note, expected in (("a-former-topic-id", None), ("", 7), (source.stream, 7)):
         consumer.commit({partition: OffsetAndMetadata(7, note, -1)})
         assert transport.committed([source]) == {source: expected}
@@ -191,7 +192,7 @@ def test_3_a_member_that_was_dropped_delivers_nothing(
     )
     source = only(begin(transport))
     batch = read_batch(transport)
-    consumer = transport._consumer
+    consumer = transport._reader.consumer
     patiently(lambda: consumer.group_metadata().generation_id == -1)
     live = consumer.group_metadata()
     assert live.member_id == ""
@@ -227,7 +228,7 @@ def test_3_the_worker_is_a_static_member(
 ) -> None:
     transport = open_transport(world.settings)
     begin(transport)
-    assert transport._consumer.group_metadata().group_instance_id == "0"
+    assert transport._reader.consumer.group_metadata().group_instance_id == "0"
 
 
 # 4. No abort, no second use (F2)
@@ -265,7 +266,7 @@ def test_4_the_producer_is_gone_after_a_failed_delivery(
     transport = open_transport(world.settings)
     begin(transport)
     batch = read_batch(transport)
-    producer = transport._producer
+    producer = transport._writer.producer
     aborts: list[str] = []
     monkeypatch.setattr(producer, "abort_transaction", lambda: aborts.append("abort"))
 
@@ -299,7 +300,7 @@ def test_5_a_commit_that_is_not_answered_is_given_up_and_replayed(
     transport = open_transport(settings)
     source = only(begin(transport))
     batch = read_batch(transport)
-    producer = transport._producer
+    producer = transport._writer.producer
     send_offsets = producer.send_offsets_to_transaction
 
     def send_offsets_and_kill(*arguments: object) -> None:
@@ -390,7 +391,7 @@ def test_7_the_clients_get_the_timeouts_of_the_settings(
 ) -> None:
     transport = open_transport(world.settings)
     begin(transport)
-    producer, consumer = transport._producer.config, transport._consumer.config
+    producer, consumer = transport._writer.producer.config, transport._reader.consumer.config
     assert producer["linger_ms"] + producer["request_timeout_ms"] <= producer["delivery_timeout_ms"]
     assert producer["delivery_timeout_ms"] < producer["transaction_timeout_ms"]
     assert consumer["heartbeat_interval_ms"] * 3 <= consumer["session_timeout_ms"]
@@ -402,12 +403,12 @@ def test_7_the_clients_get_the_timeouts_of_the_settings(
 
 
 def test_8_the_rebalance_listener_does_nothing_but_take_notes() -> None:
-    notes = _RebalanceNotes()
+    notes = RebalanceNotes()
     one, two = TopicPartition("documents", 1), TopicPartition("documents", 2)
     notes.on_partitions_assigned({one, two})
     notes.on_partitions_revoked({one})
     notes.on_partitions_lost({two})
-    assert list(notes.changes) == [(True, {one, two}), (False, {one}), (False, {two})]
+    assert list(notes.changes) == [(True, {1, 2}), (False, {1}), (False, {2})]
 
 
 # 9. Names and ends of producers
@@ -418,7 +419,7 @@ def test_9_transactions_are_named_by_group_and_instance_and_dropped_producers_ar
 ) -> None:
     transport = open_transport(world.settings)
     begin(transport)
-    producer = transport._producer
+    producer = transport._writer.producer
     assert producer.config["transactional_id"] == f"{world.settings.kafka.group}-0"
     transport.close()
     assert producer in clients._dropped

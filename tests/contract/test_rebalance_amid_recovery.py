@@ -37,7 +37,7 @@ def member(world: KafkaWorld, instance: str) -> KafkaTransport:
 
 
 def generation(transport: KafkaTransport) -> int:
-    return int(transport._consumer.group_metadata().generation_id)
+    return int(transport._reader.consumer.group_metadata().generation_id)
 
 
 def test_a_group_comes_to_rest_while_a_member_is_still_looking_where_to_begin(world: KafkaWorld) -> None:
@@ -72,7 +72,7 @@ def test_a_group_comes_to_rest_while_a_member_is_still_looking_where_to_begin(wo
         over.set()
         for thread in threads:
             thread.join()
-    assert len(looking._consumer.assignment()) == PARTITIONS // 2
+    assert len(looking._reader.consumer.assignment()) == PARTITIONS // 2
 
 
 def rests(transport: KafkaTransport) -> bool:

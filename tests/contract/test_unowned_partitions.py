@@ -120,7 +120,7 @@ def test_the_broker_still_leaves_partitions_without_an_owner_until_the_leader_jo
     assert count(left) < PARTITIONS
     # The member that was there first leads.
     for instance, whole in (("1", False), ("0", True)):
-        ask_for_rejoin(members[instance]._consumer)
+        ask_for_rejoin(members[instance]._reader.consumer)
         for _ in range(20):
             read_once(world, members)
         found = owned(world)

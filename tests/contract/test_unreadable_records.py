@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,10 +20,11 @@ from streamer.transports.kafka.evidence import KafkaEvidence
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.kafka.unreadable import HeaderName
 from tests.support.memory_broker import Stored
-from tests.support.transport_worlds import KafkaWorld, begin, patiently, read_batch, routed
+from tests.support.transport_worlds import Client, KafkaWorld, begin, patiently, read_batch, routed
 
 pytestmark = pytest.mark.kafka
 
+CLIENTS: tuple[Client, ...] = ("kafka-python", "confluent-kafka")
 ODD = HeaderName(b"caf\xe9".decode(errors="surrogateescape"))
 DAMAGED = b"this one is damaged on disk"
 
@@ -107,25 +109,25 @@ class Damaged:
     """Groups whose broker has started again on damaged logs.
 
     inputs   80 sound records on two partitions; a damaged batch of one record is the eleventh of the first partition; one
-             group for each value of recovery.unreadable
+             group for each value of recovery.unreadable and each client
     outputs  20 sound records of one partition were delivered; a damaged batch of one is the eleventh of the unique output
     """
 
-    inputs: Mapping[str, KafkaWorld]
+    inputs: Mapping[tuple[str, Client], KafkaWorld]
     outputs: Settings
 
 
 @pytest.fixture(scope="module")
 def damaged(struck_brokers: Callable[..., LocalKafka]) -> Damaged:
     broker = struck_brokers("fragile-kafka")
-    inputs = {policy: world_to_damage(broker, policy) for policy in ("stop", "skip")}
+    inputs = {each: world_to_damage(broker, *each) for each in product(("stop", "skip"), CLIENTS)}
     outputs = delivered_to_damage(broker)
     damage(broker, *(world.settings.topics.input for world in inputs.values()), outputs.topics.unique)
     return Damaged(inputs, outputs)
 
 
-def world_to_damage(broker: LocalKafka, unreadable: str) -> KafkaWorld:
-    world = KafkaWorld(broker.bootstrap_servers)
+def world_to_damage(broker: LocalKafka, unreadable: str, client: Client) -> KafkaWorld:
+    world = KafkaWorld(broker.bootstrap_servers, client)
     world.set_up(partitions=2)
     world.settings = world.settings.model_copy(update={"recovery": Recovery(unreadable=unreadable)})
     world.write(values(0, 10))
@@ -146,10 +148,11 @@ def delivered_to_damage(broker: LocalKafka) -> Settings:
     return world.settings
 
 
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_damaged_batch_stops_with_its_place_once_all_before_it_is_delivered(
-    damaged: Damaged, open_transport: Callable[[Settings], KafkaTransport]
+    damaged: Damaged, open_transport: Callable[[Settings], KafkaTransport], client: Client
 ) -> None:
-    settings = damaged.inputs["stop"].settings
+    settings = damaged.inputs["stop", client].settings
     transport = open_transport(settings)
     begin(transport)
     read = deliver_all(transport, 50)
@@ -158,10 +161,11 @@ def test_a_damaged_batch_stops_with_its_place_once_all_before_it_is_delivered(
         patiently(lambda: bool(getattr(transport.read(), "records", ())))
 
 
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_damaged_batch_is_skipped_where_that_is_wanted_and_80_of_81_come_out(
-    damaged: Damaged, open_transport: Callable[[Settings], KafkaTransport]
+    damaged: Damaged, open_transport: Callable[[Settings], KafkaTransport], client: Client
 ) -> None:
-    world = damaged.inputs["skip"]
+    world = damaged.inputs["skip", client]
     transport = open_transport(world.settings)
     begin(transport)
     read = deliver_all(transport, 81)

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +12,10 @@ import pytest
 from deploy.kafka_run import Outputs, Run, fill, stop
 from index.tools import DATA_FILE
 from streamer.demo.demo import documents
+from tests.support import command_line
+from tests.support.doomed_command import command
 from tests.support.indexes import looked_at, wrong
+from tests.support.lives import exit_code_of
 from tests.support.services import make_run, wait_until
 
 pytestmark = pytest.mark.kafka
@@ -23,10 +24,10 @@ DOCUMENTS = 240
 
 
 def told(run: Run, *arguments: object, settings: tuple[str, ...] = ()) -> Any:
-    command = [*run.arguments()[:-1], *(part for one in settings for part in ("--set", one)), "index"]
-    done = subprocess.run([*command, *map(str, arguments), "--json"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    chosen = (part for one in settings for part in ("--set", one))
+    done = command_line.run(*run.arguments()[3:-1], *chosen, "index", *arguments, "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
 
 
 def served(run: Run, log: Path, count: int) -> dict[str, Any]:
@@ -67,15 +68,9 @@ def test_an_index_is_looked_at_rebuilt_from_the_topics_though_it_was_damaged_and
     assert {source["name"] for source in stats["sources"]} == {run.input_topic}
     assert sum(source["committed"] for source in stats["sources"]) >= DOCUMENTS
     changed = ("fingerprint.scheme=simhash", "fingerprint.bits=128", "index.distance_max=7")
-    killed = subprocess.run(
-        [
-            sys.executable, "-m", "tests.support.doomed_command", "after", "6", *run.arguments()[3:-1],
-            *(part for one in changed for part in ("--set", one)), "index", "rebuild", str(tmp_path / "new"), "--topics",
-        ],
-        capture_output=True,
-        timeout=60,
-    )  # fmt: skip
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    arguments = [*run.arguments()[3:-1], *(part for one in changed for part in ("--set", one))]
+    arguments += ["index", "rebuild", str(tmp_path / "new"), "--topics"]
+    assert exit_code_of(command, "after", 6, arguments) == -signal.SIGKILL
     assert wrong(tmp_path / "new") == {}
     # The index in place may be damaged meanwhile: the group knows how far to go.
     in_place = run.directory / run.name / DATA_FILE

@@ -1,6 +1,5 @@
 """Real processes, broker and index: kill -9 at every point of the path, then a fresh process goes on."""
 
-import multiprocessing
 import signal
 import uuid
 from pathlib import Path
@@ -10,17 +9,14 @@ import pytest
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill
 from tests.support.doomed_worker import POINTS, live
+from tests.support.lives import exit_code_of
 from tests.support.memory_service import SENTENCES, document
+from tests.support.transport_worlds import Client
 
 pytestmark = pytest.mark.kafka
 
 BATCH_RECORDS = 8
 NEVER = 10_000
-LIFE_SECONDS_MAX = 60.0
-
-LIVES = multiprocessing.get_context("forkserver")
-# To import and to load machine code takes several times as long as a life.
-LIVES.set_forkserver_preload(["tests.support.doomed_worker", "tests.support.warm"])
 
 
 def values() -> list[bytes]:
@@ -45,21 +41,23 @@ def values() -> list[bytes]:
 class Filter:
     """One group with its topics and its index, over a shared input topic of one partition."""
 
-    def __init__(self, bootstrap_servers: str, input_topic: str, directory: Path) -> None:
+    def __init__(
+        self, bootstrap_servers: str, input_topic: str, directory: Path, client: Client = "kafka-python"
+    ) -> None:
+        self._client = client
         self.run = Run(f"kill-{uuid.uuid4().hex[:8]}", bootstrap_servers, input_topic, directory, 0)
         create_topics(bootstrap_servers, [self.run.topic(destination) for destination in DESTINATIONS])
 
     def live(self, point: str, passage: int, *, count: int, journal: bool = True) -> int:
         """Run one life of a worker. Returns its exit code, negative where a signal ended it."""
         overrides = [one for one in self.run.arguments() if "=" in one]
-        chosen = ["fingerprint.features_min=1", f"batch.records_max={BATCH_RECORDS}", *overrides]
-        process = LIVES.Process(target=live, args=(point, passage, count, journal, chosen))
-        process.start()
-        process.join(LIFE_SECONDS_MAX)
-        if process.exitcode is None:
-            process.kill()
-            pytest.fail("a worker neither died nor ended")
-        return process.exitcode
+        chosen = [
+            f"kafka.client={self._client}",
+            "fingerprint.features_min=1",
+            f"batch.records_max={BATCH_RECORDS}",
+            *overrides,
+        ]
+        return exit_code_of(live, point, passage, count, journal, chosen)
 
     def outputs(self, count: int) -> dict[str, object]:
         seen = Outputs(self.run)
@@ -84,12 +82,18 @@ def serial(kafka: SimpleNamespace, input_topic: str, tmp_path_factory: pytest.Te
     return peace.outputs(len(values()))
 
 
-@pytest.mark.parametrize("passage", [1, 3])
+@pytest.mark.parametrize(("client", "passage"), [("confluent-kafka", 1), ("kafka-python", 3)])
 @pytest.mark.parametrize("point", POINTS)
 def test_kill_9_changes_no_output(
-    kafka: SimpleNamespace, input_topic: str, serial: dict[str, object], tmp_path: Path, point: str, passage: int
+    kafka: SimpleNamespace,
+    input_topic: str,
+    serial: dict[str, object],
+    tmp_path: Path,
+    point: str,
+    passage: int,
+    client: Client,
 ) -> None:
-    killed = Filter(kafka.bootstrap_servers, input_topic, tmp_path)
+    killed = Filter(kafka.bootstrap_servers, input_topic, tmp_path, client)
     assert killed.live(point, passage, count=len(values())) == -signal.SIGKILL
     delivered = BATCH_RECORDS * (passage if point == "after-kafka-commit" else passage - 1)
     assert killed.live(point, NEVER, count=len(values()) - delivered) == 0

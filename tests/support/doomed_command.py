@@ -2,8 +2,7 @@
 
     python -m tests.support.doomed_command MOMENT COMMIT ARGUMENT...
 
-MOMENT is `before` or `after` the COMMIT-th commit of the index; or `sending`: all records of the COMMIT-th transaction have
-arrived, and nobody has committed it. The arguments are those of `streamer`.
+See `command`.
 """
 
 import os
@@ -18,10 +17,21 @@ from streamer.transports.kafka import resending
 from tests.support.index_process import suicide
 
 
-def begin(moment: str, commit: int) -> None:
+def command(moment: str, commit: int, arguments: list[str]) -> None:
+    """Run `streamer` with these arguments, in a process that does nothing else.
+
+    moment  `before` or `after` the commit-th commit of the index; or `sending`: all records of the commit-th transaction have
+            arrived, and nobody has committed it
+    """
     if moment == "sending":
         begin_sending(commit)
-        return
+    else:
+        begin_writing(moment, commit)
+    sys.argv[1:] = arguments
+    main()
+
+
+def begin_writing(moment: str, commit: int) -> None:
     opened = Store.__init__
     hooks = suicide(moment, commit)
 
@@ -46,6 +56,4 @@ def begin_sending(commit: int) -> None:
 
 
 if __name__ == "__main__":
-    begin(sys.argv[1], int(sys.argv[2]))
-    sys.argv[1:] = sys.argv[3:]
-    main()
+    command(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

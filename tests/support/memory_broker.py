@@ -10,7 +10,7 @@ behind it. It strikes once, while the batch with that record is delivered, and l
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from index.entry import Applied, Source
@@ -190,6 +190,7 @@ class MemoryTransport:
         self._member: object = None
         self._owned: set[int] = set()
         self._positions: dict[int, int] = {}
+        self._peeked: tuple[dict[int, int], Batch] | None = None
         self._usable = False
 
     def open(self) -> None:
@@ -222,7 +223,22 @@ class MemoryTransport:
             every = (Source(self._stream, partition) for partition in range(len(self._input.partitions)))
             others = tuple(source for source in every if source not in sources)
             return Assigned(sources, {self._stream: self._settings.topics.input}, others)
+        peeked, self._peeked = self._peeked, None
+        if peeked is not None and peeked[0] == self._positions:
+            batch = replace(peeked[1], snapshot=self._member)
+            self._positions |= {source.partition: end for source, end in batch.ends.items()}
+            return batch
         return self._next_batch()
+
+    def peek(self) -> Batch | None:
+        """See Transport."""
+        before = dict(self._positions)
+        batch = self._next_batch()
+        self._positions = before
+        full = len(batch.records) == self._settings.batch.records_max
+        if self._peeked is None or self._peeked[0] != before:
+            self._peeked = (dict(before), replace(batch, snapshot=None)) if full else None
+        return self._peeked[1] if self._peeked else None
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """See Transport."""

@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Literal, Protocol
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
@@ -21,11 +21,15 @@ from tests.support.memory_broker import MemoryBroker, MemoryTransport, Stored
 PATIENCE_SECONDS = 20.0
 
 
-def make_settings(bootstrap_servers: str = "127.0.0.1:1", **batch: int) -> Settings:
+Client = Literal["kafka-python", "confluent-kafka"]
+
+
+def make_settings(bootstrap_servers: str = "127.0.0.1:1", client: Client = "kafka-python", **batch: int) -> Settings:
     """Settings with topics and a group of their own, and short timeouts."""
     unique = uuid.uuid4().hex[:12]
     return Settings(
         kafka=Kafka(
+            client=client,
             bootstrap_servers=[bootstrap_servers],
             group=f"group-{unique}",
             session_timeout_ms=2_000,
@@ -106,15 +110,16 @@ class MemoryWorld:
 
 
 class KafkaWorld:
-    """Topics and groups of a real broker."""
+    """Topics and groups of a real broker, by either client."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self.settings = make_settings(bootstrap_servers)
+    def __init__(self, bootstrap_servers: str, client: Client = "kafka-python") -> None:
+        self.settings = make_settings(bootstrap_servers, client)
+        self._client = client
         self._bootstrap_servers = bootstrap_servers
         self._transports: list[Transport] = []
 
     def set_up(self, partitions: int = 1, **batch: int) -> None:
-        self.settings = make_settings(self._bootstrap_servers, **batch)
+        self.settings = make_settings(self._bootstrap_servers, self._client, **batch)
         create_topics(self.settings, partitions, 1)
 
     def transport(self, instance: str = "0", index: str = "") -> Transport:

@@ -141,19 +141,33 @@ class LineReader:
         Raises InputUnreadable, which names the line reached, once all lines before it are handed out.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
-        while len(self._lines) < count_max and self._lines_bytes < bytes_max and not self._exhausted:
+        while self._wants(count_max, bytes_max):
             if not self._fill(deadline):
                 if whole:
                     return []
                 break
+        if not self._lines or (whole and self._damage is not None and len(self._lines) < count_max):
+            self._end()
+            return []
+        return self._take(count_max, bytes_max)
+
+    def lines_at_hand(self, count_max: int, bytes_max: int) -> list[bytes]:
+        """As many lines as `lines` gives at most, if nobody has to be waited for; else none. Raises nothing."""
+        while not self._waits and self._wants(count_max, bytes_max):
+            self._fill(None)
+        return [] if self._wants(count_max, bytes_max) or self._exhausted else self._take(count_max, bytes_max)
+
+    def _wants(self, count_max: int, bytes_max: int) -> bool:
+        """Whether more lines would be handed out, and may come."""
+        return len(self._lines) < count_max and self._lines_bytes < bytes_max and not self._exhausted
+
+    def _take(self, count_max: int, bytes_max: int) -> list[bytes]:
+        """Hand out the first lines: as many as wanted, but always a first one."""
         taken = self._lines[:count_max]
         sizes = sum(map(len, taken))
         if sizes > bytes_max:
             taken = taken[: max(1, sum(size <= bytes_max for size in accumulate(map(len, taken))))]
             sizes = sum(map(len, taken))
-        if not taken or (whole and self._damage is not None and len(taken) < count_max):
-            self._end()
-            return taken
         del self._lines[: len(taken)]
         self._lines_bytes -= sizes
         self.count += len(taken)

@@ -75,6 +75,7 @@ class FileTransport:
         self._folder = OutputFolder(out, hooks or DeliveryHooks())
         self._unread = iter(self._paths)
         self._reading: _Reading | None = None
+        self._peeked: Batch | None = None
         self._proven: dict[str, Applied] = {}
         self._bytes_read_before = 0
 
@@ -119,6 +120,9 @@ class FileTransport:
         An empty Batch after `batch.wait_ms` without news from a pipe. Raises InputUnreadable, InputChanged, and
         DeliveryDoubtful where a new input cannot be written into the checkpoint.
         """
+        if (upcoming := self._peeked) is not None:
+            self._peeked = None
+            return upcoming
         while True:
             if self._reading is None:
                 path = next(self._unread, None)
@@ -135,6 +139,15 @@ class FileTransport:
             if lines or not reader.ended:
                 return _batch(reading, reader, begin, lines)
             self._let_go()
+
+    def peek(self) -> Batch | None:
+        """See Transport. What lies on disk is at hand; of a pipe what was read of it before."""
+        reading = self._reading
+        if self._peeked is None and reading and reading.reader and reading.decided is None:
+            begin = reading.reader.count
+            lines = reading.reader.lines_at_hand(self._batch.records_max, self._batch.bytes_max)
+            self._peeked = _batch(reading, reading.reader, begin, lines) if lines else None
+        return self._peeked
 
     def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
         """Lines delivered per source, None where nothing was ever committed."""

@@ -19,9 +19,12 @@ from kafka.errors import (
     InvalidTransactionTimeoutError,
     KafkaConfigurationError,
     KafkaError,
+    KafkaTimeoutError,
     RetriableError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
+    UnknownError,
+    for_code,
 )
 from kafka.partitioner.sticky import StickyPartitioner
 from kafka.record import util as record_checksums
@@ -54,6 +57,7 @@ _RECONNECT_BACKOFF_MS_MAX = 2_000
 _TRANSACTION_MS_MAX = "transaction.max.timeout.ms"
 _TRANSACTION_MS_MAX_DEFAULT = 900_000
 _CLEANUP_POLICY = "cleanup.policy"
+_MESSAGE_BYTES_MAX = "max.message.bytes"
 
 
 _dropped: list[KafkaProducer] = []
@@ -104,6 +108,21 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
         raise BrokerUnavailable(f"no answer from {servers} while {doing}: {error}") from error
 
 
+def broker_error(code: int, words: str) -> KafkaError:
+    """Error of a broker by its number in the protocol, for clients with errors of their own."""
+    return for_code(code)(words) if code >= UnknownError.errno else KafkaError(words)
+
+
+def no_answer(words: str) -> KafkaError:
+    """Error where no broker has answered, for clients with errors of their own."""
+    return KafkaTimeoutError(words)
+
+
+def refused_settings(words: str) -> KafkaError:
+    """Error of a client that does not take its settings, for clients with errors of their own."""
+    return KafkaConfigurationError(words)
+
+
 def _connection(settings: Settings) -> dict[str, Any]:
     kafka = settings.kafka
     options: dict[str, Any] = {
@@ -151,9 +170,14 @@ def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
         group_instance_id=instance,
         partition_assignment_strategy=[CooperativeStickyAssignor],
         session_timeout_ms=kafka.session_timeout_ms,
-        heartbeat_interval_ms=max(1, min(_HEARTBEAT_INTERVAL_MS_MAX, kafka.session_timeout_ms // 3)),
+        heartbeat_interval_ms=heartbeat_interval_ms(settings),
         max_poll_interval_ms=kafka.max_poll_interval_ms,
     )
+
+
+def heartbeat_interval_ms(settings: Settings) -> int:
+    """Time between two signs of life of a member."""
+    return max(1, min(_HEARTBEAT_INTERVAL_MS_MAX, settings.kafka.session_timeout_ms // 3))
 
 
 def ask_for_rejoin(consumer: KafkaConsumer) -> None:
@@ -265,6 +289,20 @@ def transaction_ms_max(settings: Settings) -> int:
     return max(allowed, default=_TRANSACTION_MS_MAX_DEFAULT)
 
 
+def output_bytes_max(settings: Settings, admin: KafkaAdminClient) -> int | None:
+    """The most bytes that each output takes as one batch of records; None where this user may not ask. Raises KafkaError."""
+    topics = [settings.topics.unique, settings.topics.duplicate, settings.topics.dead_letter]
+    wanted = [ConfigResource("topic", topic, {_MESSAGE_BYTES_MAX: None}) for topic in topics]
+    try:
+        found = admin.describe_configs(wanted, config_filter="all")["topic"]
+    except AuthorizationError:
+        return None
+    # Where this user may not ask, the client answers with nothing.
+    return min(
+        (int(each[_MESSAGE_BYTES_MAX]["value"]) for each in found.values() if _MESSAGE_BYTES_MAX in each), default=None
+    )
+
+
 def compacted_topics(settings: Settings, topics: list[str]) -> list[str]:
     """Those of the topics that keep of each key the last record only; none where this user may not ask.
 
@@ -279,34 +317,48 @@ def compacted_topics(settings: Settings, topics: list[str]) -> list[str]:
     return [topic for topic in topics if "compact" in str(found[topic][_CLEANUP_POLICY]["value"])]
 
 
-def within_timeout(settings: Settings, call: Callable[[], None], step: str) -> None:
-    """Make a call from which the client may never return. Raises its KafkaError, or DeliveryDoubtful after the timeout."""
-    attempt = _Attempt(call)
-    # Daemonic: a call that never returns must not keep the process from ending.
-    threading.Thread(target=attempt.run, name=f"kafka-{step}", daemon=True).start()
-    timeout_ms = settings.kafka.delivery_timeout_ms
-    if not attempt.over.wait(timeout_ms / 1000):
-        raise DeliveryDoubtful(f"the {step} of the transaction was not answered within {timeout_ms} ms")
-    if attempt.error is not None:
-        raise attempt.error
-    if not attempt.succeeded:
-        raise DeliveryDoubtful(f"the {step} of the transaction broke off")
+def within_timeout(
+    settings: Settings,
+    call: Callable[[], None],
+    step: str,
+    errors: tuple[type[Exception], ...] = (KafkaError, ValueError),
+) -> None:
+    """Make a call from which the client may never return. Raises its `errors`, or DeliveryDoubtful after the timeout."""
+    Attempt(call, step, errors).wait(settings)
 
 
-class _Attempt:
-    """One call, to be run on a thread of its own, and its outcome."""
+class Attempt:
+    """A call from which the client may never return, made on a thread of its own from now on.
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    step    of the transaction, in words
+    errors  that the call may raise
+    """
+
+    def __init__(self, call: Callable[[], None], step: str, errors: tuple[type[Exception], ...]) -> None:
         self._call = call
-        self.over = threading.Event()
-        self.succeeded = False
-        self.error: KafkaError | ValueError | None = None
+        self._step = step
+        self._errors = errors
+        self._over = threading.Event()
+        self._succeeded = False
+        self._error: Exception | None = None
+        # Daemonic: a call that never returns must not keep the process from ending.
+        threading.Thread(target=self._run, name=f"kafka-{step}", daemon=True).start()
 
-    def run(self) -> None:
+    def wait(self, settings: Settings) -> None:
+        """Wait until the call returns. Raises its error, or DeliveryDoubtful after the timeout."""
+        timeout_ms = settings.kafka.delivery_timeout_ms
+        if not self._over.wait(timeout_ms / 1000):
+            raise DeliveryDoubtful(f"the {self._step} of the transaction was not answered within {timeout_ms} ms")
+        if self._error is not None:
+            raise self._error
+        if not self._succeeded:
+            raise DeliveryDoubtful(f"the {self._step} of the transaction broke off")
+
+    def _run(self) -> None:
         try:
             self._call()
-            self.succeeded = True
-        except (KafkaError, ValueError) as error:
-            self.error = error
+            self._succeeded = True
+        except self._errors as error:
+            self._error = error
         finally:
-            self.over.set()
+            self._over.set()

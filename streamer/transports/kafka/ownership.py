@@ -15,11 +15,11 @@ import math
 import time
 
 import structlog
-from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, RetriableError
 
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.clients import ask_for_rejoin
+from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.handshake import require_login_everywhere
 from streamer.transports.kafka.topics import require_same_topic
 
@@ -49,8 +49,8 @@ class OwnershipWatch:
         self.answered_seconds = -math.inf
         """When the broker last answered, even if by an error, on the monotonic clock."""
 
-    def look(self, admin: KafkaAdminClient, consumer: KafkaConsumer, topic_id: str) -> None:
-        """Look, if a look is due; where partitions stay without an owner, let the consumer join anew with its next poll.
+    def look(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> None:
+        """Look, if a look is due; where partitions stay without an owner, let the reader join anew with its next poll.
 
         Where the broker does not answer, nothing is known, and what was found before stands: whether it answers is for the
         reading to find out. Raises SettingsError where it would answer with other settings, such as a new password, and
@@ -58,7 +58,7 @@ class OwnershipWatch:
         """
         if time.monotonic() < self._due_seconds:
             return
-        free = self._answer(admin, consumer, topic_id)
+        free = self._answer(admin, reader, topic_id)
         self._due_seconds = time.monotonic() + CHECK_SECONDS
         if free is None:
             self._suspects = frozenset()
@@ -67,15 +67,15 @@ class OwnershipWatch:
         self._suspects = free
         if unowned:
             log.warning("nobody reads these partitions: joining the group anew", topic=self._topic, partitions=unowned)
-            ask_for_rejoin(consumer)
+            reader.join_anew()
         elif self.unowned:
             log.info("every partition has an owner again", topic=self._topic)
         self.unowned = unowned
 
-    def _answer(self, admin: KafkaAdminClient, consumer: KafkaConsumer, topic_id: str) -> frozenset[int] | None:
+    def _answer(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> frozenset[int] | None:
         try:
             require_same_topic(self._settings, admin, topic_id)
-            free = self._free(admin, consumer)
+            free = self._free(admin, reader)
         except KafkaError as error:
             # Once: the client complains often enough while a broker is away.
             if self._answered:
@@ -88,7 +88,7 @@ class OwnershipWatch:
         self._answered = True
         return free
 
-    def _free(self, admin: KafkaAdminClient, consumer: KafkaConsumer) -> frozenset[int] | None:
+    def _free(self, admin: KafkaAdminClient, reader: Reader) -> frozenset[int] | None:
         """Partitions without an owner; None where a rebalance is under way or the broker does not say. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
         self.answered_seconds = time.monotonic()
@@ -104,4 +104,4 @@ class OwnershipWatch:
             if topic["topic"] == self._topic
             for partition in topic["partitions"]
         }
-        return frozenset(consumer.partitions_for_topic(self._topic) or ()) - owned
+        return reader.partitions() - owned

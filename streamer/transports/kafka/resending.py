@@ -26,7 +26,7 @@ from streamer.transports.kafka.clients import (
 )
 from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import claims_of_group, require_topics
-from streamer.transports.kafka.transactions import require_all_ended, take_over
+from streamer.transports.kafka.transactions import producer_id_of, require_all_ended, take_over
 from streamer.transports.resending import Way
 from streamer.transports.transport import Claim
 
@@ -80,7 +80,7 @@ class KafkaResending:
         assert self._admin is not None, "opened to send"
         producer, settings = self._producer, self._settings
         try:
-            require_all_ended(settings, self._admin, producer, [self._target])
+            require_all_ended(settings, self._admin, producer_id_of(producer), [self._target])
             producer.begin_transaction()
             self._send(producer, records)
             within_timeout(settings, producer.commit_transaction, "commit")

@@ -114,7 +114,7 @@ def take_over(
     with ExitStack() as undo:
         producer = _initialised(settings, instance, undo)
         # Repeated where the broker forgets this end too: a new start would no longer know how it has to end.
-        while (forgotten := _find(settings, admin, producer, topics)).all:
+        while (forgotten := _find(settings, admin, producer_id_of(producer), topics)).all:
             if commit is None:
                 commit = _how_to_end(settings, forgotten, last, by_coordinator=topics is not None)
             if commit is None or monotonic() > deadline:
@@ -135,14 +135,14 @@ def take_over(
 
 
 def require_all_ended(
-    settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer, topics: Sequence[str] | None = None
+    settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Sequence[str] | None = None
 ) -> None:
-    """Raise DeliveryDoubtful where this producer's last transaction, which was committed, does not get its marks.
+    """Raise DeliveryDoubtful where the last transaction of a producer of this id, which was committed, does not get its marks.
 
     The marks may take a moment. Raises the client's errors besides.
     """
     deadline = monotonic() + settings.kafka.delivery_timeout_ms / 1000
-    while left := _find(settings, admin, producer, topics).all:
+    while left := _find(settings, admin, producer_id, topics).all:
         if monotonic() > deadline:
             raise DeliveryDoubtful(
                 f"the last transaction was committed, but is still open in {', '.join(_shown(left))}"
@@ -263,9 +263,24 @@ def _identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
     return next((each.transactional_id for listings in listed.values() for each in listings), None)
 
 
-def _find(settings: Settings, admin: KafkaAdminClient, producer: KafkaProducer, topics: Sequence[str] | None) -> Open:
-    """Open transaction of the producer's id. The producer has begun nothing, so all of it was forgotten."""
-    producer_id: int = producer._transaction_manager.producer_id_and_epoch.producer_id
+def producer_id_of(producer: KafkaProducer) -> int:
+    """The id that the coordinator gave an initialised producer."""
+    return int(producer._transaction_manager.producer_id_and_epoch.producer_id)
+
+
+def producer_id_of_identity(settings: Settings, admin: KafkaAdminClient, identity: str) -> int | None:
+    """The id that the coordinator gave the last producer of a transactional id; None where it cannot be asked.
+
+    Raises the client's errors.
+    """
+    try:
+        return int(_answer(settings, lambda: admin.describe_transactions([identity])[identity].producer_id))
+    except (TransactionalIdNotFoundError, UnsupportedVersionError):
+        return None
+
+
+def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics: Sequence[str] | None) -> Open:
+    """Open transaction of a producer's id. The producer has begun nothing, so all of it was forgotten."""
 
     def look() -> Open:
         return Open(

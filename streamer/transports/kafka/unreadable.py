@@ -77,6 +77,11 @@ class Damage:
             else (f"the record of offset {self.first}")
         )
 
+    @property
+    def told(self) -> str:
+        """Which records they are, and why they cannot be read, in words."""
+        return f"{self.offsets} cannot be read: {self.why}"
+
 
 class LostRecords(ConsumerRecord):  # type: ignore[misc]
     """Stands in the stream for damaged records that were skipped, at the offset of the first of them.
@@ -93,7 +98,7 @@ class LostRecords(ConsumerRecord):  # type: ignore[misc]
         """What stands for the damage. It has neither key, value nor time."""
         topic, number = partition
         lost = cls(topic, number, -1, damage.first, NO_TIMESTAMP_MS, 0, None, None, [], None, -1, -1, -1)
-        lost.end, lost.why = end, f"{damage.offsets} cannot be read: {damage.why}"
+        lost.end, lost.why = end, damage.told
         return lost
 
 

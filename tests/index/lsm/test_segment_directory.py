@@ -17,7 +17,7 @@ from index.lsm.compaction import TreeSizes
 from index.lsm.segment_directory import SegmentDirectory, written_between
 from index.lsm.shape import Shape
 from index.session import Retention
-from index.storage import store
+from index.storage import holding
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from index.storage.segments.compaction_state import CompactionState
@@ -176,10 +176,10 @@ def test_what_is_held_on_to_makes_the_file_little_larger(monkeypatch: pytest.Mon
     """In the midst of compactions, where whole segments are written again and again: by a part of them, and of some batches."""
     rows = [Row(offset, one) for offset, one in enumerate(random_ones(np.random.default_rng(2), 8_000, 64))]
     held = admitted(tmp_path / "held", rows)
-    monkeypatch.setattr(store, "HELD_WRITES", 0)
+    monkeypatch.setattr(holding, "HELD_WRITES", 0)
     let_go = admitted(tmp_path / "let go at once", rows)
-    monkeypatch.setattr(store, "HELD_WRITES", 2**30)
-    monkeypatch.setattr(store, "HELD_SECONDS", 2.0**30)
+    monkeypatch.setattr(holding, "HELD_WRITES", 2**30)
+    monkeypatch.setattr(holding, "HELD_SECONDS", 2.0**30)
     monkeypatch.setattr(segment_directory, "WRITTEN_PART", 0)
     never = admitted(tmp_path / "never let go", rows)
     assert held <= 1.125 * let_go + 2**21 < never

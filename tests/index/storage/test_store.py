@@ -7,14 +7,17 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from index.errors import IndexDamaged, IndexFull, IndexMissing
 from index.index import Index
-from index.storage import store as store_module
+from index.storage import holding
 from index.storage.data_file import DATA_FILE
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import Table
@@ -198,19 +201,19 @@ def held_in(store: Store, written: bytes) -> tuple[Transaction, list[int]]:
 
 
 def test_what_a_held_transaction_gave_stays_until_it_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(store_module, "HELD_SECONDS", 1_000.0)
+    monkeypatch.setattr(holding, "HELD_SECONDS", 1_000.0)
     store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**26, read_only=False, hooks=CommitHooks())
     store.prepare(Table)
     store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first" * 9_000))
     held, addresses = held_in(store, b"")
-    for write in range(1, store_module.HELD_WRITES + 1):
+    for write in range(1, holding.HELD_WRITES + 1):
         # What is freed in between would be used again by now.
         assert held_in(store, bytes([write]) * 45_000) == (held, addresses)
         assert ctypes.string_at(addresses[0], 45_000) == b"first" * 9_000
         assert store.read(lambda transaction: transaction.get(Table.LOG, b"key")) == bytes([write]) * 45_000
     later = held_in(store, b"")[0]
     assert later is not held
-    assert later.get(Table.LOG, b"key") == bytes([store_module.HELD_WRITES]) * 45_000
+    assert later.get(Table.LOG, b"key") == bytes([holding.HELD_WRITES]) * 45_000
     assert held_in(store, b"0" * 2**23)[0] is not later, "the map has grown"
     store.close()
 
@@ -218,7 +221,7 @@ def test_what_a_held_transaction_gave_stays_until_it_is_ended(monkeypatch: pytes
 def test_a_held_transaction_is_ended_by_whatever_comes_after_a_while(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(store_module, "HELD_SECONDS", 0.0)
+    monkeypatch.setattr(holding, "HELD_SECONDS", 0.0)
     store = Store(tmp_path, map_bytes_initial=2**20, map_bytes_max=2**24, read_only=False, hooks=CommitHooks())
     store.prepare(Table)
     store.write(lambda transaction: transaction.put(Table.LOG, b"key", b"first"))
@@ -237,6 +240,43 @@ def test_walking_begins_at_a_key_or_behind_it(tmp_path: Path) -> None:
         walked = store.read(lambda t, b=begin: [(key, bytes(value)) for key, value in t.walk(Table.LOG, b)])  # type: ignore[misc]
         assert walked == [(bytes([key]), bytes([key] * 2)) for key in expected]
     assert store.read(lambda t: t.keys(Table.LOG)) == [b"b", b"d", b"f"]
+    store.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(st.integers(0, 40), st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=40)),
+    st.sets(st.integers(0, 41)),
+)
+def test_all_values_of_many_keys_are_those_of_each(filed: dict[int, set[int]], asked: set[int]) -> None:
+    pairs = [(key.to_bytes(3, "big"), value.to_bytes(8, "big")) for key, values in filed.items() for value in values]
+    with TemporaryDirectory() as folder:
+        store = Store(Path(folder), map_bytes_initial=2**20, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+        store.prepare(Table)
+        store.write(lambda t: t.add(Table.OWN, [key for key, _ in pairs], [value for _, value in pairs]))
+        keys = [key.to_bytes(3, "big") for key in sorted(asked)]
+        counts, values = store.read(lambda t: t.all_values(Table.OWN, keys))
+        of_keys = store.read(lambda t: [t.first_values(Table.OWN, key, 100) for key in keys])
+        store.close()
+    assert counts.tolist() == [len(each) for each in of_keys]
+    assert values == b"".join(value for each in of_keys for value in each)
+    assert [len(each) for each in of_keys] == [len(filed.get(key, ())) for key in sorted(asked)]
+
+
+@pytest.mark.parametrize("keys", [[b"b"], [b"a"], [b"c"], [b"a", b"b", b"c"]])
+@pytest.mark.parametrize("value", [b"12345679", b"22345678"])
+def test_damage_is_met_by_whoever_reads_many_values_or_finds_keys_missing_beside_it(
+    keys: list[bytes], value: bytes, tmp_path: Path
+) -> None:
+    store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
+    store.prepare(Table)
+    store.write(lambda t: t.add(Table.OWN, [b"b", b"z"], [b"12345678", b"12345678"]))
+    assert store.read(lambda t: t.all_values(Table.OWN, keys))[0].sum() == (b"b" in keys)
+    sealed = store.read(lambda t: dict(t.raw(Table.OWN))[b"b"].tobytes())
+    store.write(lambda t: t.delete(Table.OWN, b"b"))
+    put_raw(store, Table.OWN, b"b", value + sealed[8:])
+    with pytest.raises(IndexDamaged, match="value of 62 in table own is not what was written"):
+        store.read(lambda t: t.all_values(Table.OWN, keys))
     store.close()
 
 

@@ -6,7 +6,7 @@ from index.index import Index, internals_of
 from index.matching.minhash import pack_bins
 from index.session import ReadSession
 from index.storage import log
-from index.storage.layout import Filing, Table, own_key, pack_family, unpack_family
+from index.storage.layout import Filing, Table, pack_family, unpack_family
 from index.tools import Importer, portions, snapshot
 from index.tools.verify import verify_tables
 from tests.support.entries import ONE
@@ -54,7 +54,7 @@ def test_each_damage_of_families_is_told(tmp_path: Path) -> None:
         transaction.put(Table.RELATIVES, (10**6).to_bytes(8, "big"), key)
 
     def posted(transaction, key):  # type: ignore[no-untyped-def]
-        transaction.add(Table.OWN, [own_key(int.from_bytes(key, "big"), 7)], [key])
+        transaction.add(Table.OWN, [key + b"\0\7"], [key])
 
     def unposted(transaction, _):  # type: ignore[no-untyped-def]
         for each in transaction.keys(Table.OWN):

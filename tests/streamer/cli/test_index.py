@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,11 @@ from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.index_admin.tools import time_text
 from streamer.settings.settings import load
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
+from tests.support import doomed_command
 from tests.support.command_line import Done, run
 from tests.support.entries import Row
 from tests.support.indexes import SMALL, changed, everything, filled, inspected, looked_at, mixed_rows, opened, wrong
+from tests.support.lives import exit_code_of
 from tests.support.paths import ROOT
 
 WAIT_SECONDS = 60
@@ -38,10 +40,16 @@ SHORT = "only four short words"
 SIMHASH = ("--set", "fingerprint.scheme=simhash", "--set", "index.distance_max=7")
 
 
-def run_apart(*arguments: object, given: str = "", module: Sequence[str] = ("streamer",)) -> Done:
+def run_apart(*arguments: object, given: str = "") -> Done:
     """The same in a process of its own."""
-    command = [sys.executable, "-m", *module, *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=WAIT_SECONDS)
+    done = subprocess.run(
+        [sys.executable, "-m", "streamer", *map(str, arguments)],
+        cwd=ROOT,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+    )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -413,8 +421,7 @@ def test_a_killed_import_leaves_an_index_that_verifies_and_goes_on_when_run_agai
     filled(first, [Row(offset, fingerprint) for offset, fingerprint in enumerate(fingerprints)], batch_rows=3_000)
     told("index", "--directory", first, "export", export)
     arguments = ("index", "--directory", second, "import", export)
-    killed = run_apart(moment, commit, *arguments, module=("tests.support.doomed_command",))
-    assert killed.code == -signal.SIGKILL, killed.err
+    assert exit_code_of(doomed_command.command, moment, commit, [*map(str, arguments)]) == -signal.SIGKILL
     assert wrong(second) == {}
     assert journal_rows(second) == (commit - 2 - (moment == "before")) * 4_096
     known = journal_rows(second)
@@ -431,8 +438,10 @@ def test_a_killed_rebuild_leaves_an_index_that_verifies_and_goes_on_when_run_aga
     file.write_bytes(b"\n".join([*documents(120), b""]))
     settings = ("--set", "batch.records_max=20", "index", "--directory", tmp_path / "none", "rebuild")
     told(*settings, first, file)
-    killed = run_apart(moment, commit, *settings, second, file, module=("tests.support.doomed_command",))
-    assert killed.code == -signal.SIGKILL, killed.err
+    assert (
+        exit_code_of(doomed_command.command, moment, commit, [*map(str, settings), str(second), str(file)])
+        == -signal.SIGKILL
+    )
     assert wrong(second) == {}
     decided = (commit - 2 - (moment == "before")) * 20
     assert journal_rows(second) == decided

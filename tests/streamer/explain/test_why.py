@@ -103,6 +103,21 @@ def test_a_member_far_from_the_original_was_matched_by_another_one(tmp_path: Pat
         assert [(near.id, near.relation, near.later) for near in of_root.near] == [("member", "copy", True)]
 
 
+def test_a_member_counts_no_more_once_its_original_was_replaced(tmp_path: Path) -> None:
+    far = ~A & 2**64 - 1
+    rows = [
+        Row(0, A, id="root"),
+        Row(1, flipped(3), id="member"),
+        Row(2, far, id="root"),
+        Row(3, flipped(5), id="copy"),
+    ]
+    with decided(tmp_path, rows, ROOTED, recrawl=Recrawl("update")) as index:
+        told = only(index, "copy")
+    assert told.verdict == "unique"
+    assert told.near is not None
+    assert [(near.id, near.why_not) for near in told.near] == [("member", "its original is gone")]
+
+
 def test_the_chain_goes_on_where_the_original_was_a_duplicate_itself(tmp_path: Path) -> None:
     batches = [
         [Row(0, A, id="root"), Row(1, 0, id="other")],

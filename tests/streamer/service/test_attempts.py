@@ -1,5 +1,6 @@
 """Notes of attempts: a death amid a batch is seen by whoever reads the batch next, an orderly end leaves nothing."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -31,8 +32,8 @@ def batch_of(*stretches: tuple[Source, range]) -> Batch:
 
 def die(folder: Path, batch: Batch, step: str = "decode", error: type[BaseException] = Killed) -> None:
     with suppress(error), Attempts(folder, 3) as mine:
-        mine.name(batch)
-        mine.enter(step)
+        mine.loop.name(batch)
+        mine.loop.enter(step)
         raise error
 
 
@@ -99,8 +100,8 @@ def test_a_death_between_batches_is_nobody_s_fault(folder: Path) -> None:
 
 def test_the_attempt_of_a_process_that_lives_is_no_death(folder: Path) -> None:
     with Attempts(folder, 1) as other:
-        other.name(batch_of((FIRST, range(10))))
-        other.enter("fingerprint")
+        other.ahead.name(batch_of((FIRST, range(10))))
+        other.ahead.enter("fingerprint")
         assert not suspects(folder, batch_of((FIRST, range(10))), 1)
 
 
@@ -110,8 +111,8 @@ import os
 from pathlib import Path
 from tests.streamer.service.test_attempts import FIRST, SECOND, Attempts, batch_of
 with Attempts(Path({os.fspath(folder)!r}), 3) as mine:
-    mine.name(batch_of((FIRST, range(10, 20)), (SECOND, range(3))))
-    mine.enter("fingerprint")
+    mine.loop.name(batch_of((FIRST, range(10, 20)), (SECOND, range(3))))
+    mine.loop.enter("fingerprint")
     os.kill(os.getpid(), {int(signal.SIGKILL)})
 """
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as process:
@@ -144,3 +145,35 @@ def test_a_batch_of_very_many_sources_is_noted_as_far_as_there_is_room(folder: P
 def test_a_folder_that_takes_no_note_is_told_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(IndexFull, match=f"{tmp_path}/missing"), Attempts(tmp_path / "missing", 3):
         pass
+
+
+def test_of_two_batches_under_way_the_one_in_a_pure_step_is_what_a_process_died_of(folder: Path) -> None:
+    with suppress(Killed), Attempts(folder, 3) as mine:
+        mine.loop.name(batch_of((FIRST, range(10))))
+        mine.loop.enter("commit")
+        mine.ahead.name(batch_of((FIRST, range(10, 20))))
+        mine.ahead.enter("decode")
+        raise Killed
+    death = death_of(folder, os.getpid())
+    assert death is not None
+    assert (death.step, death.stretches[0].offsets) == ("decode", range(10, 20))
+    assert not suspects(folder, batch_of((FIRST, range(10))), 1)
+    assert suspects(folder, batch_of((FIRST, range(10, 20))), 1)
+
+
+def test_an_attempt_for_which_there_is_room_for_one_note_alone_leaves_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = os.posix_fallocate
+
+    def second_fails(file: int, begin: int, length: int) -> None:
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        taken(file, begin, length)
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", second_fails)
+    with pytest.raises(IndexFull, match="No space left"), Attempts(folder, 3):
+        pass
+    assert not list(folder.iterdir())

@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Condition
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -18,7 +19,7 @@ from index.tools import Record as ExportedRecord
 from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.record import Headers, Lost, Record
+from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
 from streamer.service.loop import STEPS, Service, State
 from streamer.service.pipeline import fingerprint_documents
 from streamer.service.trial import Trials, Tried
@@ -65,6 +66,31 @@ def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
     expected = peaceful(tmp_path / "3", settings()).outputs()
     for size in (1, 2, 5, 100):
         assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
+
+
+def test_a_batch_is_decoded_while_the_batch_before_it_is_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode, deliver = Decoder.decode, MemoryTransport.deliver
+    begun: set[int] = set()
+    told = Condition()
+
+    def tell(decoder: Decoder, records: Sequence[Record]) -> list[Document | DeadLetter]:
+        with told:
+            begun.add(records[0].offset)
+            told.notify_all()
+        return decode(decoder, records)
+
+    def wait(transport: MemoryTransport, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
+        (end,) = batch.ends.values()
+        with told:
+            assert end + 3 > len(stream()) or told.wait_for(lambda: end in begun, 60)
+        deliver(transport, batch, outgoing)
+
+    monkeypatch.setattr(Decoder, "decode", tell)
+    monkeypatch.setattr(MemoryTransport, "deliver", wait)
+    assert len(peaceful(tmp_path, settings()).outputs()) == len(stream())
+    assert begun == set(range(0, len(stream()), 3))
 
 
 def decisions_of(world: World) -> dict[str, Headers]:
@@ -396,16 +422,17 @@ def test_records_gone_by_retention_under_a_running_service_are_decided_about_wit
         def append(self, step: str) -> None:
             super().append(step)
             if self.count("commit") == 1:
-                world.broker.delete_before("documents", 0, 7)
+                world.broker.delete_before("documents", 0, 9)
 
     world.steps = Steps()
     if answer == "stop":
-        with pytest.raises(RecoveryRefused, match="4 offsets from 3 on were deleted by retention"):
+        with pytest.raises(RecoveryRefused, match="3 offsets from 6 on were deleted by retention"):
             world.run()
     else:
         world.run()
-        assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 4)]
-        assert len(world.outputs()) == len(stream()) - 4
+        # The second batch was at hand while the first was delivered.
+        assert [skipped for skipped in world.skipped if skipped[2]] == [("documents", 0, 3)]
+        assert len(world.outputs()) == len(stream()) - 3
     assert world.starts == 1
 
 

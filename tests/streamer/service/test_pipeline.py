@@ -1,7 +1,9 @@
 """A batch of records becomes columns, and each row is what its record alone would have given."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
+from threading import Event
 
 import numpy as np
 import orjson
@@ -12,10 +14,11 @@ from hypothesis import strategies as st
 
 from index.entry import Entries, Kind, Source
 from streamer.fingerprint.scheme import Scheme, scheme_for
-from streamer.records.decode import Decoder
+from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
-from streamer.records.record import Record
-from streamer.service.pipeline import prepare
+from streamer.records.record import Batch, Record
+from streamer.service.attempts import Note, deaths
+from streamer.service.pipeline import Ahead, fingerprint_documents, prepare
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES, document
 
@@ -194,3 +197,92 @@ def test_text_title_and_metadata_each_reach_the_scheme_as_what_they_are(name: st
     assert (entries.looks is None) == (alone.looks is None)
     if entries.looks is not None and alone.looks is not None:
         assert entries.looks.tolist() == alone.looks.tolist()
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Iterator[Note]:
+    made = Note(tmp_path)
+    yield made
+    made.close(orderly=True)
+
+
+def batch_of(*texts: str, first: int = 0) -> Batch:
+    records = [record(first + number, document(str(number), text)) for number, text in enumerate(texts)]
+    return Batch(records, {ONE: first + len(records)})
+
+
+def test_what_is_prepared_ahead_is_what_the_batch_gives_by_itself(note: Note) -> None:
+    ahead = Ahead(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
+    batches = [batch_of(*TEXTS[at : at + 2], first=at) for at in range(0, 4, 2)]
+    ahead.begin(batches[1], note)
+    for batch in (batches[1], batches[0]):
+        prepared = ahead.take(batch, note)
+        documents, _ = prepared.documents.result()
+        fingerprints, _ = prepared.fingerprints.result()
+        decoder = Decoder(SETTINGS["minhash"].decode)
+        assert documents == decoder.decode(batch.records)
+        assert (fingerprints.fingerprints == fingerprint_documents(SCHEMES["minhash"], documents).fingerprints).all()
+    ahead.close()
+
+
+def test_a_batch_that_another_took_the_place_of_is_thrown_away(note: Note) -> None:
+    ahead = Ahead(Decoder(SETTINGS["minhash"].decode), SCHEMES["minhash"])
+    ahead.begin(batch_of(*TEXTS[:2]), note)
+    same_offsets = batch_of(*TEXTS[2:4])
+    documents, _ = ahead.take(same_offsets, note).documents.result()
+    assert documents == Decoder(SETTINGS["minhash"].decode).decode(same_offsets.records)
+    ahead.close()
+
+
+class Held(Decoder):
+    """A decoder that waits until it may."""
+
+    def __init__(self) -> None:
+        super().__init__(SETTINGS["minhash"].decode)
+        self.may = Event()
+        self.decoded = 0
+
+    def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
+        assert self.may.wait(60)
+        self.decoded += 1
+        return super().decode(records)
+
+
+def test_whoever_settles_has_the_decoder_for_himself(note: Note) -> None:
+    decoder = Held()
+    ahead = Ahead(decoder, SCHEMES["minhash"])
+    ahead.begin(batch_of(*TEXTS[:2]), note)
+    decoder.may.set()
+    ahead.settle()
+    assert decoder.decoded == 1
+    ahead.close()
+
+
+def test_a_batch_that_is_prepared_and_waits_is_nothing_to_die_of(tmp_path: Path) -> None:
+    note, decoder = Note(tmp_path), Held()
+    ahead = Ahead(decoder, SCHEMES["minhash"])
+    ahead.begin(batch_of(*TEXTS[:2]), note)
+    decoder.may.set()
+    ahead.settle()
+    ahead.close()
+    note.close(orderly=False)
+    assert not list(deaths(tmp_path))
+
+
+def test_what_a_decoder_raises_comes_out_where_the_batch_is_wanted_and_stays_noted(tmp_path: Path) -> None:
+    class Broken(Held):
+        def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
+            raise ValueError(str(len(records)))
+
+    note = Note(tmp_path)
+    ahead = Ahead(Broken(), SCHEMES["minhash"])
+    ahead.begin(batch := batch_of(*TEXTS[:2]), note)
+    prepared = ahead.take(batch, note)
+    with pytest.raises(ValueError, match="2"):
+        prepared.documents.result()
+    with pytest.raises(ValueError, match="2"):
+        prepared.fingerprints.result()
+    ahead.close()
+    note.close(orderly=False)
+    (death,) = deaths(tmp_path)
+    assert (death.step, death.stretches[0].offsets) == ("fingerprint", range(2))

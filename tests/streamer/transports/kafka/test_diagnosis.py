@@ -125,8 +125,8 @@ def test_asking_disturbs_neither_a_transaction_nor_the_group(
     transport = KafkaTransport(settings, f"{settings.kafka.instance}-0")
     begin(transport)
     batch = read_batch(transport)
-    before = transport._consumer.group_metadata()
-    producer = transport._producer
+    before = transport._reader.consumer.group_metadata()
+    producer = transport._writer.producer
     producer.begin_transaction()
     producer.send(settings.topics.unique, value=b"delivered").get(timeout=10)
     told = diagnose(settings)
@@ -134,7 +134,7 @@ def test_asking_disturbs_neither_a_transaction_nor_the_group(
     producer.commit_transaction()
     transport.deliver(batch, [routed(record) for record in batch.records])
     assert transport.read() is not None
-    assert transport._consumer.group_metadata() == before
+    assert transport._reader.consumer.group_metadata() == before
     transport.close()
     delivered = committed_records(secure_kafka.open_address, settings.topics.unique)
     assert {record.value for record in delivered} >= {b"delivered", b"one"}

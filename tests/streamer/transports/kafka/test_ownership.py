@@ -5,13 +5,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 from structlog.testing import capture_logs
 
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.settings.settings import Kafka
 from streamer.transports.kafka import ownership
+from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch
 from tests.support.secure_kafka import SecureKafka
 from tests.support.transport_worlds import make_settings
@@ -34,7 +35,6 @@ class Group:
         self._found: Found = WHOLE
         self.topic_id: str | None = "begun with"
         monkeypatch.setattr(ownership, "time", SimpleNamespace(monotonic=lambda: self.seconds))
-        monkeypatch.setattr(ownership, "ask_for_rejoin", self._rejoin)
         self.watch = OwnershipWatch(self.settings)
 
     def at_next_look(self, found: Found) -> tuple[int, ...]:
@@ -44,11 +44,10 @@ class Group:
         return self.watch.unowned
 
     def look(self) -> None:
-        self.watch.look(cast(KafkaAdminClient, self), cast(KafkaConsumer, self), "begun with")
+        self.watch.look(cast(KafkaAdminClient, self), cast(Reader, self), "begun with")
 
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        assert topic == self.settings.topics.input
-        return {0, 1, 2, 3}
+    def partitions(self) -> frozenset[int]:
+        return frozenset({0, 1, 2, 3})
 
     def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
         assert topics == [self.settings.topics.input]
@@ -82,8 +81,7 @@ class Group:
             }
         }
 
-    def _rejoin(self, consumer: object) -> None:
-        assert consumer is self
+    def join_anew(self) -> None:
         self.rejoins += 1
 
 

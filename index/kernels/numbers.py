@@ -1,0 +1,63 @@
+"""Compiled hash table from numbers to places; see `index.kernels`."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.kernels.jit import compiled
+
+EMPTY = np.uint64(2**64 - 1)
+"""Number of an empty slot; no document has it."""
+
+
+@compiled
+def _slot_of_number(numbers: npt.NDArray[np.uint64], number: Any) -> Any:
+    """The slot of a number, uint64 [slots]: where it stands, or the empty one where it would."""
+    last = len(numbers) - 1
+    mixed = number * np.uint64(0x9E3779B97F4A7C15)
+    slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(last))
+    while numbers[slot] != EMPTY and numbers[slot] != number:
+        slot = (slot + 1) & last
+    return slot
+
+
+@compiled
+def found(
+    numbers: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], asked: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.int64]:
+    """Places of the numbers asked for, uint64 [m] -> int64 [m]; -1 of those that were not entered.
+
+    numbers, places  uint64 [slots] and int64 [slots], a power of two, some of them EMPTY: what was entered
+    """
+    of_asked = np.empty(len(asked), np.int64)
+    for one in range(len(asked)):
+        slot = _slot_of_number(numbers, asked[one])
+        of_asked[one] = -1 if numbers[slot] == EMPTY else places[slot]
+    return of_asked
+
+
+@compiled
+def entered(
+    numbers: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], asked: npt.NDArray[np.uint64], count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64], int]:
+    """As `found`, entering unknown numbers at the next places. Gives also the table, perhaps a larger one, and its count.
+
+    count  numbers entered so far; changes numbers and places
+    """
+    of_asked = np.empty(len(asked), np.int64)
+    for one in range(len(asked)):
+        slot = _slot_of_number(numbers, asked[one])
+        if numbers[slot] == EMPTY:
+            if 2 * count >= len(numbers):
+                former, of_former = numbers, places
+                numbers, places = np.full(2 * len(former), EMPTY, np.uint64), np.empty(2 * len(former), np.int64)
+                for each in range(len(former)):
+                    if former[each] != EMPTY:
+                        moved = _slot_of_number(numbers, former[each])
+                        numbers[moved], places[moved] = former[each], of_former[each]
+                slot = _slot_of_number(numbers, asked[one])
+            numbers[slot], places[slot] = asked[one], count
+            count += 1
+        of_asked[one] = places[slot]
+    return of_asked, numbers, places, count

@@ -1,0 +1,398 @@
+"""Reading the input with confluent-kafka 2.16.1, which is librdkafka 2.16.0; and the rules by which the client is used.
+
+By the numbers of `kafka.transport`, where they differ (tests/contract/test_confluent_rules.py):
+ 2  A record that is not delivered fails the commit, so nothing is waited for before: records and offsets travel at once.
+ 3  The group may move on while a batch is under way, and its proof must be the newest: the client joins anew by itself,
+    in the background. But it gives partitions away only in `poll`, on this thread. So the membership is asked for when
+    the batch is delivered, and is good where no partition of the batch was given away since it was read. In that order:
+    what is given away after the question belongs to a later generation, which the broker tells from this one. Where the
+    generation ends between question and answer, the transaction is aborted and filled anew: no commit was asked for.
+ 4  After any doubt the producer is purged and kept until the process ends. Its own close would wait without limit, and
+    abort what may be committed.
+ 5  The client does not keep its limit of time for the offsets of a transaction: both last steps are given up here.
+ 6  The client resets nothing, but tells of an offset that is gone only once: it is remembered.
+ 8  The rebalance callbacks run in `poll`. They assign at once, as they must, but paused.
+11  The client has no request for a rejoin, and takes the same subscription for none: it leaves and subscribes again.
+12  Damage is found only by `check.crcs`. Then the client tells it, and may go on with what follows, or with nonsense: it
+    loses its place in the answer. So nothing is taken behind the error. `kafka.unreadable` looks at the place, with the
+    other client, and tells whether it lasts and where it ends. A header name that is not UTF-8 cannot be read at all
+    without a crash: that stops the service, and names the record.
+14  The client does not split a batch that an output finds too large. Its batches are no larger than any output takes.
+15  A timestamp of 0 is the time of now to the client: 1 stands for it.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from operator import methodcaller
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from index import Source
+from streamer.errors import DeliveryDoubtful, Rebalancing, RecordsUnreadable
+from streamer.records.record import Record
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.client import Changes, Commits, Member
+from streamer.transports.kafka.clients import within_timeout
+from streamer.transports.kafka.confluent.clients import (
+    Lines,
+    as_broker_error,
+    client_errors,
+    is_about_login,
+    is_passing,
+    make_consumer,
+    parse_membership,
+)
+from streamer.transports.kafka.confluent.examination import Examination
+from streamer.transports.kafka.handshake import require_login_everywhere
+
+log = structlog.get_logger(__name__)
+
+_CLOSE_SECONDS_MAX = 1.0
+_RETRY_SECONDS = 0.005
+
+_CODES_OF_DAMAGE = frozenset(
+    {
+        KafkaError._BAD_MSG,
+        KafkaError._BAD_COMPRESSION,
+        KafkaError._NOT_IMPLEMENTED,
+        KafkaError._UNDERFLOW,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.UNKNOWN,
+    }
+)
+_CODES_OF_OTHERS = frozenset(
+    {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID}
+)
+
+_headers_of = methodcaller("headers")
+"""As `message.headers()`, which Python may call without a look at the error that the client leaves behind."""
+
+_unclosed: list[Consumer] = []
+
+
+class Proof:
+    """Proof of membership for batches that were read up to now; see rule 3."""
+
+    def __init__(self, reader: "ConfluentReader") -> None:
+        self._reader = reader
+        self._taken = reader.taken
+
+    def metadata(self, partitions: Iterable[int]) -> bytes:
+        """The membership as it is now. Raises DeliveryDoubtful where a partition was given away, or there is none."""
+        metadata = self._reader.metadata()
+        if metadata is None:
+            raise DeliveryDoubtful("this worker is no member of the group any more")
+        away = [partition for partition in partitions if self._reader.taken_at.get(partition, 0) > self._taken]
+        if away:
+            raise DeliveryDoubtful(f"partitions {away} were given to other members meanwhile")
+        return metadata
+
+
+class ConfluentReader:
+    """See `Reader`. `stream` is the id of the input topic."""
+
+    def __init__(self, settings: Settings, instance: str, stream: str) -> None:
+        self._settings = settings
+        self._instance = instance
+        self._topic = settings.topics.input
+        self._stream = stream
+        self._changes: Changes = deque()
+        self._owned: set[int] = set()
+        self._is_assigned = False
+        self._gone: set[int] = set()
+        self._stopped: set[int] = set()
+        self._next: dict[int, int] = {}
+        self._examination = Examination(settings)
+        self._login_in_doubt = False
+        self._member: Member | None = None
+        self.taken = 0
+        """How many times partitions were taken away."""
+        self.taken_at: dict[int, int] = {}
+        """Which of these times was the last, by partition."""
+        with client_errors(settings, f"joining group {settings.kafka.group!r}"):
+            self.consumer: Consumer = make_consumer(settings, instance, self._note_error, Lines())
+
+    def join(self) -> None:
+        """See `Reader`."""
+        with client_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
+            self._subscribe()
+
+    @property
+    def changes(self) -> Changes:
+        """See `Reader`."""
+        return self._changes
+
+    def poll(self, wait_ms: int, records_max: int) -> dict[int, list[Record]]:
+        """See `Reader`."""
+        if self._login_in_doubt:
+            self._login_in_doubt = False
+            require_login_everywhere(self._settings)
+        with client_errors(self._settings, "reading the input"):
+            messages = self.consumer.consume(records_max, 0)
+            if not messages and wait_ms:
+                first = self.consumer.poll(wait_ms / 1000)
+                if first is not None:
+                    messages = [first, *(self.consumer.consume(records_max - 1, 0) if records_max > 1 else ())]
+            found = self._records(messages)
+        metadata = self.metadata()
+        membership = None if metadata is None else parse_membership(metadata)
+        self._member = (
+            None if membership is None or not self._is_assigned else Member(membership.member_id, Proof(self))
+        )
+        return found
+
+    @property
+    def gone(self) -> frozenset[int]:
+        """See `Reader`."""
+        return frozenset(self._gone & self._owned)
+
+    def member(self) -> Member | None:
+        """See `Reader`. None before the group has assigned partitions, be it none at all."""
+        return self._member
+
+    def metadata(self) -> bytes | None:
+        """Membership as it is now, for the broker; None where there is none."""
+        with client_errors(self._settings, "asking for the membership"):
+            metadata: bytes = self.consumer.consumer_group_metadata()
+        return None if parse_membership(metadata) is None else metadata
+
+    def is_steady(self) -> bool:
+        """See `Reader`. The client joins anew in the background."""
+        return True
+
+    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
+        """See `Reader`."""
+        for partition, lost in self._examination.look(waiting):
+            if lost is None:
+                log.info("what could not be read can be read again", partition=partition)
+                self.begin(partition, self._next[partition])
+            else:
+                assert lost.lost is not None
+                self.begin(partition, lost.offset + lost.lost.offsets)
+                yield lost
+
+    def hold(self, partitions: Iterable[int]) -> None:
+        """See `Reader`."""
+        self.consumer.pause([TopicPartition(self._topic, partition) for partition in partitions])
+
+    def begin(self, partition: int, offset: int) -> None:
+        """See `Reader`. The client may need a moment before it can seek in what it was just assigned."""
+        if partition not in self._owned:
+            return
+        at = TopicPartition(self._topic, partition, offset)
+        with client_errors(self._settings, f"going to offset {offset} of partition {partition}"):
+            if partition in self._stopped:
+                # The client stopped reading it, and cannot seek in it any more.
+                self.consumer.incremental_unassign([at])
+                self.consumer.incremental_assign([at])
+                self._stopped.discard(partition)
+            else:
+                self._seek(at)
+            self.consumer.resume([at])
+        self._next[partition] = offset
+
+    def forget(self, partition: int) -> None:
+        """See `Reader`."""
+        self._gone.discard(partition)
+        self._next.pop(partition, None)
+        self._examination.forget(partition)
+
+    def assignment(self) -> frozenset[int]:
+        """See `Reader`."""
+        return frozenset(self._owned)
+
+    def partitions(self) -> frozenset[int]:
+        """See `Reader`."""
+        timeout_seconds = self._settings.kafka.request_timeout_ms / 1000
+        with client_errors(self._settings, f"asking for the partitions of {self._topic!r}"):
+            return frozenset(self.consumer.list_topics(self._topic, timeout_seconds).topics[self._topic].partitions)
+
+    def committed(self, partition: int) -> tuple[int, str] | None:
+        """See `Reader`."""
+        timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
+        with client_errors(self._settings, "fetching committed offsets"):
+            (at,) = _sound(self.consumer.committed([TopicPartition(self._topic, partition)], timeout_seconds))
+        return None if at.offset < 0 else (at.offset, at.metadata or "")
+
+    def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """See `Reader`."""
+        return {partition: first for partition, (first, _) in self._watermarks(partitions).items()}
+
+    def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """See `Reader`."""
+        return {partition: end for partition, (_, end) in self._watermarks(partitions).items()}
+
+    def commit(self, commits: Commits) -> None:
+        """See `Reader`."""
+        offsets = [TopicPartition(self._topic, number, offset, note) for number, (offset, note) in commits.items()]
+
+        def send() -> None:
+            _sound(self.consumer.commit(offsets=offsets, asynchronous=False))
+
+        with client_errors(self._settings, "committing where to begin"):
+            try:
+                within_timeout(self._settings, send, "offsets", (KafkaException,))
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.REBALANCE_IN_PROGRESS:
+                    raise Rebalancing(f"the group shares its partitions out anew: {error}") from error
+                if code in _CODES_OF_OTHERS:
+                    raise DeliveryDoubtful(f"{sorted(commits)} may belong to another worker by now: {error}") from error
+                raise
+
+    def progress(self, partition: int) -> tuple[int, int] | None:
+        """See `Reader`."""
+        at = TopicPartition(self._topic, partition)
+        with client_errors(self._settings, "asking for the lag"):
+            (known,) = self.consumer.position([at])
+            _, end = self.consumer.get_watermark_offsets(at, cached=True)
+        position = max(known.offset, self._next.get(partition, -1))
+        return None if end < 0 or position < 0 else (position, end)
+
+    def join_anew(self) -> None:
+        """See `Reader`. What this member owns is given away meanwhile."""
+        with client_errors(self._settings, f"joining group {self._settings.kafka.group!r} anew"):
+            self.consumer.unsubscribe()
+            self._subscribe()
+
+    def close(self) -> None:
+        """See `Reader`. The client's close has no limit of time; a consumer that takes longer lives until the process ends."""
+        self._examination.close()
+        _unclosed.append(self.consumer)
+        closing = threading.Thread(target=self.consumer.close, name="kafka-close", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_SECONDS_MAX)
+
+    def _subscribe(self) -> None:
+        self.consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
+
+    def _assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        # Any position will do while the partitions are paused. Without one the client takes the committed.
+        held = [TopicPartition(at.topic, at.partition, OFFSET_END) for at in assigned]
+        consumer.incremental_assign(held)
+        if held:
+            consumer.pause(held)
+        gained = _numbers(assigned)
+        self._owned |= gained
+        self._is_assigned = True
+        self._changes.append((True, gained))
+
+    def _revoke(self, _consumer: Consumer, revoked: list[TopicPartition]) -> None:
+        """Note what is given away, before the client tells the group so."""
+        lost = _numbers(revoked)
+        self.taken += 1
+        self.taken_at.update(dict.fromkeys(lost, self.taken))
+        self._owned -= lost
+        self._stopped -= lost
+        self._changes.append((False, lost))
+
+    def _note_error(self, error: KafkaError) -> None:
+        if is_about_login(error):
+            self._login_in_doubt = True
+
+    def _seek(self, at: TopicPartition) -> None:
+        deadline = time.monotonic() + self._settings.kafka.request_timeout_ms / 1000
+        while True:
+            try:
+                self.consumer.seek(at)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._STATE or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def _watermarks(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+        timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
+        with client_errors(self._settings, "looking up offsets"):
+            return {
+                partition: self.consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout_seconds)
+                for partition in partitions
+            }
+
+    def _records(self, messages: Sequence[Any]) -> dict[int, list[Record]]:
+        """Records by partition; of a partition nothing behind an error."""
+        found: dict[int, list[Record]] = {}
+        held_back = self._examination.partitions
+        topic, message = self._topic, None
+        last, source = -1, Source(self._stream, -1)
+        take: Callable[[Record], None] = _nowhere
+        try:
+            for message in messages:
+                error, partition = message.error(), message.partition()
+                if error is not None:
+                    if self._is_damage(error, partition):
+                        held_back, last = held_back | {partition}, -1
+                    continue
+                if partition != last:
+                    last, source = partition, Source(self._stream, partition)
+                    take = _nowhere if partition in held_back else found.setdefault(partition, []).append
+                headers = _headers_of(message)
+                take(
+                    Record(
+                        source,
+                        topic,
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        message.timestamp()[1],
+                        tuple(headers) if headers else (),
+                    )
+                )
+        except SystemError as error:
+            # The client has made headers without names of them: to look at these would end the process.
+            raise RecordsUnreadable(self._nameless(message)) from error
+        for partition, records in found.items():
+            self._next[partition] = records[-1].offset + 1
+        for partition in held_back - self._examination.partitions:
+            # What follows is read anew, from where it can be read.
+            self.consumer.pause([TopicPartition(self._topic, partition)])
+            self._examination.begin(Source(self._stream, partition), self._next[partition])
+        return found
+
+    def _nameless(self, message: Any) -> str:
+        return (
+            f"{self._topic}/{message.partition()}: the record of offset {message.offset()} has a header whose name is not UTF-8, "
+            "which confluent-kafka cannot read. Nothing is lost yet. Set kafka.client = 'kafka-python'."
+        )
+
+    def _is_damage(self, error: KafkaError, partition: int) -> bool:
+        """Whether the next record of a partition that has begun cannot be read. Raises what else an error means."""
+        code, words = error.code(), error.str()
+        if code in _CODES_OF_DAMAGE:
+            log.warning("cannot read on", partition=partition, reason=words)
+            return partition in self._next
+        if code == KafkaError._AUTO_OFFSET_RESET:
+            self._gone.add(partition)
+            self._stopped.add(partition)
+        elif code in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED):
+            raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group")
+        elif error.fatal() or code == KafkaError._LOG_TRUNCATION:
+            raise DeliveryDoubtful(f"the client reads no more: {words}")
+        elif not is_passing(error):
+            raise as_broker_error(error)
+        else:
+            log.warning("the client could not read", partition=partition, reason=words)
+        return False
+
+
+def _nowhere(_record: Record) -> None:
+    """Drop a record."""
+
+
+def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:
+    """The same partitions. Raises what the broker says of any."""
+    for at in partitions:
+        if at.error is not None:
+            raise KafkaException(at.error)
+    return partitions
+
+
+def _numbers(partitions: Iterable[TopicPartition]) -> frozenset[int]:
+    return frozenset(at.partition for at in partitions)

@@ -1,0 +1,166 @@
+"""Delivering with confluent-kafka, by the rules in `confluent.reader`."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from kafka import KafkaAdminClient
+from kafka.errors import AuthorizationError, TopicAuthorizationFailedError
+
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
+from streamer.records.record import Destination, Outgoing
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.changelog import topic_of
+from streamer.transports.kafka.client import Commits, Member, output_too_large
+from streamer.transports.kafka.clients import (
+    Attempt,
+    broker_error,
+    let_go,
+    output_bytes_max,
+    transactional_id,
+    within_timeout,
+)
+from streamer.transports.kafka.confluent.clients import (
+    BATCH_BYTES_MAX,
+    Lines,
+    client_errors,
+    make_transactional_producer,
+)
+from streamer.transports.kafka.confluent.reader import Proof
+from streamer.transports.kafka.rights import refusal, rights_of, withheld_in, withheld_on_topics
+from streamer.transports.kafka.transactions import producer_id_of_identity, require_all_ended, take_over
+
+log = logging.getLogger("kafka.confluent")
+
+_ERRORS = (KafkaException,)
+_ATTEMPTS_MAX = 3
+
+_dropped: list[Producer] = []
+
+
+class ConnectionLines(Lines):
+    """Lines of a producer; counts the connections that were lost, which the client tells in no other way at once."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+
+    def log(self, level: int, words: str, facility: str, name: str, line: str) -> None:
+        """Take a line of the client."""
+        if facility == "STATE" and line.endswith("-> DOWN"):
+            self.lost += 1
+        super().log(level, words, facility, name, line)
+
+
+class ConfluentWriter:
+    """See `Writer`."""
+
+    def __init__(self, settings: Settings, instance: str, admin: KafkaAdminClient) -> None:
+        self._settings = settings
+        self._admin = admin
+        self._topics = {destination: topic_of(settings, destination) for destination in Destination}
+        self._lines = ConnectionLines()
+        doing = f"taking over the transactions of instance {instance!r}"
+        with client_errors(settings, doing):
+            # What a predecessor left is ended by the client that can look into it. The next fences that one.
+            let_go(take_over(settings, instance, admin))
+            self._batch_bytes = min(BATCH_BYTES_MAX, output_bytes_max(settings, admin) or BATCH_BYTES_MAX)
+            self.producer = make_transactional_producer(settings, instance, self._batch_bytes, self._lines)
+            _dropped.append(self.producer)
+            self.producer.init_transactions(settings.kafka.delivery_timeout_ms / 1000)
+            self._producer_id = producer_id_of_identity(settings, admin, transactional_id(settings, instance))
+        self._lost_before = -1
+
+    def deliver(self, outgoing: Sequence[Outgoing], commits: Commits, member: Member) -> None:
+        """See `Writer`."""
+        if not isinstance(member.proof, Proof):
+            raise DeliveryDoubtful("the proof of membership is of another client")
+        producer, settings = self.producer, self._settings
+        try:
+            for _ in range(_ATTEMPTS_MAX):
+                self._require_all_ended()
+                producer.begin_transaction()
+                if self._fill(outgoing, commits, member.proof):
+                    within_timeout(settings, lambda: producer.commit_transaction(-1), "commit", _ERRORS)
+                    return
+                # Nothing is in doubt: no commit was asked for.
+                within_timeout(settings, lambda: producer.abort_transaction(-1), "abort", _ERRORS)
+        except KafkaException as error:
+            raise self._translated(error.args[0], outgoing) from error
+        raise DeliveryDoubtful("the group does not come to rest")
+
+    def close(self) -> None:
+        """See `Writer`. The client's own close would wait for the brokers, and abort what is in doubt."""
+        self.producer.purge(blocking=False)
+
+    def _fill(self, outgoing: Sequence[Outgoing], commits: Commits, proof: Proof) -> bool:
+        """Give records and offsets into the transaction, at the same time; False where the group has just moved on."""
+        producer, topic = self.producer, self._settings.topics.input
+        metadata = proof.metadata(commits)
+        offsets = [TopicPartition(topic, number, offset, note) for number, (offset, note) in commits.items()]
+        sending = Attempt(lambda: producer.send_offsets_to_transaction(offsets, metadata, -1), "offsets", _ERRORS)
+        self._produce(outgoing)
+        try:
+            sending.wait(self._settings)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.ILLEGAL_GENERATION:
+                raise
+            return False
+        return True
+
+    def _produce(self, outgoing: Sequence[Outgoing]) -> None:
+        """Hand everything to the client, which sends it meanwhile."""
+        produce, topics = self.producer.produce, self._topics
+        for each in outgoing:
+            record = each.record
+            # By position: the client takes arguments by name at a tenth of the whole price. To it the time 0 is now: what is
+            # nearest to it stands for it. It takes headers as a list alone.
+            headers: list[Any] = [*each.headers]
+            produce(
+                topics[each.destination], record.value, record.key, -1, None, None, record.timestamp_ms or 1, headers
+            )
+
+    def _require_all_ended(self) -> None:
+        """Where a connection was lost since the last delivery, or at the first, check that its transaction was ended."""
+        self.producer.poll(0)
+        if self._lines.lost != self._lost_before and self._producer_id is not None:
+            try:
+                with client_errors(self._settings, "looking for transactions that the broker forgot"):
+                    require_all_ended(self._settings, self._admin, self._producer_id)
+            except BrokerUnavailable as error:
+                raise DeliveryDoubtful(str(error)) from error
+        self._lost_before = self._lines.lost
+
+    def _translated(self, error: KafkaError, outgoing: Sequence[Outgoing]) -> SettingsError | DeliveryDoubtful:
+        code, words = error.code(), error.str()
+        if code == KafkaError.MSG_SIZE_TOO_LARGE:
+            return self._too_large(words, outgoing)
+        known = broker_error(code, words)
+        if isinstance(known, AuthorizationError):
+            return SettingsError(refusal(self._settings, self._withheld(known)))
+        return DeliveryDoubtful(words)
+
+    def _withheld(self, error: AuthorizationError) -> str:
+        """What the brokers do not allow. The client does not say of which topic."""
+        if isinstance(error, TopicAuthorizationFailedError):
+            with client_errors(self._settings, "asking what is allowed"):
+                withheld = withheld_on_topics(
+                    self._admin, [right for right in rights_of(self._settings) if right.required]
+                )
+            if withheld:
+                return ", ".join(map(str, withheld))
+        return withheld_in(self._settings, error, "delivering")
+
+    def _too_large(self, words: str, outgoing: Sequence[Outgoing]) -> SettingsError | DeliveryDoubtful:
+        with client_errors(self._settings, "asking what the outputs take"):
+            taken = output_bytes_max(self._settings, self._admin)
+        if taken is not None and taken < self._batch_bytes:
+            return DeliveryDoubtful(f"an output takes no more than {taken} bytes by now: {words}")
+        largest = max(outgoing, key=_size)
+        return output_too_large(f"{words}; the largest, {largest.record.position}, has {_size(largest)} bytes")
+
+
+def _size(outgoing: Outgoing) -> int:
+    record = outgoing.record
+    headers = sum(len(name) + len(value or b"") for name, value in outgoing.headers)
+    return len(record.value or b"") + len(record.key or b"") + headers

@@ -1,0 +1,238 @@
+"""Reading the input with kafka-python 3.0.12, by the rules in `transport`."""
+
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RebalanceInProgressError,
+)
+from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
+
+from index import Source
+from streamer.errors import DeliveryDoubtful, Rebalancing
+from streamer.records.record import Lost, Record
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.client import Changes, Commits, Member
+from streamer.transports.kafka.clients import ask_for_rejoin, broker_errors, make_consumer
+from streamer.transports.kafka.unreadable import NO_TIMESTAMP_MS, TolerantConsumer, end_of_damage
+
+_CLOSE_MS_MAX = 1_000
+
+
+class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Takes notes of changes of the assignment: it runs on the client's thread."""
+
+    def __init__(self) -> None:
+        self.changes: Changes = deque()
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Note what was gained."""
+        self.changes.append((True, _numbers(assigned)))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Note what has to be given up."""
+        self.changes.append((False, _numbers(revoked)))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        """Note what was lost."""
+        self.changes.append((False, _numbers(lost)))
+
+
+class KafkaPythonReader:
+    """See `Reader`. `stream` is the id of the input topic."""
+
+    def __init__(self, settings: Settings, instance: str, stream: str) -> None:
+        self._settings = settings
+        self._instance = instance
+        self._topic = settings.topics.input
+        self._stream = stream
+        self._notes = RebalanceNotes()
+        self._gone: frozenset[int] = frozenset()
+        self._member_id = ""
+        self._snapshot: ConsumerGroupMetadata | None = None
+        self._polled: Mapping[TopicPartition, Sequence[ConsumerRecord]] = {}
+        with broker_errors(settings, f"joining group {settings.kafka.group!r}"):
+            self.consumer: TolerantConsumer = make_consumer(settings, instance)
+
+    def join(self) -> None:
+        """See `Reader`."""
+        with broker_errors(self._settings, f"joining group {self._settings.kafka.group!r}"):
+            self.consumer.subscribe([self._topic], listener=self._notes)
+            # A group leader that does not know the partitions yet would assign none, and join again once it does.
+            self.consumer.partitions_for_topic(self._topic)
+
+    @property
+    def changes(self) -> Changes:
+        """See `Reader`."""
+        return self._notes.changes
+
+    def poll(self, wait_ms: int, records_max: int) -> dict[int, list[Record]]:
+        """See `Reader`."""
+        self._polled = self._poll(wait_ms, records_max)
+        self._snapshot = snapshot = self.consumer.group_metadata()
+        if _is_member(snapshot) and snapshot.state == MemberState.STABLE:
+            if self._member_id not in ("", snapshot.member_id):
+                # The group expelled this member, and another may have read its partitions meanwhile. Where that happens amid
+                # a rebalance, the client tells nobody, and reads on from where it was.
+                ours = self.assignment()
+                self.changes.extend([(False, ours), (True, ours)])
+            self._member_id = snapshot.member_id
+        return {at.partition: self._records(at, found) for at, found in self._polled.items()}
+
+    @property
+    def gone(self) -> frozenset[int]:
+        """See `Reader`."""
+        return self._gone & self.assignment()
+
+    def member(self) -> Member | None:
+        """See `Reader`. Without proof that this worker owns them, no record may be handed out."""
+        snapshot = self._snapshot
+        if snapshot is None or not _is_member(snapshot) or snapshot.state != MemberState.STABLE:
+            return None
+        return Member(snapshot.member_id, snapshot)
+
+    def is_steady(self) -> bool:
+        """See `Reader`."""
+        return bool(self.consumer.group_metadata().state == MemberState.STABLE)
+
+    def skip_unreadable(self, waiting: Callable[[], Container[int]]) -> Iterator[Record]:
+        """See `Reader`."""
+        for at, damage in self.consumer.damages.lasting(self._polled):
+            if at.partition in waiting():
+                continue
+            end = end_of_damage(self._settings, self.consumer, at, damage)
+            self.consumer.damages.forget(at)
+            self.consumer.seek(at, end)
+            lost = Lost(end - damage.first, damage.told)
+            yield Record(self._source(at), at.topic, damage.first, None, None, NO_TIMESTAMP_MS, (), lost)
+
+    def hold(self, partitions: Iterable[int]) -> None:
+        """See `Reader`."""
+        for partition in partitions:
+            # Any position will do while the partition is paused. Without one the client raises, or takes the committed.
+            self.consumer.pause(self._at(partition))
+            self.consumer.seek(self._at(partition), 0)
+
+    def begin(self, partition: int, offset: int) -> None:
+        """See `Reader`."""
+        self.consumer.seek(self._at(partition), offset)
+        self.consumer.resume(self._at(partition))
+
+    def forget(self, partition: int) -> None:
+        """See `Reader`."""
+        self.consumer.damages.forget(self._at(partition))
+        self._gone -= {partition}
+
+    def assignment(self) -> frozenset[int]:
+        """See `Reader`."""
+        return _numbers(self.consumer.assignment())
+
+    def partitions(self) -> frozenset[int]:
+        """See `Reader`."""
+        with broker_errors(self._settings, f"asking for the partitions of {self._topic!r}"):
+            return frozenset(self.consumer.partitions_for_topic(self._topic) or ())
+
+    def committed(self, partition: int) -> tuple[int, str] | None:
+        """See `Reader`."""
+        timeout_ms = self._settings.kafka.delivery_timeout_ms
+        with broker_errors(self._settings, "fetching committed offsets"):
+            at = self.consumer.committed(self._at(partition), metadata=True, timeout_ms=timeout_ms)
+        return None if at is None else (at.offset, at.metadata or "")
+
+    def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """See `Reader`."""
+        at = [self._at(partition) for partition in partitions]
+        with broker_errors(self._settings, "looking up offsets"):
+            found = self.consumer.beginning_offsets(at, timeout_ms=self._settings.kafka.delivery_timeout_ms)
+        return {each.partition: found[each] for each in at}
+
+    def end_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """See `Reader`."""
+        at = [self._at(partition) for partition in partitions]
+        with broker_errors(self._settings, "looking up offsets"):
+            found = self.consumer.end_offsets(at, timeout_ms=self._settings.kafka.delivery_timeout_ms)
+        return {each.partition: found[each] for each in at}
+
+    def commit(self, commits: Commits) -> None:
+        """See `Reader`. The broker refuses a member of an earlier generation, and takes one request whole or not at all."""
+        with broker_errors(self._settings, "committing where to begin"):
+            try:
+                self.consumer.commit(
+                    offsets_of(self._topic, commits), timeout_ms=self._settings.kafka.delivery_timeout_ms
+                )
+            except RebalanceInProgressError as error:
+                raise Rebalancing(f"the group shares its partitions out anew: {error}") from error
+            except CommitFailedError as error:
+                raise DeliveryDoubtful(f"{sorted(commits)} may belong to another worker by now: {error}") from error
+
+    def progress(self, partition: int) -> tuple[int, int] | None:
+        """See `Reader`."""
+        at = self._at(partition)
+        with broker_errors(self._settings, "asking for the lag"):
+            end = self.consumer.highwater(at)
+            position = self.consumer.position(at, timeout_ms=self._settings.batch.wait_ms)
+        return None if end is None or position is None else (position, end)
+
+    def join_anew(self) -> None:
+        """See `Reader`. Meanwhile this member keeps what it owns."""
+        ask_for_rejoin(self.consumer)
+
+    def close(self) -> None:
+        """See `Reader`."""
+        with suppress(KafkaError, OSError, RuntimeError):
+            self.consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
+
+    def _poll(self, wait_ms: int, records_max: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        with broker_errors(self._settings, "reading the input"):
+            try:
+                polled: dict[TopicPartition, list[ConsumerRecord]] = self.consumer.poll(
+                    timeout_ms=wait_ms, max_records=records_max
+                )
+            except NoOffsetForPartitionError:
+                # Newly assigned and never committed: `begin` will say where.
+                return {}
+            except FencedInstanceIdError as error:
+                raise DeliveryDoubtful(f"another worker runs as instance {self._instance!r} of this group") from error
+            except OffsetOutOfRangeError as error:
+                self._gone = _numbers(error.args[0])
+                return {}
+            except LogTruncationError as error:
+                raise DeliveryDoubtful(f"the input changed under the reader: {error}") from error
+        return polled
+
+    def _records(self, at: TopicPartition, found: Sequence[ConsumerRecord]) -> list[Record]:
+        source, topic = self._source(at), self._topic
+        return [
+            Record(source, topic, each.offset, each.key, each.value, each.timestamp, tuple(each.headers))
+            for each in found
+        ]
+
+    def _at(self, partition: int) -> TopicPartition:
+        return TopicPartition(self._topic, partition)
+
+    def _source(self, at: TopicPartition) -> Source:
+        return Source(self._stream, at.partition)
+
+
+def offsets_of(topic: str, commits: Commits) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What is to be committed, in the client's words."""
+    return {
+        TopicPartition(topic, number): OffsetAndMetadata(offset, note, -1) for number, (offset, note) in commits.items()
+    }
+
+
+def _numbers(partitions: Iterable[TopicPartition]) -> frozenset[int]:
+    return frozenset(at.partition for at in partitions)
+
+
+def _is_member(snapshot: ConsumerGroupMetadata) -> bool:
+    return snapshot.generation_id >= 0 and bool(snapshot.member_id)

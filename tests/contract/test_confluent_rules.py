@@ -1,0 +1,328 @@
+"""The rules of `streamer.transports.kafka.confluent`, by number, against a real broker; and the client's own defects."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from streamer.errors import DeliveryDoubtful, RecordsUnreadable, SettingsError
+from streamer.records.record import Batch
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.confluent.clients import parse_membership
+from streamer.transports.kafka.topics import create_topics
+from streamer.transports.kafka.transport import KafkaTransport
+from streamer.transports.kafka.unreadable import HeaderName
+from tests.support.memory_broker import Stored
+from tests.support.transport_worlds import (
+    KafkaWorld,
+    begin,
+    committed_records,
+    go_on,
+    only,
+    patiently,
+    read_assigned,
+    read_batch,
+    read_records,
+    routed,
+)
+
+if TYPE_CHECKING:
+    from deploy.local_kafka import LocalKafka
+
+pytestmark = [
+    pytest.mark.kafka,
+    # kafka-python leaves the socket of every refused connection to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+CLIENT = "confluent-kafka"
+
+
+@pytest.fixture
+def world(kafka: SimpleNamespace) -> Iterator[KafkaWorld]:
+    made = KafkaWorld(kafka.bootstrap_servers, CLIENT)
+    made.set_up()
+    yield made
+    made.tear_down()
+
+
+def impatient(settings: Settings, **chosen: object) -> Settings:
+    return settings.model_copy(update={"kafka": settings.kafka.model_copy(update=chosen)})
+
+
+def patient(settings: Settings) -> Settings:
+    return impatient(settings, delivery_timeout_ms=20_000, request_timeout_ms=10_000, transaction_timeout_ms=30_000)
+
+
+def deliver_all(transport: KafkaTransport, batch: Batch) -> None:
+    transport.deliver(batch, [routed(record) for record in batch.records])
+
+
+def unique_values(settings: Settings) -> list[bytes | None]:
+    found = committed_records(settings.kafka.bootstrap_servers[0], settings.topics.unique)
+    return [record.value for record in found]
+
+
+def fragile(broker: "LocalKafka") -> KafkaWorld:
+    """A world with a broker to kill, and little patience."""
+    world = KafkaWorld(broker.bootstrap_servers, CLIENT)
+    world.settings = impatient(world.settings, delivery_timeout_ms=3_000, request_timeout_ms=2_000)
+    create_topics(world.settings, 1, 1)
+    return world
+
+
+# 2. Records and offsets travel together
+
+
+def test_2_a_record_that_the_broker_refuses_takes_its_whole_batch_along(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    """Records are not waited for before the offsets are sent: the commit itself must fail."""
+    settings = impatient(world.settings, compression="none")
+    limit_output(settings, 2_000)
+    world.write([b"small", b"x" * 6_000])
+    transport = open_transport(settings)
+    source = only(begin(transport))
+    with pytest.raises(SettingsError, match=rf"{settings.topics.input}/0/1, has 6\d\d\d bytes.*max\.message\.bytes"):
+        deliver_all(transport, read_batch(transport))
+    successor = open_transport(settings)
+    begin(successor)
+    assert successor.committed([source]) == {source: None}
+    assert unique_values(settings) == []
+
+
+def test_2_a_record_that_the_client_refuses_is_named(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    world.write([b"small", b"x" * 6_000])
+    transport = open_transport(impatient(world.settings, request_bytes_max=5_000))
+    begin(transport)
+    with pytest.raises(SettingsError, match=r"has 6\d\d\d bytes.*kafka\.request_bytes_max.*nothing is lost"):
+        deliver_all(transport, read_batch(transport))
+
+
+def limit_output(settings: Settings, size: int) -> None:
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, settings.topics.unique, {"max.message.bytes": str(size)})]
+        )
+
+
+# 3. The membership when the batch is delivered
+
+
+def test_3_a_member_that_was_dropped_delivers_nothing(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    world.write([b"one"])
+    transport = open_transport(
+        impatient(world.settings, max_poll_interval_ms=2_500, session_timeout_ms=1_500, request_timeout_ms=1_400)
+    )
+    begin(transport)
+    batch = read_batch(transport)
+    patiently(lambda: group_is_empty(world.settings))
+    with pytest.raises(DeliveryDoubtful, match="no member of the group any more"):
+        deliver_all(transport, batch)
+    assert unique_values(world.settings) == []
+
+
+def group_is_empty(settings: Settings) -> bool:
+    with KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers) as admin:
+        (group,) = admin.describe_groups([settings.kafka.group]).values()
+        return not group["members"]
+
+
+def test_3_a_batch_outlives_a_rebalance_that_leaves_its_partitions_where_they_are_and_no_other(
+    kafka: SimpleNamespace, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    world = KafkaWorld(kafka.bootstrap_servers, CLIENT)
+    world.set_up(partitions=2)
+    for partition in (0, 1):
+        world.write([b"%d" % partition], partition=partition)
+    first, second = open_transport(world.settings), world.transport("1")
+    begin(first)
+    records = {record.source.partition: record for record in read_records(first, 2)}
+    proof = read_proof(world, first)
+    assert isinstance(second, KafkaTransport)
+    second.open()
+
+    def both_own_one() -> bool:
+        for each in (first, second):
+            each.read()
+        return len(first._reader.assignment()) == len(second._reader.assignment()) == 1
+
+    patiently(both_own_one)
+    (kept,), (given,) = first._reader.assignment(), second._reader.assignment()
+    batches = {partition: Batch([record], {record.source: 1}, snapshot=proof) for partition, record in records.items()}
+    deliver_all(first, batches[kept])
+    with pytest.raises(DeliveryDoubtful, match=rf"partitions \[{given}\] were given to other members"):
+        deliver_all(first, batches[given])
+    assert unique_values(world.settings) == [b"%d" % kept]
+    world.tear_down()
+
+
+def read_proof(world: KafkaWorld, transport: KafkaTransport) -> object:
+    world.write([b"one more"])
+    return read_batch(transport).snapshot
+
+
+# 5. No endless wait
+
+
+def test_5_a_commit_that_is_not_answered_is_given_up_and_replayed(
+    fragile_kafka: "LocalKafka", open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    world = fragile(fragile_kafka)
+    world.write([b"one"])
+    transport = open_transport(world.settings)
+    source = only(begin(transport))
+    batch = read_batch(transport)
+    writer = transport._writer
+    lost_before = writer._lines.lost  # type: ignore[attr-defined]
+
+    class Killing:
+        """The producer, whose broker is killed once it has all but the commit."""
+
+        def __init__(self, producer: object) -> None:
+            self._producer = producer
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._producer, name)
+
+        def commit_transaction(self, *arguments: object) -> None:
+            self._producer.flush()  # type: ignore[attr-defined]
+            fragile_kafka.kill()
+            self._producer.commit_transaction(*arguments)  # type: ignore[attr-defined]
+
+    writer.producer = Killing(writer.producer)  # type: ignore[attr-defined]
+    started = time.monotonic()
+    with pytest.raises(DeliveryDoubtful, match="commit of the transaction was not answered within 3000 ms"):
+        deliver_all(transport, batch)
+    assert time.monotonic() - started < 8
+    # By this the next delivery would know that the broker may have forgotten to end this transaction.
+    writer.producer.poll(0)  # type: ignore[attr-defined]
+    assert writer._lines.lost > lost_before  # type: ignore[attr-defined]
+    started = time.monotonic()
+    transport.close()
+    assert time.monotonic() - started < 5, "closing waits for a broker that is away"
+    fragile_kafka.start()
+    successor = open_transport(patient(world.settings))
+    begin(successor)
+    if successor.committed([source]) == {source: None}:
+        deliver_all(successor, read_batch(successor))
+    assert successor.committed([source]) == {source: 1}
+    assert unique_values(world.settings) == [b"one"]
+
+
+# 10. Lag
+
+
+def test_10_neither_end_marks_nor_aborted_records_are_lag(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    world.write_with_gap([b"one"], [b"two"])
+    transport = open_transport(world.settings)
+    source = only(begin(transport))
+    read_records(transport, 2)
+    patiently(lambda: not transport.read().records and transport.lags() == {source: 0})  # type: ignore[union-attr]
+    assert transport.end_offsets([source]) == {source: 4}
+
+
+# 11. Joining anew
+
+
+def test_11_a_reader_that_joins_anew_makes_the_group_share_its_partitions_out(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    world.write([b"one", b"two"])
+    transport = open_transport(world.settings)
+    begin(transport)
+    read_records(transport, 2)
+    before = generation(transport)
+    transport._reader.join_anew()
+    go_on(transport, read_assigned(transport))
+    assert generation(transport) > before
+    assert [record.value for record in read_records(transport, 2)] == [b"one", b"two"]
+
+
+def generation(transport: KafkaTransport) -> int:
+    membership = parse_membership(transport._reader.consumer.consumer_group_metadata())  # type: ignore[attr-defined]
+    assert membership is not None
+    return membership.generation
+
+
+# 12. Header names
+
+
+def test_12_a_header_name_that_is_not_utf_8_stops_with_its_record_and_the_remedy(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    world.write(
+        [b"one", Stored(None, b"odd", headers=((HeaderName(b"caf\xe9".decode(errors="surrogateescape")), b"x"),))]
+    )
+    transport = open_transport(world.settings)
+    begin(transport)
+    with pytest.raises(RecordsUnreadable, match=r"offset 1 has a header.*kafka\.client = 'kafka-python'"):
+        patiently(lambda: bool(transport.read() is None))
+
+
+# 14. Batches that an output takes
+
+
+def test_14_a_batch_that_an_output_does_not_take_at_once_goes_in_smaller_ones(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    settings = impatient(world.settings, compression="none")
+    limit_output(settings, 60_000)
+    values = [uuid.uuid4().bytes * 600 for _ in range(30)]
+    world.write(values)
+    transport = open_transport(settings)
+    source = only(begin(transport))
+    records = read_records(transport, 30)
+    deliver_all(transport, Batch(records, {source: 30}, snapshot=read_proof(world, transport)))
+    assert unique_values(settings) == values
+
+
+def test_14_an_output_that_takes_less_than_before_is_asked_anew(
+    world: KafkaWorld, open_transport: Callable[[Settings], KafkaTransport]
+) -> None:
+    settings = impatient(world.settings, compression="none")
+    values = [uuid.uuid4().bytes * 600 for _ in range(30)]
+    world.write(values)
+    transport = open_transport(settings)
+    source = only(begin(transport))
+    records = read_records(transport, 30)
+    proof = read_proof(world, transport)
+    limit_output(settings, 60_000)
+    with pytest.raises(DeliveryDoubtful, match="takes no more than 60000 bytes by now"):
+        deliver_all(transport, Batch(records, {source: 30}, snapshot=proof))
+    successor = open_transport(settings)
+    begin(successor)
+    deliver_all(successor, Batch(read_records(successor, 31), {source: 31}, snapshot=read_proof(world, successor)))
+    assert unique_values(settings) == [*values, b"one more"]
+
+
+# Keys
+
+
+def test_records_of_a_key_stay_in_their_partition_whichever_client_writes(kafka: SimpleNamespace) -> None:
+    placed = []
+    for client in ("kafka-python", CLIENT):
+        world = KafkaWorld(kafka.bootstrap_servers, client)
+        world.set_up(partitions=5)
+        world.write([Stored(b"key %d" % number, b"%d" % number) for number in range(20)])
+        transport = world.transport()
+        begin(transport)
+        for _ in range(20):
+            batch = read_batch(transport)
+            transport.deliver(batch, [routed(record) for record in batch.records])
+            if len(committed := committed_records(kafka.bootstrap_servers, world.settings.topics.unique)) == 20:
+                break
+        placed.append([record.value for record in committed])
+        world.tear_down()
+    assert placed[0] == placed[1]

@@ -1,0 +1,89 @@
+"""Kept records leave in the order in which they came, in batches within bounds, whoever peeks and whatever is forgotten."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index import Source
+from streamer.records.record import Lost, Record
+from streamer.settings.settings import Batching
+from streamer.transports.kept import Kept
+
+ONE, TWO = Source("stream", 1), Source("stream", 2)
+
+
+def record(source: Source, offset: int, size: int = 1, lost: int = 0) -> Record:
+    return Record(source, "documents", offset, None, b"x" * size, 0, lost=Lost(lost, "damaged") if lost else None)
+
+
+Step = tuple[str, int]
+
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "peek", "cut", "forget"]), st.integers(1, 5)), max_size=40)
+
+
+@given(STEPS, st.integers(1, 4), st.integers(1, 8))
+def test_every_record_leaves_once_and_in_order_and_a_peek_tells_what_leaves_next(
+    steps: list[Step], records_max: int, bytes_max: int
+) -> None:
+    kept = Kept(Batching.model_construct(records_max=records_max, bytes_max=bytes_max))
+    expected: list[Record] = []
+    peeked = None
+    offset = 0
+    for step, number in steps:
+        if step == "add":
+            new = [record((ONE, TWO)[at % 2], offset + at, size=number) for at in range(number)]
+            offset += number
+            kept.add(new)
+            expected += new
+        elif step == "peek":
+            upcoming = kept.peek()
+            if peeked is None:
+                peeked = upcoming
+            assert peeked is None or upcoming is peeked
+        elif step == "forget":
+            kept.forget({TWO})
+            if peeked and TWO in peeked.ends:
+                peeked = None
+            expected = [each for each in expected if each.source != TWO]
+            kept.peek()
+            peeked = kept.peek()
+        else:
+            batch = kept.cut()
+            assert peeked is None or batch.records is peeked.records
+            assert list(batch.records) == expected[: len(batch.records)]
+            assert bool(batch.records) == bool(expected)
+            assert batch.ends == {each.source: each.offset + 1 for each in batch.records}
+            assert len(batch.records) <= records_max
+            assert len(batch.records) <= 1 or sum(len(each.value or b"") for each in batch.records) <= bytes_max
+            expected, peeked = expected[len(batch.records) :], None
+        assert len(kept) == len(expected)
+        assert kept.first_offsets() == {each.source: each.offset for each in reversed(expected)}
+
+
+def test_only_a_full_batch_is_peeked_at() -> None:
+    kept = Kept(Batching(records_max=2, bytes_max=10))
+    kept.add([record(ONE, 0)])
+    assert kept.peek() is None
+    kept.add([record(ONE, 1)])
+    assert (upcoming := kept.peek()) is not None
+    assert len(upcoming.records) == 2
+    kept.cut()
+    kept.add([record(ONE, 2, size=6), record(ONE, 3, size=6)])
+    assert (upcoming := kept.peek()) is not None
+    assert len(upcoming.records) == 1
+
+
+def test_what_is_left_of_a_peeked_batch_is_another_batch() -> None:
+    kept = Kept(Batching(records_max=2))
+    kept.add([record(ONE, 5), record(TWO, 7)])
+    assert (upcoming := kept.peek()) is not None
+    kept.forget({TWO})
+    batch = kept.cut()
+    assert batch.records is not upcoming.records
+    assert [each.source for each in batch.records] == [ONE]
+    assert batch.ends == {ONE: 6}
+
+
+def test_the_end_behind_records_that_cannot_be_read_is_behind_all_of_them() -> None:
+    kept = Kept(Batching(records_max=2))
+    kept.add([record(ONE, 3, lost=4)])
+    assert kept.cut().ends == {ONE: 7}
