@@ -89,7 +89,9 @@ class BandSegments:
         by_page = np.argsort(self._places.pages)
         old = np.append(self._places.pages[by_page], -1)
         at = np.searchsorted(old[:-1], places.pages)
-        self._known = np.where(old[at] == places.pages, np.append(self._known[by_page], 0)[at], 0).astype(np.uint64)
+        # With a plain 0 checks would become floats, and no segment would be known again.
+        known = np.append(self._known[by_page], np.uint64(0))
+        self._known = np.where(old[at] == places.pages, known[at], np.uint64(0))
         self._certain = np.zeros(len(self._known), np.bool_)
         self._taken_over, self._places = (self._version, tree.root), places
         prefixes = np.ascontiguousarray(places.keys[:, :2]).view(">u2")[:, 0]

@@ -93,6 +93,28 @@ def test_a_segment_that_was_changed_or_shifted_is_damage_and_no_answer(tmp_path:
             store.read(lambda transaction: look(transaction, segments=BandSegments(SHAPE)))
 
 
+def test_what_was_checked_is_not_checked_again_while_other_segments_change() -> None:
+    known = np.random.default_rng(3).integers(0, 2**40, (600, 3), dtype=np.uint64) << np.uint64(24)
+    segments, checks = BandSegments(SHAPE), []
+    with stores() as store:
+        store.write(partial(entered, known=known, begin=0, end=500, capacity=20))
+        for version, number in enumerate(range(500, 505)):
+            # The look-up of everything, with the checks that were known before it.
+            store.read(partial(found_in, segments=segments, asked=known, version=version))
+            before = set(segments._known.tolist())
+            assert 0 not in before
+            store.write(partial(entered, known=known, begin=number, end=number + 1, capacity=20))
+            with store._environment.begin(buffers=True) as reading:
+                own = Transaction(store._environment, reading, store._tables, store._seals)
+                segments.follow(own, unpack_compaction(None)._replace(version=version + 1))
+                segments._take_over(own)
+            checks.append(np.count_nonzero(segments._known == 0))
+            assert set(segments._known.tolist()) - {0} <= before
+    # An entry is in one segment of each table.
+    assert all(0 < count <= 3 * 2 for count in checks)
+    assert len(segments) > 60
+
+
 def test_a_value_that_is_no_segment_is_damage() -> None:
     with stores() as store:
         store.write(partial(Transaction.put, table=Table.SEGMENTS, key=b"\0" * 18, value=b"small"))
