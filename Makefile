@@ -8,7 +8,7 @@ CHAOS_FAULTS ?= 100
 SOAK_MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check docs kafka dashboard-check page-check chaos soak clean
+.PHONY: help setup setup-dev demo test check docs kafka dashboard-check page-check pictures chaos soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ dashboard-check: $(INSTALLED_DEV) ## scrape the running service with a real Prom
 
 page-check: $(INSTALLED_DEV) ## run the service's page in a real Chromium, fed with hostile words
 	@$(BIN)/python -m deploy.page_check
+
+pictures: $(INSTALLED_DEV) ## draw the page and the dashboard of a service at work into docs/
+	@$(BIN)/python -m deploy.pictures --page docs/page.png --dashboard docs/dashboard.png
 
 chaos: $(INSTALLED_DEV) ## strike the running service with CHAOS_FAULTS faults of all kinds; nothing may be lost, doubled or stuck
 	@$(BIN)/python -m bench.chaos --faults $(CHAOS_FAULTS)

@@ -1,4 +1,4 @@
-"""The real service over a real broker, fed with made-up news while somebody watches it."""
+"""The real service over a real broker, fed with made-up news, and with a made-up site's pages, while somebody watches it."""
 
 import socket
 import subprocess
@@ -13,13 +13,17 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+import orjson
+
 from deploy.local_kafka import LocalKafka
+from deploy.made_up_site import MadeUp, site
 from streamer.demo.demo import documents
 from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.topics import create_topics, produce
 
 START_TIMEOUT_SECONDS = 60
 DOCUMENTS_EACH_TIME = 200
+PAGES_EACH_TIME = 2
 PERIOD_SECONDS = 0.5
 
 
@@ -61,15 +65,24 @@ def fed_service(*overrides: str) -> Iterator[str]:
 
 
 def _feed(settings: Settings, enough: threading.Event) -> None:
+    pages = site("en", 0.1)
     for seed in count():
-        produce(settings, settings.topics.input, map(_with_url, documents(DOCUMENTS_EACH_TIME, seed)))
+        news = (_named(document, seed) for document in documents(DOCUMENTS_EACH_TIME, seed))
+        produce(settings, settings.topics.input, [*news, *_crawled(pages, seed)])
         if enough.wait(PERIOD_SECONDS):
             return
 
 
-def _with_url(document: bytes) -> bytes:
-    """The document with a URL of one made-up site: without a host the metrics of hosts have nothing to show."""
-    return document.replace(b"{", b'{"url": "https://news.example/page", ', 1)
+def _named(document: bytes, seed: int) -> bytes:
+    """A document of the news with a host, and an id that no other seed has: it would be a new version of that one's."""
+    return document.replace(b'{"id":"', b'{"url":"https://news.example/page","id":"%d-' % seed, 1)
+
+
+def _crawled(pages: MadeUp, seed: int) -> Iterator[bytes]:
+    """The next pages of a site; none when all have been crawled."""
+    for place in range(seed * PAGES_EACH_TIME, min((seed + 1) * PAGES_EACH_TIME, len(pages))):
+        url = f"https://shop.example/{place}"
+        yield orjson.dumps({"id": url, "url": url, "text": pages.texts[place]})
 
 
 def _wait_until_ready(port: int, service: subprocess.Popen[bytes], log: Path) -> None:

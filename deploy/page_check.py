@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -132,8 +132,8 @@ def chromium() -> tuple[Path, dict[str, str]]:
     return folder / "usr" / "lib" / "chromium" / PACKAGE, {"LD_LIBRARY_PATH": ":".join(libraries)}
 
 
-def run_in_chromium(url: str, *options: str) -> tuple[str, str]:
-    """The page as Chromium made it after SHOWN_SECONDS, and what it said on standard error."""
+def run_in_chromium(url: str, *options: str, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """The page as Chromium made it after SHOWN_SECONDS, and what it said on standard error. `environment` adds variables."""
     program, variables = chromium()
     with tempfile.TemporaryDirectory(prefix="page-check-", ignore_cleanup_errors=True) as profile:
         command = [
@@ -148,7 +148,12 @@ def run_in_chromium(url: str, *options: str) -> tuple[str, str]:
             url,
         ]
         outcome = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **variables}
+            command,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **variables, **(environment or {})},
         )
     if outcome.returncode != 0:
         raise CheckFailed(f"{program} ended with {outcome.returncode}:\n{outcome.stderr[-2_000:]}")

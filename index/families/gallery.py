@@ -19,6 +19,9 @@ NOBODY = -1
 NOT_ASKED = -2
 """Stands for the family of a document that nobody has asked for yet."""
 
+SPAN_MAX = 8
+"""Numbers that lie nearer to each other on average are told apart by a table of all between them."""
+
 ROW_ORDER = 2**63
 """Rows come after all documents of the index."""
 
@@ -66,7 +69,8 @@ class Gallery:
     families    int64 [m], place of the family in `of_families`; NOBODY for rows that were not asked for
     lost        bool [m], documents that count no more; a document whose root is lost counts no more, either
 
-    pages       uint8 [rows, bins], bins of the rows
+    pages          uint8 [rows, bins], bins of the rows
+    some_are_lost  whether any document is lost
 
     By family:
     known       bool [families], whether the template is known
@@ -93,6 +97,7 @@ class Gallery:
         self._numbers = NumberTable()
         self._family_of: dict[int, int] = {}
         self._gone: list[int] = []
+        self.some_are_lost = False
 
     @property
     def signatures(self) -> npt.NDArray[np.uint64]:
@@ -151,12 +156,11 @@ class Gallery:
         """As `places`, of documents that are filed in these families, int64 [m]; NOBODY of those that are not visible."""
         if not len(asked):
             return np.empty(0, np.int64)
-        table = NumberTable()
-        each = table.entered(asked)
-        distinct, of_distinct = np.empty(table.count, np.uint64), np.empty(table.count, np.int64)
-        distinct[each], of_distinct[each] = asked, families
+        distinct, each = _distinct(asked)
+        of_distinct = np.empty(len(distinct), np.int64)
+        of_distinct[each] = families
         visible = self._session.visibility.are(self._session.transaction, distinct)
-        places = np.full(table.count, NOBODY, np.int64)
+        places = np.full(len(distinct), NOBODY, np.int64)
         self._load(distinct[visible])
         places[visible] = self._of_numbers(distinct[visible])
         self.families[places[visible]] = of_distinct[visible]
@@ -189,7 +193,9 @@ class Gallery:
         self._families.extend(np.full(len(added), NOT_ASKED, np.int64))
         self._stamps.extend(np.zeros(len(added), np.int64))
         gone = np.concatenate([gone, np.zeros(len(others), np.bool_)])
-        self._lost.extend(gone | np.isin(added, np.array(self._gone, np.uint64)))
+        lost = gone | np.isin(added, np.array(self._gone, np.uint64))
+        self._lost.extend(lost)
+        self.some_are_lost |= bool(lost.any())
 
     def _families_of(self, heads: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Families of heads, uint64 [m] -> int64 [m]."""
@@ -254,6 +260,7 @@ class Gallery:
 
     def lose(self, order: int) -> None:
         """Let a document, by its order, count no more, nor what it is the root of."""
+        self.some_are_lost = True
         self._gone.append(order)
         self._set_lost(order, lost=True)
 
@@ -292,3 +299,19 @@ def _ascending(asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Each of these numbers once, ascending. As `np.unique`, which is ten times as slow."""
     ordered = np.sort(asked)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+
+
+def _distinct(asked: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Each of some numbers once, uint64 [n], and the place of each number among them, int64 [m]."""
+    lowest = asked.min()
+    span = int(asked.max() - lowest) + 1
+    if span > SPAN_MAX * len(asked):
+        table = NumberTable()
+        places = table.entered(asked)
+        distinct = np.empty(table.count, np.uint64)
+        distinct[places] = asked
+        return distinct, places
+    above = (asked - lowest).astype(np.int64)
+    met = np.zeros(span, np.bool_)
+    met[above] = True
+    return np.flatnonzero(met).astype(np.uint64) + lowest, (np.cumsum(met) - 1)[above]

@@ -234,9 +234,9 @@ class FamilyRule:
             gallery.found_families(earlier)
             places, distances = np.concatenate([places, earlier]), np.concatenate([distances, apart])
         # What counts no more names no family either.
-        gone = gallery.lost[places] | gallery.lost[gallery.roots[places]]
-        if gone.any():
-            places, distances = places[~gone], distances[~gone]
+        if gallery.some_are_lost:
+            counting = ~(gallery.lost[places] | gallery.lost[gallery.roots[places]])
+            places, distances = places[counting], distances[counting]
         families = gallery.families[places]
         known = families[gallery.known[families]]
         if not len(known):
@@ -249,7 +249,7 @@ class FamilyRule:
         self._looks += 1
         columns = gallery.columns
         columns.stamps[places] = self._looks
-        limits = self._looks, self._reach, self._shape
+        limits = gallery.some_are_lost, self._looks, self._reach, self._shape
         found, apart, compared = minhash.sharing_own_text(row, slots, self._own_text.postings, columns, *limits)
         self.compared[row] += compared
         return Candidates(np.concatenate([places, found]), np.concatenate([distances, apart]))

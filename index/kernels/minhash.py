@@ -287,6 +287,7 @@ def sharing_own_text(
     slots: npt.NDArray[np.int64],
     postings: Postings,
     documents: Documents,
+    some_are_lost: bool,
     look: int,
     reach: int,
     shape: Shape,
@@ -294,6 +295,7 @@ def sharing_own_text(
     """Documents that stand under keys of a row, each once: places int64 [m], distances int16 [m], how many were compared.
 
     slots  int64 [k], the keys
+    some_are_lost  whether any document is lost
     look   number of this look; whose stamp it is already has been met, and is left out; changes stamps
     reach  the largest distance
 
@@ -303,15 +305,19 @@ def sharing_own_text(
     for slot in slots:
         count += postings.counts[slot]
     met, compared = np.empty(count, np.int64), 0
+    stamps = np.uint64(documents.stamps.ctypes.data)
     for slot in slots:
+        for each in range(postings.counts[slot]):
+            prefetch(stamps + np.uint64(8 * max(0, postings.places[slot, each])))
         for each in range(postings.counts[slot]):
             place = postings.places[slot, each]
             if place < 0 or documents.stamps[place] == look:
                 continue
             documents.stamps[place] = look
-            if not (documents.lost[place] or documents.lost[documents.roots[place]]):
-                met[compared] = place
-                compared += 1
+            if some_are_lost and (documents.lost[place] or documents.lost[documents.roots[place]]):
+                continue
+            met[compared] = place
+            compared += 1
     signatures, found, apart = documents.signatures, 0, np.empty(compared, np.int16)
     begin, size = np.uint64(signatures.ctypes.data), np.uint64(signatures.shape[1] * 8)
     for each in range(compared):
