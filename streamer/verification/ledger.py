@@ -180,6 +180,12 @@ class Ledger:
         for source, (offsets, _) in self._columns.items():
             yield source, self._bases[source], offsets
 
+    def are_of_one_source(self, rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether each row is of the same source as the other: int64 [n] twice -> bool [n]."""
+        bases = np.array([base for _, base, _ in self.sources()], np.int64)
+        same: npt.NDArray[np.bool_] = np.searchsorted(bases, rows, "right") == np.searchsorted(bases, others, "right")
+        return same
+
     def rows_of(self, source: Source, offsets: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Row of each offset of a source, int64 [n]; NONE where the input has no such record."""
         if source not in self._columns:

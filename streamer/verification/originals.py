@@ -54,9 +54,7 @@ def _is_later(ledger: Ledger, rows: npt.NDArray[np.int64], originals: npt.NDArra
 
     A restored index has what was dropped behind all that stands for itself; the order among these is that of the outputs.
     """
-    bases = np.array([base for _, base, _ in ledger.sources()], np.int64)
-    of_rows = np.searchsorted(bases, rows, side="right")
-    same = of_rows == np.searchsorted(bases, originals, side="right")
+    same = ledger.are_of_one_source(rows, originals)
     ranks, of_originals = ledger.state["rank"][rows], ledger.state["rank"][originals]
     known = (ranks != NONE) & (of_originals != NONE) & ~standing_for_themselves(ledger.state["verdict"][rows])
     later: npt.NDArray[np.bool_] = np.where(same, originals > rows, known & (of_originals > ranks))

@@ -106,6 +106,13 @@ class UniquesCheck:
             by_own_text.sum()
         )
         unique &= ~by_own_text
+        # Either order of two unique documents is wrong. An update, or a page of a template, may resemble an earlier document.
+        either = (state["verdict"][earlier] == Verdict.UNIQUE) | ~standing_for_themselves(state["verdict"][earlier])
+        in_order = either | self._ledger.are_of_one_source(earlier, later)
+        self._findings.unchecked[
+            "near-duplicates of updates and of pages of templates in other partitions, whose order a restored index does not keep"
+        ] += int((unique & ~in_order).sum())
+        unique &= in_order
         counting = state["retired"][earlier] == 0
         self._findings.unchecked["near-duplicates of entries that expired or were forgotten"] += int(
             (unique & ordered & ~counting).sum()

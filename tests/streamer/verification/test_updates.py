@@ -36,6 +36,22 @@ def test_a_service_that_updates_is_sound_and_so_is_its_restored_index(insert: st
     assert (wrong(findings), findings.counts["duplicate"]) == ({}, 3)
 
 
+def test_a_page_that_was_updated_from_another_partition_is_no_missed_duplicate_of_its_update(tmp_path: Path) -> None:
+    """A restored index has the documents of another partition in another order than they were decided in."""
+    world = World(tmp_path, Settings.model_validate({"index": {"recrawl": "update"}}))
+    for partition, end in ((1, "missing"), (0, "found alive")):
+        world.fill([document("page", f"{PAGE} {end}")], partition, partitions=2)
+        world.run()
+    assert wrong(verified(world)) == {}
+    world.directory = tmp_path / "restored"
+    world.fill([document("one more", "A text that resembles no other of them.")], partitions=2)
+    world.run()
+    assert world.restored
+    findings = verified(world)
+    assert (wrong(findings), findings.counts["update"]) == ({}, 1)
+    assert any(count for what, count in findings.unchecked.items() if "whose order" in what)
+
+
 @pytest.mark.parametrize(
     ("header", "value", "check"),
     [
