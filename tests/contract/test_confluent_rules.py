@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from index import Source
 from streamer.errors import DeliveryDoubtful, RecordsUnreadable, SettingsError
 from streamer.records.record import Batch
 from streamer.settings.settings import Settings
@@ -17,8 +18,10 @@ from streamer.transports.kafka.confluent.clients import parse_membership
 from streamer.transports.kafka.topics import create_topics
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.kafka.unreadable import HeaderName
+from streamer.transports.transport import Assigned
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import (
+    Client,
     KafkaWorld,
     begin,
     committed_records,
@@ -326,3 +329,48 @@ def test_records_of_a_key_stay_in_their_partition_whichever_client_writes(kafka:
         placed.append([record.value for record in committed])
         world.tear_down()
     assert placed[0] == placed[1]
+
+
+# Both clients in one group
+
+
+@pytest.mark.parametrize("first", ["kafka-python", CLIENT])
+def test_workers_of_either_client_share_a_group_and_deliver_everything_once(
+    kafka: SimpleNamespace, first: Client
+) -> None:
+    world = KafkaWorld(kafka.bootstrap_servers, first)
+    world.set_up(partitions=2)
+    written = [b"%d of %d" % (number, partition) for partition in (0, 1) for number in range(3)]
+    for partition in (0, 1):
+        world.write(written[3 * partition :][:3], partition)
+    other = CLIENT if first == "kafka-python" else "kafka-python"
+    workers = [
+        KafkaTransport(impatient(world.settings, client=client), str(number))
+        for number, client in enumerate((first, other))
+    ]
+
+    def turn(worker: KafkaTransport, *, deliver: bool) -> None:
+        event = worker.read()
+        if isinstance(event, Assigned):
+            go_on(worker, event)
+        elif deliver and isinstance(event, Batch) and event.records:
+            deliver_all(worker, event)
+
+    begin(workers[0])
+    workers[1].open()
+    # Nothing is delivered before both own one: what was read until then is read again by whom it belongs to.
+    patiently(lambda: [turn(each, deliver=False) for each in workers] and owned(workers) == [1, 1])
+    for worker in workers:
+        for partition in worker._reader.assignment():
+            worker.seek(Source(worker._stream, partition), 0, None)
+    patiently(lambda: [turn(each, deliver=True) for each in workers] and len(unique_values(world.settings)) >= 6)
+    assert owned(workers) == [1, 1]
+    assert sorted(value or b"" for value in unique_values(world.settings)) == sorted(written)
+    for worker in workers:
+        worker.close()
+    world.tear_down()
+
+
+def owned(workers: list[KafkaTransport]) -> list[int]:
+    """How many partitions each owns and has begun."""
+    return [len(worker._reader.assignment() & worker._begun) for worker in workers]
