@@ -161,8 +161,9 @@ class Ahead:
     def _fingerprint(
         self, decoded: "Future[tuple[list[Document | DeadLetter], float]]", note: Note
     ) -> tuple[Fingerprints, float]:
+        documents, _ = decoded.result()
         note.enter("fingerprint")
         begin = time.thread_time()
-        fingerprints = fingerprint_documents(self._fingerprinter, decoded.result()[0])
+        fingerprints = fingerprint_documents(self._fingerprinter, documents)
         note.enter(IDLE)
         return fingerprints, time.thread_time() - begin

@@ -25,13 +25,16 @@ from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
     committed_records,
+    deliver_all,
     go_on,
+    impatient,
     only,
     patiently,
     read_assigned,
     read_batch,
     read_records,
     routed,
+    unique_values,
 )
 
 if TYPE_CHECKING:
@@ -54,21 +57,8 @@ def world(kafka: SimpleNamespace) -> Iterator[KafkaWorld]:
     made.tear_down()
 
 
-def impatient(settings: Settings, **chosen: object) -> Settings:
-    return settings.model_copy(update={"kafka": settings.kafka.model_copy(update=chosen)})
-
-
 def patient(settings: Settings) -> Settings:
     return impatient(settings, delivery_timeout_ms=20_000, request_timeout_ms=10_000, transaction_timeout_ms=30_000)
-
-
-def deliver_all(transport: KafkaTransport, batch: Batch) -> None:
-    transport.deliver(batch, [routed(record) for record in batch.records])
-
-
-def unique_values(settings: Settings) -> list[bytes | None]:
-    found = committed_records(settings.kafka.bootstrap_servers[0], settings.topics.unique)
-    return [record.value for record in found]
 
 
 def fragile(broker: "LocalKafka") -> KafkaWorld:

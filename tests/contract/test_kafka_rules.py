@@ -30,12 +30,14 @@ from tests.support.transport_worlds import (
     KafkaWorld,
     begin,
     committed_records,
+    deliver_all,
+    impatient,
     make_settings,
     only,
     patiently,
     read_batch,
     read_records,
-    routed,
+    unique_values,
 )
 
 if TYPE_CHECKING:
@@ -54,20 +56,6 @@ def world(kafka: SimpleNamespace) -> Iterator[KafkaWorld]:
     made.set_up()
     yield made
     made.tear_down()
-
-
-def impatient(settings: Settings, **timeouts: int) -> Settings:
-    kafka = settings.kafka.model_copy(update=timeouts)
-    return settings.model_copy(update={"kafka": kafka})
-
-
-def deliver_all(transport: KafkaTransport, batch: Batch) -> None:
-    transport.deliver(batch, [routed(record) for record in batch.records])
-
-
-def unique_values(world_settings: Settings) -> list[bytes | None]:
-    found = committed_records(world_settings.kafka.bootstrap_servers[0], world_settings.topics.unique)
-    return [record.value for record in found]
 
 
 # 1. Checksums

@@ -276,3 +276,19 @@ def only(assigned: Assigned) -> Source:
     """The one source that was assigned."""
     (source,) = assigned.sources
     return source
+
+
+def impatient(settings: Settings, **chosen: object) -> Settings:
+    """The same settings with others of `kafka`, such as its timeouts."""
+    return settings.model_copy(update={"kafka": settings.kafka.model_copy(update=chosen)})
+
+
+def deliver_all(transport: Transport, batch: Batch) -> None:
+    """Deliver a batch as unique."""
+    transport.deliver(batch, [routed(record) for record in batch.records])
+
+
+def unique_values(settings: Settings) -> list[bytes | None]:
+    """Values of the unique output, as another reader sees them."""
+    found = committed_records(settings.kafka.bootstrap_servers[0], settings.topics.unique)
+    return [record.value for record in found]

@@ -141,7 +141,7 @@ class LineReader:
         Raises InputUnreadable, which names the line reached, once all lines before it are handed out.
         """
         deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
-        while self._wants(count_max, bytes_max):
+        while not self._exhausted and not self._has(count_max, bytes_max):
             if not self._fill(deadline):
                 if whole:
                     return []
@@ -153,13 +153,13 @@ class LineReader:
 
     def lines_at_hand(self, count_max: int, bytes_max: int) -> list[bytes]:
         """As many lines as `lines` gives at most, if nobody has to be waited for; else none. Raises nothing."""
-        while not self._waits and self._wants(count_max, bytes_max):
+        while not self._waits and not self._exhausted and not self._has(count_max, bytes_max):
             self._fill(None)
-        return [] if self._wants(count_max, bytes_max) or self._exhausted else self._take(count_max, bytes_max)
+        return self._take(count_max, bytes_max) if self._has(count_max, bytes_max) else []
 
-    def _wants(self, count_max: int, bytes_max: int) -> bool:
-        """Whether more lines would be handed out, and may come."""
-        return len(self._lines) < count_max and self._lines_bytes < bytes_max and not self._exhausted
+    def _has(self, count_max: int, bytes_max: int) -> bool:
+        """Whether as many lines were read as would be handed out at most."""
+        return len(self._lines) >= count_max or self._lines_bytes >= bytes_max
 
     def _take(self, count_max: int, bytes_max: int) -> list[bytes]:
         """Hand out the first lines: as many as wanted, but always a first one."""
