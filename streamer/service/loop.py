@@ -34,6 +34,7 @@ from streamer.records.reason import Reason, label
 from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.attempts import PURE_STEPS, Attempts
+from streamer.service.garbage import seldom_searched
 from streamer.service.pipeline import Ahead, entries_of
 from streamer.service.recovery import Recoverer, Unrecovered
 from streamer.service.restoring import RestoringListener
@@ -193,7 +194,7 @@ class Service:
         """Walk batches until the input ends or `stop` is called. Raises what transport, index and recovery raise."""
         self._listener.state(self._state)
         try:
-            with self._attempts:
+            with self._attempts, seldom_searched():
                 try:
                     self._transport.open()
                     while not self._stop_asked and self._step():
