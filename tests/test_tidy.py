@@ -48,6 +48,7 @@ ONLY_IMPORTERS = {
     "prometheus_client": {"streamer.observe.metrics"},
     "opencc": {"streamer.text.normalisation"},
     "numba": {"index.kernels.jit"},
+    "scrapy": {"streamer.ask.scrapy"},
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
     "uvicorn": {"streamer.observe.http"},

@@ -21,9 +21,3 @@ def test_every_example_runs(
     rows = [{"text": "A text that is here once. " * 20}, {"text": "A text that is here once. " * 20}]
     kept = names["without_duplicates"](rows, tmp_path / "rows", "frame", 0)  # type: ignore[operator]
     assert kept == rows[:1]
-    pipeline = names["NearDuplicates"]()  # type: ignore[operator]
-    pipeline.open_spider(type("Spider", (), {"name": "news"}))
-    assert pipeline.process_item(rows[0], None) == rows[0]
-    with pytest.raises(ValueError, match="near-duplicate of filter:news/0/0"):
-        pipeline.process_item(rows[1], None)
-    pipeline.close_spider(None)

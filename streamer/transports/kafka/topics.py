@@ -1,6 +1,7 @@
 """Topics by hand: create, check and fill them. For the command line; the service itself creates nothing."""
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -158,30 +159,49 @@ def is_compacted(settings: Settings, topic: str) -> bool:
     return "compact" in found[topic][_CLEANUP]["value"]
 
 
+class Loader:
+    """A connection that writes records without key to a topic, with acknowledgement but without transactions."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        """Raises SettingsError where the topic is missing, and BrokerUnavailable."""
+        self._timeout_seconds = settings.kafka.delivery_timeout_ms / 1000
+        self._topic = topic
+        self.written = 0
+        """Records that were acknowledged."""
+        require_fast_checksums()
+        with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
+            if topic_ids(admin, [topic])[topic] is None:
+                raise SettingsError(f"no topic {topic!r}: make it with `streamer topics create`, or correct its name")
+        with broker_errors(settings, f"connecting to write to {topic!r}"):
+            self._producer = make_loader(settings)
+
+    def send(self, values: Iterable[bytes]) -> None:
+        """Write every value as a record; returns once all are acknowledged. Raises BrokerUnavailable where not all could be."""
+        remaining = iter(values)
+        try:
+            # In portions: the client would take any number of records into memory.
+            while portion := list(islice(remaining, _LOAD_RECORDS)):
+                sent = [self._producer.send(self._topic, value=value) for value in portion]
+                self._producer.flush(timeout=self._timeout_seconds)
+                for future in sent:
+                    future.get(timeout=0)
+                self.written += len(sent)
+        except KafkaError as error:
+            raise BrokerUnavailable(
+                f"{self.written} records were written to {self._topic!r}, the next not all: {error}"
+            ) from error
+
+    def close(self) -> None:
+        """End the connection. Never raises."""
+        let_go(self._producer)
+
+
 def produce(settings: Settings, topic: str, values: Iterable[bytes]) -> int:
     """Write every value as a record without key. Returns how many, once all are acknowledged.
 
     Raises SettingsError where the topic is missing, and BrokerUnavailable where not all could be written; its message
     tells how many were acknowledged.
     """
-    require_fast_checksums()
-    with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
-        if topic_ids(admin, [topic])[topic] is None:
-            raise SettingsError(f"no topic {topic!r}: make it with `streamer topics create`, or correct its name")
-    with broker_errors(settings, f"connecting to write to {topic!r}"):
-        loader = make_loader(settings)
-    count = 0
-    remaining = iter(values)
-    try:
-        # In portions: the client would take any number of records into memory.
-        while portion := list(islice(remaining, _LOAD_RECORDS)):
-            sent = [loader.send(topic, value=value) for value in portion]
-            loader.flush(timeout=settings.kafka.delivery_timeout_ms / 1000)
-            for future in sent:
-                future.get(timeout=0)
-            count += len(sent)
-    except KafkaError as error:
-        raise BrokerUnavailable(f"{count} records were written to {topic!r}, the next not all: {error}") from error
-    finally:
-        let_go(loader)
-    return count
+    with closing(Loader(settings, topic)) as loader:
+        loader.send(values)
+        return loader.written

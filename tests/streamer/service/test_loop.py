@@ -1,6 +1,8 @@
 """The loop, crashed at every point: the outputs are those of an undisturbed run."""
 
+import gc
 import shutil
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +22,7 @@ from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
-from streamer.service.loop import STEPS, Service, State
+from streamer.service.loop import OBJECTS_BETWEEN, STEPS, Service, State, seldom_searched
 from streamer.service.pipeline import fingerprint_documents
 from streamer.service.trial import Trials, Tried
 from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Route, Settings, Workers
@@ -662,3 +664,27 @@ def raises(error: type[Exception]) -> Callable[..., NoReturn]:
         raise error
 
     return refuse
+
+
+# --- garbage ---
+
+
+class Held:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_is_searched_for_seldom_inside_and_as_before_afterwards() -> None:
+    before = gc.get_threshold()
+    with seldom_searched():
+        assert gc.get_threshold()[0] == OBJECTS_BETWEEN > before[0]
+    assert gc.get_threshold() == before
+
+
+def test_objects_that_hold_each_other_still_go_by_themselves() -> None:
+    with seldom_searched():
+        gone = weakref.ref(Held())
+        assert gone() is not None
+        others = [[number] for number in range(2 * OBJECTS_BETWEEN)]
+        assert gone() is None
+        assert len(others) == 2 * OBJECTS_BETWEEN

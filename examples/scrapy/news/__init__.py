@@ -1,0 +1,1 @@
+"""A Scrapy project with the filter; see the README beside it."""

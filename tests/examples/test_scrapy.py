@@ -1,0 +1,165 @@
+"""The Scrapy project of the examples, crawling pages of this machine with the real Scrapy."""
+
+import http.server
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from deploy.kafka_run import Outputs
+from tests.support.paths import ROOT
+from tests.support.services import make_run
+
+PROJECT = ROOT / "examples" / "scrapy"
+
+FERRY = (
+    "A new electric ferry left the harbour on Monday morning with two hundred people on board, an hour late and in rain. "
+    "It carries cars to the outer islands in forty minutes and is charged over night by a cable from the power station."
+)
+BAKERY = (
+    "The bakery behind the old market closes after ninety years because nobody wants to get up at three in the morning. "
+    "Its oven goes to a museum, and the recipe for the dark bread stays with the family, the owner said on Thursday."
+)
+PAGES = {
+    "/": '<a href="/ferry">1</a><a href="/bakery">2</a><a href="/about">3</a>',
+    "/ferry": f'<title>Ferry</title><article><p>{FERRY}</p></article><a href="/ferry/print">print</a>',
+    "/ferry/print": f"<title>Ferry, to print</title><article><p>{FERRY} Share this.</p></article>",
+    "/bakery": f"<title>Bakery</title><article><p>{BAKERY}</p></article>",
+    "/about": "<p>No article.</p>",
+}
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """The pages, and nothing else."""
+
+    def do_GET(self) -> None:
+        page = PAGES.get(self.path)
+        self.send_response(200 if page else 404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write((page or "").encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return shutil.copytree(PROJECT, tmp_path / "project")
+
+
+def crawl(project: Path, address: str, *arguments: str, code: int = 0, **variables: str) -> str:
+    """Crawl the site with a command of Scrapy's, and return what it logs."""
+    command = [sys.executable, "-m", "scrapy", "crawl", "pages", "-a", f"first={address}/", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=250)
+    assert done.returncode == code, done.stderr
+    return done.stderr
+
+
+def kept(project: Path) -> set[str]:
+    lines = (project / "kept.jsonl").read_text(encoding="utf-8").splitlines()
+    return {json.loads(line)["url"].split("/", 3)[3] for line in lines}
+
+
+def test_a_crawl_drops_the_near_duplicate_and_the_next_crawl_drops_all_that_was_seen(
+    project: Path, address: str
+) -> None:
+    log = crawl(project, address, "-O", "kept.jsonl")
+
+    (dropped,) = (line for line in log.splitlines() if "Dropped" in line)
+    # Which of the two copies comes first is the crawl's own business.
+    ferries = {"ferry", "ferry/print"}
+    found = kept(project)
+    assert found - ferries == {"bakery"}
+    (ferry,) = found & ferries
+    assert dropped.endswith(f"near-duplicate of {address}/{ferry}: similar")
+    assert "'neardup/unique': 2" in log
+    assert "'neardup/duplicate': 1" in log
+
+    again = crawl(project, address, "-O", "kept.jsonl")
+    assert kept(project) == set()
+    assert "'neardup/duplicate': 3" in again
+
+
+def test_the_lines_that_the_docs_show_are_those_of_the_project() -> None:
+    shown = (ROOT / "docs" / "api.md").read_text(encoding="utf-8").split("### Scrapy")[1].split("```")[1].strip()
+
+    assert len(shown.splitlines()) <= 5
+    assert (PROJECT / "news" / "settings.py").read_text(encoding="utf-8").endswith(f"\n{shown}\n")
+
+
+def test_an_item_that_cannot_be_compared_is_told_and_kept(project: Path, address: str) -> None:
+    log = crawl(project, address, "-O", "kept.jsonl", "-s", 'NEARDUP_SETTINGS={"decode.text": "/none"}')
+
+    assert kept(project) == {"ferry", "ferry/print", "bakery"}
+    assert "'neardup/dead-letter': 3" in log
+    assert "an item cannot be compared" in log
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ('NEARDUP_SETTINGS={"decode.txt": "/body"}', "decode.txt"),
+        ("NEARDUP_CONFIG=none.toml", "none.toml"),
+        ("NEARDUP_INDEX=scrapy.cfg", "index.directory"),
+    ],
+)
+def test_a_crawl_does_not_begin_without_its_filter(project: Path, address: str, setting: str, told: str) -> None:
+    log = crawl(project, address, "-O", "kept.jsonl", "-s", setting, code=1)
+
+    assert told in log
+    assert "Crawled" not in log
+
+
+@pytest.mark.kafka
+def test_a_crawl_that_goes_through_kafka_leaves_deciding_to_the_service(
+    kafka: SimpleNamespace, project: Path, address: str, tmp_path: Path
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path)
+    (project / "service.toml").write_text(
+        (PROJECT / "service.toml").read_text().replace("127.0.0.1:9092", kafka.bootstrap_servers)
+        + f'\n[topics]\ninput = "{run.input_topic}"\n'
+    )
+    log = crawl(project, address, SCRAPY_PROJECT="kafka")
+    assert "'neardup/sent': 3" in log
+
+    command = run.arguments("--config", str(project / "service.toml"), "run")
+    with (tmp_path / "log").open("wb") as stream:
+        service = subprocess.Popen(command, stdout=stream, stderr=stream, start_new_session=True)
+    outputs = Outputs(run)
+    try:
+        assert outputs.wait_for(3, timeout_seconds=120)
+    finally:
+        outputs.close()
+        os.killpg(service.pid, signal.SIGKILL)
+        service.wait()
+    went = sorted(destination for ((destination, *_),) in outputs.by_position.values())
+    assert [each.rsplit("-", 1)[-1] for each in went] == ["duplicate", "unique", "unique"]
+
+
+@pytest.mark.kafka
+def test_a_crawl_does_not_begin_without_its_topic(kafka: SimpleNamespace, project: Path, address: str) -> None:
+    settings = json.dumps({"kafka.bootstrap_servers": kafka.bootstrap_servers, "topics.input": "no-such-topic"})
+    log = crawl(project, address, "-s", f"NEARDUP_SETTINGS={settings}", code=1, SCRAPY_PROJECT="kafka")
+
+    assert "no topic 'no-such-topic'" in log
+    assert "Crawled" not in log
