@@ -4,7 +4,7 @@ Every function takes an open `Index`, or the directory of one, and returns plain
 """
 
 from index.storage.data_file import DATA_FILE, Writer, writer_of
-from index.storage.layout import Family
+from index.storage.layout import FORMAT_VERSION, Family
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
 from index.tools.buckets import BucketSizes
@@ -19,6 +19,7 @@ from index.tools.warm_up import compile_kernels
 
 __all__ = [
     "DATA_FILE",
+    "FORMAT_VERSION",
     "FORMER_FILE",
     "Age",
     "BucketSizes",

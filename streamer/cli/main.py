@@ -11,6 +11,7 @@ import structlog
 from rich.console import Console
 
 from index import errors
+from streamer.cli.about import completion, version_command
 from streamer.cli.compare import compare
 from streamer.cli.dead_letters import dead_letters
 from streamer.cli.doctor import doctor
@@ -250,6 +251,8 @@ for command in (
     doctor,
     give_back,
     dead_letters,
+    version_command,
+    completion,
 ):
     cli.add_command(command)
 index_group.add_command(templates)
