@@ -6,7 +6,7 @@ project = "Streaming near-duplicate filter"
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 root_doc = "README"
-include_patterns = ["*.md", "docs/**.md"]
+include_patterns = ["*.md", "docs/**.md", "examples/**.md"]
 exclude_patterns = [".*", "build", "demo-output", "filtered*", "site"]
 
 # Anchors are those that code hosts give to headings of the first four levels.
@@ -38,6 +38,7 @@ docs/benchmarks
 docs/limits
 docs/operations
 docs/api
+examples/scrapy/README
 docs/settings
 docs/headers
 docs/metrics

@@ -53,12 +53,11 @@ def completion(shell: str) -> None:
     For bash: streamer completion bash >> ~/.bashrc. For zsh the same with .zshrc; for fish: streamer completion fish >
     ~/.config/fish/completions/streamer.fish.
     """
-    # click's own; bash needs 4.4 or newer, which it would look for in the shell of this process.
-    from streamer.cli.main import cli
-
+    # click's own command for it would look for a new enough bash first.
+    whole = click.get_current_context().find_root().command
     chosen = get_completion_class(shell)
     assert chosen is not None, "click knows every shell of SHELLS"
-    made = chosen(cli, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
+    made = chosen(whole, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE")
     click.echo(made.source_template % made.source_vars())
 
 
