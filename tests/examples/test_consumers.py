@@ -1,0 +1,56 @@
+"""The readers of the examples, each with its own client, on a real broker."""
+
+import subprocess
+import sys
+import uuid
+from types import SimpleNamespace
+
+import pytest
+from kafka import KafkaProducer
+
+from deploy.kafka_run import create_topics
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.kafka
+
+
+def deliver(producer: KafkaProducer, topic: str, name: str) -> None:
+    headers = [("neardup.id", name.encode()), ("neardup.verdict", b"unique")]
+    producer.send(topic, value=b'{"title": "%s"}' % name.upper().encode(), headers=headers)
+    producer.flush()
+
+
+@pytest.fixture
+def topic(kafka: SimpleNamespace) -> str:
+    """Two documents that were delivered, and between them one that was taken back."""
+    topic = f"read-{uuid.uuid4().hex[:8]}"
+    create_topics(kafka.bootstrap_servers, [topic])
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic)
+    producer.init_transactions()
+    for name, end in (
+        ("ferry", producer.commit_transaction),
+        ("gone", producer.abort_transaction),
+        ("mill", producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        deliver(producer, topic, name)
+        end()
+    producer.close()
+    return topic
+
+
+@pytest.mark.parametrize("client", ["kafka_python", "confluent_kafka"])
+def test_a_reader_sees_each_delivered_document_once_and_goes_on_behind_it(
+    kafka: SimpleNamespace, topic: str, client: str
+) -> None:
+    program = ROOT / "examples" / "consumers" / f"with_{client}.py"
+    command = [sys.executable, str(program), kafka.bootstrap_servers, topic, f"{topic}-{client}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        try:
+            lines = [reader.stdout.readline() for _ in range(2)]
+        finally:
+            reader.kill()
+        lines += reader.stdout.readlines()
+
+    assert lines == ["ferry\tunique\tFERRY\n", "mill\tunique\tMILL\n"]
