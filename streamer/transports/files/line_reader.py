@@ -39,6 +39,17 @@ _WINDOW_BYTES_MAX = 2**31  # zstd --long=31; a frame takes only what its header 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f; files of pzstd begin so
+_FOREIGN = {
+    b"WARC/": "WARC (or WET, or WAT)",
+    b"PAR1": "Parquet",
+    b"Obj\x01": "Avro",
+    b"SQLite format 3": "SQLite",
+}
+"""With what files begin whose lines are no documents, whatever the settings. A page of HTML may be a line of text."""
+
+_TABLES = {".csv": "CSV", ".tsv": "TSV", ".xlsx": "a spreadsheet"}
+"""Files that only their names tell: a first line with commas may as well be a text."""
+
 _REFUSED_MAGIC = {b"\xfd7zXZ": "xz", b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip", b"BZh91AY&SY": "bzip2"}
 
 
@@ -115,6 +126,8 @@ class LineReader:
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
         self._suffix = path.suffix.lower()
+        self._table = _TABLES.get(Path(path.stem).suffix.lower() if self._suffix in (".gz", ".zst") else self._suffix)
+        self._has_begun = False
         self._poll = select.poll()
         if self._waits:
             self._poll.register(self._raw, select.POLLIN)
@@ -260,6 +273,9 @@ class LineReader:
             raise Damaged(f"a line is longer than {self._line_bytes_max} bytes")
 
     def _append(self, lines: list[bytes]) -> None:
+        if not self._has_begun:
+            _require_lines(lines[0], self._table)
+            self._has_begun = True
         self._lines += lines
         self._lines_bytes += sum(map(len, lines))
 
@@ -288,6 +304,16 @@ def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
         if head.startswith(magic):
             raise Damaged(f"{kind} is not read; decompress it into a pipe and read '-'")
     return None
+
+
+def _require_lines(first: bytes, table: str | None) -> None:
+    """Raise Damaged where a first line, or the kind of table that the file's name tells, says that lines are no documents."""
+    found = table or next((kind for begin, kind in _FOREIGN.items() if first.startswith(begin)), None)
+    if found is not None:
+        raise Damaged(
+            f"this looks like {found}, which is not read: make JSON Lines of it, a document a line, with the text in a field "
+            "that decode.text names"
+        )
 
 
 def _too_short_to_tell(head: bytes, suffix: str) -> bool:

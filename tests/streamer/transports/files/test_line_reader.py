@@ -133,6 +133,12 @@ def test_a_damaged_file_gives_lines_before_the_damage_and_then_an_error(tmp_path
         ("in.gz", gzip.compress(b"a\n") + b"rubbish", "damaged"),
         ("in.jsonl", b"BZh91AY&SY....", "bzip2 is not read"),
         ("in.jsonl", b"\xfd7zXZ\0....", "xz is not read"),
+        ("in.warc.gz", gzip.compress(b"WARC/1.1\r\nWARC-Type: warcinfo\r\n"), "this looks like WARC .or WET, or WAT."),
+        ("in.wet", b"WARC/1.0\r\nWARC-Type: conversion\r\n", "this looks like WARC"),
+        ("in.jsonl", b"PAR1\x15\x04\x15\n", "this looks like Parquet"),
+        ("in", b"Obj\x01\x04\x14avro.codec\n", "this looks like Avro"),
+        ("in.CSV", b"id,text\n1,a\n", "this looks like CSV"),
+        ("in.tsv.gz", gzip.compress(b"id\ttext\n"), "this looks like TSV"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_name(tmp_path: Path, name: str, content: bytes, message: str) -> None:
