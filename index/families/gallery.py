@@ -6,11 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER
-from index.families.family import OpenFamily
-from index.families.table import heads_of, read_families
-from index.kernels import minhash, numbers
-from index.matching.minhash import DISTANCE_UNITS, pack_bins, unpack_bins
-from index.matching.template import Bins
+from index.families.family import OpenFamilies
+from index.families.table import heads_of, stored_families
+from index.kernels import families, minhash, numbers
+from index.matching.minhash import DISTANCE_UNITS
 from index.session import ReadSession
 from index.storage import documents, log
 
@@ -69,12 +68,11 @@ class Gallery:
     families    int64 [m], place of the family in `of_families`; NOBODY for rows that were not asked for
     lost        bool [m], documents that count no more; a document whose root is lost counts no more, either
 
-    pages          uint8 [rows, bins], bins of the rows
     some_are_lost  whether any document is lost
 
-    By family:
-    known       bool [families], whether the template is known
-    templates   uint64 [families, words], the template as a signature, where it is known
+    of_families    the families; of them, and with room for more:
+    known          bool [families], whether the template is known
+    references     uint64 [families, words], the template as a signature, where it is known, else the head
     """
 
     def __init__(self, session: ReadSession, signatures: npt.NDArray[np.uint64]) -> None:
@@ -83,7 +81,6 @@ class Gallery:
         assert banding is not None, "only MinHash signatures have families"
         self._session, self.bin_bits = session, banding.bin_bits
         self.rows = len(signatures)
-        self.pages: Bins = unpack_bins(signatures, self.bin_bits)
         self._signatures = Column(signatures)
         self._order = Column(np.arange(ROW_ORDER, ROW_ORDER + self.rows, dtype=np.uint64))
         self._roots = Column(np.arange(self.rows))
@@ -91,9 +88,7 @@ class Gallery:
         self._lost = Column(np.zeros(self.rows, np.bool_))
         self._stamps = Column(np.zeros(self.rows, np.int64))
         self._columns: minhash.Documents | None = None
-        self._known = Column(np.zeros(0, np.bool_))
-        self._templates = Column(np.zeros((0, session.words), np.uint64))
-        self.of_families: list[OpenFamily] = []
+        self.of_families = OpenFamilies(session.words, self.bin_bits)
         self._numbers = NumberTable()
         self._family_of: dict[int, int] = {}
         self._gone: list[int] = []
@@ -127,12 +122,12 @@ class Gallery:
     @property
     def known(self) -> npt.NDArray[np.bool_]:
         """See the class."""
-        return self._known.values
+        return self.of_families.columns.known
 
     @property
-    def templates(self) -> npt.NDArray[np.uint64]:
+    def references(self) -> npt.NDArray[np.uint64]:
         """See the class."""
-        return self._templates.values
+        return self.of_families.columns.references
 
     @property
     def columns(self) -> minhash.Documents:
@@ -199,64 +194,41 @@ class Gallery:
 
     def _families_of(self, heads: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Families of heads, uint64 [m] -> int64 [m]."""
-        unknown = sorted(set(heads.tolist()) - self._family_of.keys())
-        stored = read_families(self._session.transaction, unknown)
-        for head in unknown:
-            family = stored.get(head)
-            self._family_of[head] = self._found(OpenFamily(head, family))
-            if family is not None and family.is_known:
-                self.learn(self._family_of[head])
-        return np.array([self._family_of[head] for head in heads.tolist()], np.int64)
+        distinct, each = np.unique(heads, return_inverse=True)
+        places = np.array([self._family_of.get(head, NOBODY) for head in distinct.tolist()], np.int64)
+        new = np.flatnonzero(places == NOBODY)
+        if len(new):
+            unknown = distinct[new]
+            stored = stored_families(self._session.transaction, unknown, self.of_families.bins)
+            signatures, there = self._heads(unknown)
+            places[new] = self.of_families.add(unknown.astype(np.int64), signatures, there, stored)
+            self._family_of.update(zip(unknown.tolist(), places[new].tolist(), strict=True))
+        return places[each]
 
-    def _found(self, family: OpenFamily) -> int:
-        """The place of a new family."""
-        self.of_families.append(family)
-        self._known.extend(np.zeros(1, np.bool_))
-        self._templates.extend(np.zeros((1, self._session.words), np.uint64))
-        return len(self.of_families) - 1
+    def _heads(self, asked: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+        """Signatures of heads, ascending uint64 [m] -> uint64 [m, words], visible or not; bool [m]: whether the log has them."""
+        places = self._numbers.found(asked)
+        there, signatures = places != NOBODY, np.zeros((len(asked), self._session.words), np.uint64)
+        signatures[there] = self.signatures[self.rows + places[there]]
+        left = np.flatnonzero(~there)
+        if len(left):
+            read = log.fingerprints(self._session.transaction, asked[left], self._session.words)
+            signatures[left], there[left] = read
+        return signatures, there
 
     def found_families(self, rows: npt.NDArray[np.int64]) -> None:
         """Give each of these rows that has none a family of its own."""
-        for row in rows[self.families[rows] == NOBODY].tolist():
-            self.families[row] = self._found(OpenFamily(-1 - row))
+        rows = rows[self.families[rows] == NOBODY]
+        if len(rows):
+            there = np.ones(len(rows), np.bool_)
+            self.families[rows] = self.of_families.add(-1 - rows, self.signatures[rows], there)
 
-    def learn(self, family: int) -> None:
-        """Note that a family's template is known."""
-        self.known[family] = True
-        self.templates[family] = pack_bins(self.of_families[family].values[None], self.bin_bits)
+    def vote(self, family: int, row: int, voters: int) -> bool:
+        """Count the vote of a row, unless the head is gone and nobody has voted; returns whether the template is known now.
 
-    def vote(self, family: int, page: Bins, voters: int) -> bool:
-        """Count the vote of a page, uint8 [bins], as `OpenFamily.vote`; returns whether the template is known now."""
-        chosen = self.of_families[family]
-        known = chosen.vote(page, self.head_bins(chosen), voters)
-        if known:
-            self.learn(family)
-        return known
-
-    def head_bins(self, family: OpenFamily) -> Bins | None:
-        """Bins of a family's head, uint8 [bins]; None where it has left the log."""
-        signature = self._head(family.head)
-        if signature is None:
-            return None
-        bins: Bins = unpack_bins(signature, self.bin_bits)[0]
-        return bins
-
-    def _head(self, number: int) -> npt.NDArray[np.uint64] | None:
-        """Signature of a head, uint64 [1, words], whether or not it is visible; None where it has left the log."""
-        if number < 0:
-            return self.signatures[[-1 - number]]
-        asked = np.array([number], np.uint64)
-        (place,) = self._numbers.found(asked).tolist()
-        if place != NOBODY:
-            return self.signatures[[self.rows + place]]
-        signature, there = log.fingerprints(self._session.transaction, asked, self._session.words)
-        return signature if there[0] else None
-
-    def reference(self, family: int) -> npt.NDArray[np.uint64] | None:
-        """What relatives of a family resemble, uint64 [1, words]: its template, or its head; None where the head is gone."""
-        if self.known[family]:
-            return self.templates[[family]]
-        return self._head(self.of_families[family].head)
+        voters  votes that settle the template
+        """
+        return families.vote(self.of_families.columns, family, self.signatures, row, voters, self.bin_bits)
 
     def lose(self, order: int) -> None:
         """Let a document, by its order, count no more, nor what it is the root of."""
@@ -285,14 +257,16 @@ class Gallery:
 
     def distances(self, row: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int16]:
         """Distance of a row to each of these places: int64 [m] -> int16 [m]."""
-        return self.distances_to(row, self.signatures, places)
-
-    def distances_to(
-        self, row: int, signatures: npt.NDArray[np.uint64], places: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int16]:
-        """Distance of a row to some of these signatures, uint64 [k, words] and int64 [m] -> int16 [m]."""
         rows = np.full(len(places), row, np.int64)
-        return minhash.distances(self.signatures, signatures, rows, places, self.bin_bits, DISTANCE_UNITS)
+        return minhash.distances(self.signatures, self.signatures, rows, places, self.bin_bits, DISTANCE_UNITS)
+
+    def apart(self, row: int, family: int) -> int:
+        """Distance of a row to the reference of a family."""
+        rows, of_families = np.array([row]), np.array([family])
+        (apart,) = minhash.distances(
+            self.signatures, self.references, rows, of_families, self.bin_bits, DISTANCE_UNITS
+        ).tolist()
+        return int(apart)
 
 
 def _ascending(asked: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -10,6 +10,7 @@ from index.entry import NO_NUMBER
 from index.families.gallery import NOBODY, Column, Gallery
 from index.families.table import NO_OWN_KEY, POSTINGS_MAX, add_postings, read_postings
 from index.kernels import minhash
+from index.matching.minhash import unpack_bins
 from index.matching.template import OWN_KEYS, key_order, own_bins_needed
 from index.session import ReadSession, WriteSession
 
@@ -21,7 +22,9 @@ class OwnText:
 
     def __init__(self, session: ReadSession, gallery: Gallery) -> None:
         self._session, self._gallery = session, gallery
-        self.needed: npt.NDArray[np.int64] = own_bins_needed(gallery.pages)
+        self.needed: npt.NDArray[np.int64] = own_bins_needed(
+            unpack_bins(gallery.signatures[: gallery.rows], gallery.bin_bits)
+        )
         self._names = Column(np.empty(0, np.int64))
         self._places = Column(np.empty((0, POSTINGS_MAX), np.int64))
         self._counts = Column(np.empty(0, np.int64))
@@ -45,7 +48,7 @@ class OwnText:
         gallery = self._gallery
         keys, ends = minhash.own_keys(
             gallery.signatures[rows],
-            gallery.templates[families],
+            gallery.references[families],
             self.needed[rows],
             *key_order(),
             NO_OWN_KEY,
@@ -75,7 +78,7 @@ class OwnText:
     def _read(self, names: npt.NDArray[np.int64]) -> None:
         gallery = self._gallery
         families, keys = names >> _KEY_BITS, names & ((1 << _KEY_BITS) - 1)
-        heads = np.array([family.head for family in gallery.of_families], np.int64)[families]
+        heads = gallery.of_families.columns.heads[families]
         counts, places = np.zeros(len(names), np.int64), np.full((len(names), POSTINGS_MAX), NOBODY, np.int64)
         # What a row has founded has nothing in the file.
         stored = np.flatnonzero(heads >= 0)

@@ -8,11 +8,12 @@ come back are filed by their bands.
 import numpy as np
 import numpy.typing as npt
 
-from index.entry import NO_NUMBER, Verdict
+from index.entry import NO_NUMBER, Verdict, standing_for_themselves
 from index.families.gallery import Gallery
-from index.families.table import add_relatives, write_family
+from index.families.table import add_relatives
+from index.kernels import families
 from index.matching.distance import Matches
-from index.matching.minhash import unpack_bins
+from index.matching.minhash import DISTANCE_UNITS
 from index.session import WriteSession
 
 NONE = -1
@@ -26,7 +27,7 @@ class Relearning:
         assert session.parameters.template is not None
         self._session, self._rule = session, session.parameters.template
         self._gallery = Gallery(session, np.empty((0, session.words), np.uint64))
-        self._relatives: list[tuple[int, int]] = []
+        self._relatives: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]] = []
 
     def learn(
         self,
@@ -44,8 +45,7 @@ class Relearning:
         named       uint64 [n], visible document that a document was dropped for, or that it resembled, else NO_NUMBER
         resembling  entries that share a band with a document, at most `Parameters.reach` away, nearest and earliest first
         """
-        gallery = self._gallery
-        pages = unpack_bins(signatures, gallery.bin_bits)
+        gallery, limits = self._gallery, self._rule
         there = np.flatnonzero(named != NO_NUMBER)
         places = np.full(len(numbers), NONE, np.int64)
         places[there] = gallery.places(named[there])
@@ -57,41 +57,29 @@ class Relearning:
         entered = np.flatnonzero(resembles & (numbers != NO_NUMBER))
         own = np.full(len(numbers), NONE, np.int64)
         own[entered] = gallery.places(numbers[entered])
-        for row in np.flatnonzero(resembles).tolist():
-            verdict, place = int(verdicts[row]), int(own[row])
-            if places[row] != NONE:
-                family = int(gallery.families[places[row]])
-                voting = (signatures[row] != gallery.signatures[places[row]]).any()
-            else:
-                families = gallery.families[of_earlier[begins[row] : begins[row + 1]]]
-                family = NONE if place == NONE else self._relative_of(place, families)
-                voting = family != NONE
-            if family == NONE:
-                continue
-            chosen = gallery.of_families[family]
-            if voting and not gallery.known[family]:
-                gallery.vote(family, pages[row], self._rule.voters)
-                chosen.count(dropped=int(verdict in (Verdict.DUPLICATE, Verdict.SUSPECT)))
-            if place != NONE and Verdict(verdict).stands_for_itself and chosen.stored is not None:
-                gallery.families[place] = family
-                chosen.count(relatives=1, made_unique=int(verdict == Verdict.TEMPLATE))
-                self._relatives.append((int(numbers[row]), chosen.head))
-
-    def _relative_of(self, place: int, families: npt.NDArray[np.int64]) -> int:
-        gallery, own = self._gallery, int(self._gallery.families[place])
-        distinct, firsts = np.unique(families, return_index=True)
-        for family in distinct[np.argsort(firsts)].tolist():
-            reference = gallery.reference(family)
-            if family != own and reference is not None:
-                apart = gallery.distances_to(place, reference, np.zeros(1, np.int64))[0]
-                if apart <= self._rule.relatives_apart:
-                    return int(family)
-        return NONE
+        unequal = np.zeros(len(numbers), np.bool_)
+        unequal[there] = (signatures[there] != gallery.signatures[places[there]]).any(axis=1)
+        gallery.of_families.columns.met[:] = NONE
+        joined = families.relearnt(
+            places,
+            own,
+            unequal,
+            signatures,
+            np.isin(verdicts, (Verdict.DUPLICATE, Verdict.SUSPECT)),
+            standing_for_themselves(verdicts),
+            verdicts == Verdict.TEMPLATE,
+            families.Seen(begins, of_earlier, earlier.distances),
+            gallery.columns,
+            gallery.of_families.columns,
+            families.Shape(limits.relatives_apart, limits.voters, gallery.bin_bits, DISTANCE_UNITS),
+        )
+        rows = np.flatnonzero(joined != NONE)
+        heads = gallery.of_families.columns.heads[joined[rows]].astype(np.uint64)
+        self._relatives.append((numbers[rows], heads))
 
     def store(self) -> None:
         """Store what was learnt."""
-        for family in self._gallery.of_families:
-            if (stored := family.to_store()) is not None:
-                write_family(self._session.transaction, family.head, stored)
-        relatives = np.array(self._relatives, np.uint64).reshape(-1, 2)
-        add_relatives(self._session.transaction, relatives[:, 0], relatives[:, 1])
+        of_families, transaction = self._gallery.of_families, self._session.transaction
+        of_families.write(transaction, of_families.columns.heads[: of_families.count].astype(np.uint64))
+        for numbers, heads in self._relatives:
+            add_relatives(transaction, numbers, heads)

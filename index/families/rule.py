@@ -18,8 +18,8 @@ import numpy.typing as npt
 from index.entry import NO_NUMBER, Verdict
 from index.families.gallery import NOBODY, ROW_ORDER, Gallery
 from index.families.own_text import OwnText
-from index.families.table import add_relatives, write_family
-from index.kernels import minhash
+from index.families.table import add_relatives
+from index.kernels import families, minhash
 from index.matching.distance import Matches
 from index.matching.minhash import DISTANCE_UNITS
 from index.matching.template import OWN_SHARE_MIN
@@ -102,6 +102,17 @@ class FamilyRule:
         self._match_begins = np.searchsorted(matches.rows, np.arange(count + 1))
         self._own_text = OwnText(session, self.gallery)
         self._shape = minhash.Shape(self.gallery.bin_bits, DISTANCE_UNITS, OWN_SHARE_MIN)
+        self._limits = families.Limits(
+            parameters.distance_max,
+            parameters.reach,
+            self._root.distance_max,
+            self._root.apart,
+            self._rule.relatives_apart,
+            self._rule.voters,
+            self.gallery.bin_bits,
+            DISTANCE_UNITS,
+            int(Verdict.DUPLICATE),
+        )
         self._in_bands = np.zeros(count, np.bool_)
         self._of_bands = None if rows.hashes is None else _rows_in_bands(rows.hashes)
         self._filed_to = 0
@@ -129,13 +140,46 @@ class FamilyRule:
         self._in_bands[:] = outcome.entering & self._rows.near
         resembling = self._rows.sharing.copy()
         resembling[self._matches.rows] = True
-        for row in np.flatnonzero(resembling & outcome.entering).tolist():
-            self._decide(row, outcome)
+        self._walk(np.flatnonzero(resembling & outcome.entering), outcome)
         naming = np.flatnonzero(outcome.roots != np.arange(count))
         of_rows = outcome.roots[naming] < count
         original_rows[naming[of_rows]] = outcome.roots[naming[of_rows]]
         originals[naming[~of_rows]] = self.gallery.order[outcome.roots[naming[~of_rows]]]
         return outcome.entering
+
+    def _walk(self, asked: npt.NDArray[np.int64], outcome: _Columns) -> None:
+        """Decide these rows, in order: where a known template plays a role one by one, all others in a compiled loop."""
+        gallery, rows = self.gallery, self._of_bands
+        if rows is None:
+            for row in asked.tolist():
+                self._decide(row, outcome)
+            return
+        at, learnt, families_of = 0, np.empty(len(asked), np.int64), gallery.of_families
+        told = outcome.verdicts, outcome.distances, outcome.roots, outcome.entering
+        verdicts = families.Verdicts(*told, self._in_bands, self.compared)
+        seen = families.Seen(self._match_begins, self._match_places, self._matches.distances)
+        while at < len(asked):
+            families_of.make_room(len(verdicts.verdicts))
+            at, self._filed_to, families_of.count, count = families.decided(
+                asked,
+                at,
+                self._filed_to,
+                self._rows.sharing,
+                seen,
+                rows,
+                gallery.columns,
+                gallery.some_are_lost,
+                families_of.columns,
+                families_of.count,
+                verdicts,
+                learnt,
+                self._limits,
+            )
+            self._learnt += learnt[:count].tolist()
+            if at < len(asked):
+                self._decide(int(asked[at]), outcome)
+                at += 1
+        self._verdicts[asked] = outcome.verdicts[asked]
 
     @property
     def by_own(self) -> npt.NDArray[np.bool_]:
@@ -164,7 +208,7 @@ class FamilyRule:
             return Sight(candidates, NONE, NONE)
         needed, distance_max = int(self._own_text.needed[row]), self._distance_max
         limits = (needed, distance_max, self._root.distance_max)
-        of_families = (gallery.templates, gallery.known)
+        of_families = (gallery.references, gallery.known)
         return Sight(candidates, *minhash.judged(row, *candidates, gallery.columns, *of_families, *limits, self._shape))
 
     def distance_to(self, row: int, place: int) -> int:
@@ -197,7 +241,7 @@ class FamilyRule:
             gallery.found_families(np.array([older]))
             families.insert(0, int(gallery.families[older]))
         family = self._relative_of(row, families)
-        if family != NONE and gallery.of_families[family].stored is None:
+        if family != NONE and not gallery.of_families.columns.begun[family]:
             family = NONE
         self._join(row, family, Verdict.UPDATE, entering=True, voting=False)
 
@@ -275,8 +319,7 @@ class FamilyRule:
     def _to_template(self, row: int, family: int) -> int:
         """Distance of a row to a family's template."""
         if (row, family) not in self._apart:
-            (apart,) = self.gallery.distances_to(row, self.gallery.templates, np.array([family])).tolist()
-            self._apart[row, family] = apart
+            self._apart[row, family] = self.gallery.apart(row, family)
         return self._apart[row, family]
 
     def _fetch(self) -> None:
@@ -289,7 +332,7 @@ class FamilyRule:
             return
         rows, families = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
         apart = minhash.distances(
-            gallery.signatures, gallery.templates, rows, families, gallery.bin_bits, DISTANCE_UNITS
+            gallery.signatures, gallery.references, rows, families, gallery.bin_bits, DISTANCE_UNITS
         )
         self._apart.update(zip(map(tuple, pairs.tolist()), apart.tolist(), strict=True))
         order = np.lexsort((families, apart, rows))
@@ -309,19 +352,17 @@ class FamilyRule:
 
     def _relative_of(self, row: int, families: list[int]) -> int:
         """The first of these families whose template, or whose head, the row resembles; NONE where there is none."""
+        gallery, reach = self.gallery, self._rule.relatives_apart
         for family in families:
-            reference = self.gallery.reference(family)
-            if reference is None:
-                continue
-            if self.gallery.distances_to(row, reference, np.zeros(1, np.int64))[0] <= self._rule.relatives_apart:
+            if gallery.of_families.columns.there[family] and gallery.apart(row, family) <= reach:
                 return family
         return NONE
 
     def _vote(self, row: int, family: int, *, is_duplicate: bool) -> None:
-        gallery = self.gallery
-        if gallery.vote(family, gallery.pages[row], self._rule.voters):
+        if self.gallery.vote(family, row, self._rule.voters):
             self._learnt.append(family)
-        gallery.of_families[family].count(dropped=is_duplicate)
+        if is_duplicate:
+            self.gallery.of_families.add_to(family, dropped=1)
 
     def _file(self, row: int, family: int) -> None:
         """File a row by what it has of its own, unless it is far from the template or shares each key with very many."""
@@ -336,11 +377,11 @@ class FamilyRule:
         return bool(len(places)) and not self.gallery.is_gone(places).all()
 
     def _count(self, row: int, family: int, verdict: Verdict) -> None:
-        chosen = self.gallery.of_families[family]
+        of_families = self.gallery.of_families
         if self._own_text.is_filed(row) or verdict != Verdict.DUPLICATE:
-            chosen.count(relatives=1)
+            of_families.add_to(family, relatives=1)
         if verdict == Verdict.TEMPLATE:
-            chosen.count(made_unique=1, own_bins=self._own_text.keys(row, family)[1])
+            of_families.add_to(family, made_unique=1, own_bins=self._own_text.keys(row, family)[1])
 
     def store(self, session: WriteSession, numbers: npt.NDArray[np.uint64], by_own: npt.NDArray[np.bool_]) -> None:
         """Store families, relatives, and what rows are filed by.
@@ -349,29 +390,31 @@ class FamilyRule:
         by_own   bool [n], which rows were filed by what they have of their own
         """
         gallery, transaction = self.gallery, session.transaction
-        heads = np.array(
-            [numbers[-1 - each.head] if each.head < 0 else each.head for each in gallery.of_families], np.uint64
-        )
-        for head, family in zip(heads.tolist(), gallery.of_families, strict=True):
-            if (stored := family.to_store()) is not None:
-                write_family(transaction, head, stored)
+        heads = self._heads(numbers)
+        gallery.of_families.write(transaction, heads)
         self._own_text.store(session, heads, np.where(by_own, numbers, NO_NUMBER))
-        # Most rows of most batches have no family.
-        asked = (numbers != NO_NUMBER) & (gallery.families[: len(numbers)] != NONE)
-        joined = [row for row in np.flatnonzero(asked).tolist() if self._joins(row)]
+        joined = np.flatnonzero(self._joining(numbers))
         add_relatives(transaction, numbers[joined], heads[gallery.families[joined]])
 
     def learnt(self, numbers: npt.NDArray[np.uint64]) -> list[int]:
         """Heads of the families whose template these rows have made known; numbers: as for `store`."""
-        heads = [self.gallery.of_families[family].head for family in self._learnt]
-        return [int(numbers[-1 - head]) if head < 0 else head for head in heads]
+        return self._heads(numbers)[self._learnt].tolist()  # type: ignore[no-any-return]
 
-    def _joins(self, row: int) -> bool:
-        """Whether an entering row is to be noted as one of another head's family."""
-        family = int(self.gallery.families[row])
-        if family == NOBODY or self.gallery.of_families[family].head == -1 - row:
-            return False
-        return self._own_text.is_filed(row) or self._verdicts[row] != Verdict.DUPLICATE
+    def _heads(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Document number of each family's head, uint64 [families]; numbers: as for `store`."""
+        of_families = self.gallery.of_families
+        heads = of_families.columns.heads[: of_families.count]
+        of_rows = np.where(heads < 0, -1 - heads, 0)
+        return np.where(heads < 0, numbers[of_rows], heads.astype(np.uint64))
+
+    def _joining(self, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Which entering rows are to be noted as ones of another head's family, bool [n]."""
+        families_of = self.gallery.families[: len(numbers)]
+        joining: npt.NDArray[np.bool_] = (numbers != NO_NUMBER) & (families_of != NOBODY)
+        joining &= self.by_own | (self._verdicts != Verdict.DUPLICATE)
+        rows = np.flatnonzero(joining)
+        joining[rows] = self.gallery.of_families.columns.heads[families_of[rows]] != -1 - rows
+        return joining
 
 
 def _rows_in_bands(hashes: npt.NDArray[np.uint64]) -> minhash.RowsInBands:

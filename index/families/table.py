@@ -1,6 +1,7 @@
 """Families as they stand in the file: heads, votes and templates, and what pages are filed by that have text of their own."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,16 @@ from index.entry import NO_NUMBER
 from index.matching.minhash import unpack_bins
 from index.matching.template import NO_BIN, Bins, own_keys
 from index.session import WriteSession
-from index.storage.layout import Family, Table, pack_family, pack_numbers, pack_own_keys, unpack_family, unpack_numbers
+from index.storage.codec import pack_families, unpack_families
+from index.storage.layout import (
+    Family,
+    Table,
+    pack_family,
+    pack_numbers,
+    pack_own_keys,
+    unpack_family,
+    unpack_numbers,
+)
 from index.storage.store import Transaction
 
 POSTINGS_MAX = 32
@@ -34,6 +44,42 @@ def heads_of(
             of_documents = of_both[np.searchsorted(both, documents)]
             heads = np.where(of_documents != NO_NUMBER, of_documents, heads)
     return heads
+
+
+class StoredFamilies(NamedTuple):
+    """Families as the file holds them.
+
+    places  int64 [m], which of those that were asked for, or that there are
+    known   bool [m], whether the template is known
+    counts  int64 [m, 5]: voters, dropped, relatives, made_unique, own_bins, as `layout.Family` has them
+    values  uint8 [m, bins]
+    leads   uint8 [m, bins]; zeros where the template is known
+    """
+
+    places: npt.NDArray[np.int64]
+    known: npt.NDArray[np.bool_]
+    counts: npt.NDArray[np.int64]
+    values: Bins
+    leads: npt.NDArray[np.uint8]
+
+
+def stored_families(transaction: Transaction, heads: npt.NDArray[np.uint64], bins: int) -> StoredFamilies | None:
+    """Families of these heads, uint64 [n], ascending and distinct; heads without unequal pages have none.
+
+    None where there is no family at all.
+    """
+    if not len(heads) or not transaction.count(Table.FAMILIES):
+        return None
+    found = transaction.get_many(Table.FAMILIES, pack_numbers(heads))
+    places = np.searchsorted(heads, unpack_numbers([key for key, _ in found]))
+    return StoredFamilies(places, *unpack_families([value for _, value in found], bins))
+
+
+def write_families(transaction: Transaction, heads: npt.NDArray[np.uint64], families: StoredFamilies) -> None:
+    """Store families of these heads, uint64 [m], ascending."""
+    _, known, counts, values, leads = families
+    for key, value in zip(pack_numbers(heads), pack_families(known, counts, values, leads), strict=True):
+        transaction.put(Table.FAMILIES, key, value)
 
 
 def read_families(transaction: Transaction, heads: Iterable[int]) -> dict[int, Family]:

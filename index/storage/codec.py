@@ -44,6 +44,9 @@ LOG_ROW = np.dtype(
     ]
 )
 GIVEN_BACK = np.dtype([("id", "<u8"), ("number", "<u8")])
+FAMILY_HEAD = np.dtype(
+    [("known", "u1"), ("", "u1"), ("bins", "<u2"), ("counts", "<u4", 4), ("zero", "<u4"), ("own_bins", "<u8")]
+)
 LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4")])
 
 
@@ -318,3 +321,35 @@ def size_class(size: int) -> int:
     pages = -(-(size + beside) // _PAGE_BYTES)
     step = 1 << max(0, pages.bit_length() - 5)
     return (-(-pages // step) * step) * _PAGE_BYTES - beside
+
+
+def pack_families(
+    known: npt.NDArray[np.bool_],
+    counts: npt.NDArray[np.int64],
+    values: npt.NDArray[np.uint8],
+    leads: npt.NDArray[np.uint8],
+) -> list[bytes]:
+    """As `layout.pack_family`, of n families: bool [n], int64 [n, 5], in the order of `Family`, and uint8 [n, bins] twice."""
+    bins = values.shape[1]
+    heads = np.zeros(len(known), FAMILY_HEAD)
+    heads["known"], heads["bins"], heads["counts"], heads["own_bins"] = known, bins, counts[:, :4], counts[:, 4]
+    octets = np.concatenate(
+        [heads.view(np.uint8).reshape(len(known), FAMILY_HEAD.itemsize), values, leads], axis=1
+    ).tobytes()
+    size = FAMILY_HEAD.itemsize + 2 * bins
+    begins = range(0, len(octets), size)
+    return [octets[at : at + size - bins * is_known] for at, is_known in zip(begins, known.tolist(), strict=True)]
+
+
+def unpack_families(
+    packed: Sequence[bytes], bins: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """The reverse of `pack_families`; leads are zeros where a template is known. Raises ValueError where a value is cut off."""
+    size = FAMILY_HEAD.itemsize + 2 * bins
+    short, long = bytes([1]), bytes([0])
+    if any((value[:1], len(value)) not in ((short, size - bins), (long, size)) for value in packed):
+        raise ValueError("a family is cut off")
+    octets = np.frombuffer(b"".join(value.ljust(size, b"\0") for value in packed), np.uint8).reshape(len(packed), size)
+    heads = np.ascontiguousarray(octets[:, : FAMILY_HEAD.itemsize]).view(FAMILY_HEAD)[:, 0]
+    counts = np.column_stack([heads["counts"], heads["own_bins"]]).astype(np.int64)
+    return heads["known"] != 0, counts, octets[:, FAMILY_HEAD.itemsize : size - bins], octets[:, size - bins :]

@@ -4,13 +4,14 @@ The machine code stays beside the package, or, where that is not writable, in th
 """
 
 import tempfile
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from index.entry import Entries, Kind, Source
+from index.entry import Entries, Kind, Source, Verdict
 from index.index import Index
 from index.lsm import id_segments
 from index.lsm.compaction import MemtablePair, TreeSizes
@@ -61,7 +62,7 @@ def compile_kernels() -> None:
 
 
 def _enter_pages() -> None:
-    """Decide on pages of a template that is known soon, some of them again, in two batches."""
+    """Decide on pages of a template that is known soon, some of them again, in two batches; then restore some."""
     banding = Banding(64, 8, 2, 4)
     parameters = Parameters(
         512, 9_000, "root", {}, banding, root=RootRule(9_000, 0), template=TemplateRule(1, 9_000, 9_000)
@@ -85,6 +86,8 @@ def _enter_pages() -> None:
             index.admit(pages, {source: begin + count})
             index.check(pages)
             values[:, 3] = 7
+        again = replace(pages, offsets=np.arange(2 * count, 3 * count, dtype=np.uint64))
+        index.restore(again, np.full(count, Verdict.UNIQUE, np.uint8), [None] * count, {source: 3 * count})
 
 
 def _enter_ids(transaction: Transaction) -> None:
