@@ -20,7 +20,7 @@ from index.decide.rule import Matched, Outcome, Roots, decide
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
 from index.families.rule import FamilyRule
 from index.lsm.exact_lookup import exact_lookup_of
-from index.lsm.tree import lookup_of
+from index.lsm.minhash_lookup import MinhashLookup
 from index.matching.distance import Matches, no_matches
 from index.matching.root import RootRule
 from index.session import OpenIndex, ReadSession, WriteSession
@@ -222,12 +222,16 @@ def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) 
     compared[near] += answer.compared
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
     best = answer.best
-    roots = documents.counting_roots(session.transaction, session.visibility, best.numbers, session.words)
-    settled = (best.distances == 0) & (roots == best.numbers) & settle
+    settled = (best.distances == 0) & settle
+    equals = best.numbers[settled]
+    settled[settled] = equals == documents.counting_roots(
+        session.transaction, session.visibility, equals, session.words
+    )
     distances[near[best.rows[settled]]], originals[near[best.rows[settled]]] = 0, best.numbers[settled]
     left = best.rows[~settled]
-    again = lookup_of(portion.entries.fingerprints[near[left]], session.parameters, session.parameters.reach)
-    found, comparisons = resembling(session, again)
+    assert isinstance(portion.lookup, MinhashLookup), "templates are learnt from MinHash signatures"
+    signatures, hashes = portion.lookup.signatures[left], portion.lookup.hashes[left]
+    found, comparisons = resembling(session, replace(portion.lookup, signatures=signatures, hashes=hashes))
     compared[near[left]] += comparisons
     matches = Matches(near[left[found.rows]], found.distances, found.numbers)
     assert portion.families is not None

@@ -1,5 +1,8 @@
 """Families while rows are decided: what they know, and what votes change, as columns."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,11 +46,12 @@ class OpenFamilies:
         room, needed = len(self.columns.heads), self.count + more
         if needed > room:
             rooms = (np.zeros((max(needed, 2 * room), *each.shape[1:]), each.dtype) for each in self.columns)
-            wide = families.Families(*rooms)
-            for column, former in zip(wide, self.columns, strict=True):
+            wide: list[npt.NDArray[Any]] = list(rooms)
+            former_columns: Iterable[npt.NDArray[Any]] = self.columns
+            for column, former in zip(wide, former_columns, strict=True):
                 column[: self.count] = former[: self.count]
-            wide.met[self.count :] = families.NONE
-            self.columns = wide
+            self.columns = families.Families(*wide)
+            self.columns.met[self.count :] = families.NONE
 
     def add(
         self,

@@ -9,7 +9,7 @@ transaction open; then the operation runs again.
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from itertools import islice, takewhile
 from pathlib import Path
@@ -33,6 +33,7 @@ from index.storage.layout import Table
 MAP_BYTES_MIN = 2**20
 
 _BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+_SEALED_BYTES = SHORT_BYTES + SEAL.size
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
 Result = TypeVar("Result")
@@ -103,12 +104,8 @@ class Transaction:
         """(key, value) of every key that exists, in the order given; of many values the lowest."""
         raw = [(bytes(key), value) for key, value in self._cursor(table).getmulti(keys)]
         found = [(key, bytes(self._content(table, key, value))) for key, value in raw]
-        above: bytes | None = b""
-        for key in sorted(set(keys).difference(key for key, _ in found) if len(found) < len(keys) else ()):
-            # Keys without any key of the table between them have the same neighbours.
-            if above is not None and key >= above:
-                self.floor(table, key)
-                above = self.key_above(table, key)
+        if len(found) < len(keys):
+            self._require_all_missing(table, sorted(set(keys)), {key for key, _ in found})
         return found
 
     def first_values(self, table: Table, key: bytes, count_max: int) -> list[bytes]:
@@ -124,10 +121,10 @@ class Transaction:
 
         keys  ascending, distinct and of one length, in a table of many values to a key
         """
-        size = SHORT_BYTES + SEAL.size
+        size = _SEALED_BYTES
         pairs = self._cursor(table).getmulti(keys, dupdata=True, dupfixed_bytes=size, keyfixed=True) if keys else b""
         counts, values = self._unsealed(table, keys, pairs)
-        self._require_all_missing(table, keys, counts > 0)
+        self._require_all_missing(table, keys, {keys[place] for place in np.flatnonzero(counts).tolist()})
         return counts, values
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
@@ -214,23 +211,28 @@ class Transaction:
         self.floor(table, key)
         self.key_above(table, key)
 
-    def _require_all_missing(self, table: Table, keys: Sequence[bytes], there: npt.NDArray[np.bool_]) -> None:
-        """As `_require_missing`, of those ascending keys that are not there, bool [n]; the others have been checked."""
+    def _require_all_missing(self, table: Table, keys: Sequence[bytes], checked: Set[bytes]) -> None:
+        """As `_require_missing`, of those ascending keys that have not been checked, and are not there."""
         cursor = self._anywhere(table)
         above: bytes | None = b""
-        checked = {keys[place] for place in np.flatnonzero(there).tolist()}
-        neighbours: dict[bytes, bytes] = {}
-        for key in (keys[place] for place in np.flatnonzero(~there).tolist()):
+        neighbours: dict[bytes, memoryview] = {}
+        for key in keys:
             # Keys without any key of the table between them have the same neighbours.
-            if above is None or key < above:
+            if key in checked or above is None or key < above:
                 continue
             found = cursor.set_range(key)
             above = bytes(cursor.key()) if found else None
             if above is not None and above not in checked:
-                neighbours[above] = bytes(cursor.value())
+                neighbours[above] = cursor.value()
             if (cursor.prev() if found else cursor.last()) and (below := bytes(cursor.key())) not in checked:
-                neighbours[below] = bytes(cursor.value())
-        self._unsealed(table, list(neighbours), b"".join(key + value for key, value in neighbours.items()))
+                neighbours[below] = cursor.value()
+        if len({len(key) for key in neighbours}) == 1 and {len(each) for each in neighbours.values()} == {
+            _SEALED_BYTES
+        }:
+            self._unsealed(table, list(neighbours), b"".join(key + value for key, value in neighbours.items()))
+            return
+        for key, value in neighbours.items():
+            self._content(table, key, value)
 
     def _unsealed(
         self, table: Table, keys: Sequence[bytes], pairs: bytes | memoryview
