@@ -13,6 +13,7 @@ from index.index import internals_of
 from index.matching.minhash import pack_bins, unpack_bins
 from index.matching.template import TemplateRule
 from index.session import Recrawl
+from index.storage.layout import Table
 from index.tools.verify import verify_tables
 from tests.support.brute_force_families import BruteForceFamilies
 from tests.support.entries import ONE
@@ -44,6 +45,20 @@ def test_verdicts_are_those_of_one_document_after_the_other(
     with TemporaryDirectory() as folder, opened(Path(folder), parameters, sizes=SMALL) as index:
         found = list(told(index, signatures, cuts))
     assert found == list(expected(BruteForceFamilies(parameters), signatures))
+
+
+@pytest.mark.parametrize("cuts", [[], [60], [20, 40, 100]])
+def test_a_batch_may_found_many_families_and_learn_their_templates(cuts: list[int], tmp_path: Path) -> None:
+    """More families than there is room for at first; some templates are known in the middle of a batch."""
+    generator = np.random.default_rng(3)
+    signatures = pack_bins(np.concatenate([site(generator, 90, 40, 1.0), site(generator, 60, 2, 1.0)]), 8)
+    signatures = signatures[generator.permutation(len(signatures))]
+    with opened(tmp_path, PARAMETERS, sizes=SMALL) as index:
+        found = list(told(index, signatures, cuts))
+        begun = internals_of(index).read(lambda session: session.transaction.count(Table.FAMILIES))
+    assert begun > 10
+    assert {"unique", "duplicate", "template"} == {verdict for verdict, _, _ in found}
+    assert found == list(expected(BruteForceFamilies(PARAMETERS), signatures))
 
 
 @pytest.mark.parametrize("policy", ["update", "as-new"])
