@@ -86,7 +86,10 @@ class OpenFamilies:
         """Add to the counts of a family that has begun; a family that has not counts nothing."""
         if self.columns.begun[family]:
             self.columns.changed[family] = True
-            self.columns.counts[family] += (0, dropped, relatives, made_unique, own_bins)
+            # Of four numbers mostly one or two are not 0.
+            for column, more in enumerate((dropped, relatives, made_unique, own_bins), families.DROPPED):
+                if more:
+                    self.columns.counts[family, column] += more
 
     def write(self, transaction: Transaction, heads: npt.NDArray[np.uint64]) -> None:
         """Store what the file does not hold. heads: uint64 [count], document number of each family's head."""

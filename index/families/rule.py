@@ -28,6 +28,9 @@ from index.session import ReadSession, WriteSession
 TEMPLATES_A_PAGE = 4
 """Nearest templates by which the pages of a document's own text are looked up."""
 
+ALONE_MAX = 64
+"""Rows that are decided one by one, at most, before the compiled loop is tried again."""
+
 NONE = -1
 
 
@@ -154,32 +157,46 @@ class FamilyRule:
             for row in asked.tolist():
                 self._decide(row, outcome)
             return
-        at, learnt, families_of = 0, np.empty(len(asked), np.int64), gallery.of_families
+        meeting = np.zeros(gallery.rows, np.bool_)
+        meeting[self._matches.rows[gallery.known[gallery.families[self._match_places]]]] = True
         told = outcome.verdicts, outcome.distances, outcome.roots, outcome.entering
         verdicts = families.Verdicts(*told, self._in_bands, self.compared)
-        seen = families.Seen(self._match_begins, self._match_places, self._matches.distances)
+        at, alone, meets = 0, 1, meeting[asked].tolist()
         while at < len(asked):
-            families_of.make_room(len(verdicts.verdicts))
-            at, self._filed_to, families_of.count, count = families.decided(
-                asked,
-                at,
-                self._filed_to,
-                self._rows.sharing,
-                seen,
-                rows,
-                gallery.columns,
-                gallery.some_are_lost,
-                families_of.columns,
-                families_of.count,
-                verdicts,
-                learnt,
-                self._limits,
-            )
-            self._learnt += learnt[:count].tolist()
-            if at < len(asked):
-                self._decide(int(asked[at]), outcome)
-                at += 1
+            # Entering the compiled loop takes as long as many rows do in it: in vain twice as seldom the next time.
+            count = 1
+            if not meets[at]:
+                begin, at = at, self._walk_compiled(asked, at, rows, verdicts)
+                count = alone = min(2 * alone, ALONE_MAX) if at == begin else 1
+            for row in asked[at : at + count].tolist():
+                self._decide(row, outcome)
+            at += count
         self._verdicts[asked] = outcome.verdicts[asked]
+
+    def _walk_compiled(
+        self, asked: npt.NDArray[np.int64], at: int, rows: minhash.RowsInBands, verdicts: families.Verdicts
+    ) -> int:
+        """Decide the rows from this place in `asked` on; gives the place of the first that meets a known template, or the end."""
+        gallery, learnt = self.gallery, np.empty(len(asked), np.int64)
+        of_families = gallery.of_families
+        of_families.make_room(gallery.rows)
+        at, self._filed_to, of_families.count, count = families.decided(
+            asked,
+            at,
+            self._filed_to,
+            self._rows.sharing,
+            families.Seen(self._match_begins, self._match_places, self._matches.distances),
+            rows,
+            gallery.columns,
+            gallery.some_are_lost,
+            of_families.columns,
+            of_families.count,
+            verdicts,
+            learnt,
+            self._limits,
+        )
+        self._learnt += learnt[:count].tolist()
+        return at
 
     @property
     def by_own(self) -> npt.NDArray[np.bool_]:

@@ -218,7 +218,7 @@ class Transaction:
         neighbours: dict[bytes, memoryview] = {}
         for key in keys:
             # Keys without any key of the table between them have the same neighbours.
-            if key in checked or above is None or key < above:
+            if above is None or key < above or key in checked:
                 continue
             found = cursor.set_range(key)
             above = bytes(cursor.key()) if found else None
