@@ -226,9 +226,8 @@ class Transaction:
                 neighbours[above] = cursor.value()
             if (cursor.prev() if found else cursor.last()) and (below := bytes(cursor.key())) not in checked:
                 neighbours[below] = cursor.value()
-        if len({len(key) for key in neighbours}) == 1 and {len(each) for each in neighbours.values()} == {
-            _SEALED_BYTES
-        }:
+        sizes = {(len(key), len(value)) for key, value in neighbours.items()}
+        if len(sizes) == 1 and sizes.pop()[1] == _SEALED_BYTES:
             self._unsealed(table, list(neighbours), b"".join(key + value for key, value in neighbours.items()))
             return
         for key, value in neighbours.items():
