@@ -80,6 +80,6 @@ def test_a_full_memtable_takes_about_the_memory_that_its_shape_says(parameters: 
         generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64)
     )
     memtable.of_table(0, 0, 1, 1)
-    page_bytes = memtable._page_count * (8 + 6 * shape.page_entries)
+    page_bytes = int(memtable._pages.used[0]) * (12 + 6 * shape.page_entries)
     used = memtable._pages.heads.nbytes + page_bytes + memtable.fingerprints.nbytes + memtable.numbers.nbytes
     assert 0.8 < used / MEMTABLE_BYTES < 1.2
