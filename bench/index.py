@@ -404,6 +404,8 @@ def main(
             verify=verify,
         )
         for some in made:
+            # What a long run has measured is told even if the rest of it fails.
+            click.echo(orjson.dumps(some), err=True)
             found |= some
     if peer_entries:
         found["peer_entries"] = peer_entries
