@@ -8,6 +8,9 @@ import numpy.typing as npt
 from index.kernels.jit import compiled
 from index.kernels.scan import DIVIDED, PARTS, Pages
 
+SORTED_MAX = 64
+"""The first so many entries of a bucket are sorted by insertion: more would take the square of their number."""
+
 
 @compiled
 def _page_of(pages: Pages, table: int, key: Any) -> Any:
@@ -115,6 +118,40 @@ def gathered(
                     count += 1
                 page = np.int64(pages.links[page, 0])
     return places, keys, stopped
+
+
+@compiled
+def gathered_bands(
+    pages: Pages,
+    rests: npt.NDArray[np.uint8],
+    numbers: npt.NDArray[np.uint64],
+    table: int,
+    begin: int,
+    end: int,
+    count_max: int,
+) -> tuple[npt.NDArray[np.uint64], int]:
+    """MinHash: as `gathered`, but entries themselves: uint64 [2, m], hashes and numbers, ascending but for large buckets.
+
+    rests    uint8 [capacity, tables], the bits of the hashes below those of the page keys
+    numbers  uint64 [capacity]
+    """
+    places, keys, stopped = gathered(pages, table, begin, end, count_max)
+    found, bucket = np.empty((2, len(places)), np.uint64), 0
+    for count in range(len(places)):
+        place = places[count]
+        hashed = np.uint64(keys[count]) << np.uint64(32) | np.uint64(rests[place, table]) << np.uint64(24)
+        number, to = numbers[place], count
+        if count and keys[count] >> np.uint32(16) != keys[count - 1] >> np.uint32(16):
+            bucket = count
+        while (
+            to > bucket
+            and count - bucket < SORTED_MAX
+            and (found[0, to - 1] > hashed or (found[0, to - 1] == hashed and found[1, to - 1] > number))
+        ):
+            found[0, to], found[1, to] = found[0, to - 1], found[1, to - 1]
+            to -= 1
+        found[0, to], found[1, to] = hashed, number
+    return found, stopped
 
 
 @compiled

@@ -130,19 +130,20 @@ class Memtable:
     def of_table(
         self, table: int, begin: int, end: int, count_max: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
-        """Entries of a table whose first 16 bits v have begin <= v < end, in any order.
+        """Entries of a table whose first 16 bits v have begin <= v < end, in any order; those of MinHash mostly ascend.
 
         Stops before the next value once `count_max` entries are gathered. Returns entries as `Shape.entry_columns` gives
         them, numbers uint64 [m], and the first value not examined.
         """
         self.file()
-        places, keys, stopped = memtable.gathered(self._pages, table, begin, end, count_max)
+        if self._shape.banding is not None:
+            entries, stopped = memtable.gathered_bands(
+                self._pages, self._rests, self._numbers, table, begin, end, count_max
+            )
+            return entries.T, entries[1], stopped
+        places, _, stopped = memtable.gathered(self._pages, table, begin, end, count_max)
         numbers = self._numbers[places]
-        if self._shape.banding is None:
-            return self._shape.entry_columns(table, NO_HASHES, self._fingerprints[places], numbers), numbers, stopped
-        # Gathering signatures would take longer than the rest of this function.
-        hashes = keys.astype(np.uint64) << np.uint64(32) | self._rests[places, table].astype(np.uint64) << np.uint64(24)
-        return self._shape.entry_columns(table, hashes, self._fingerprints[:0], numbers), numbers, stopped
+        return self._shape.entry_columns(table, NO_HASHES, self._fingerprints[places], numbers), numbers, stopped
 
     def hits(
         self,
