@@ -53,6 +53,7 @@ CENTRES = 1_000
 ID_LOOK_UPS = 1_000
 ID_REPEATS = 7
 BINS, BIN_BITS = 128, 8
+KINDS = ["random", "clustered", "one-block"]
 CHOSEN = {
     "simhash64": ["fingerprint.scheme=simhash", "fingerprint.bits=64", "fingerprint.second_look=none"],
     "simhash128": ["fingerprint.scheme=simhash", "fingerprint.bits=128", "fingerprint.second_look=none"],
@@ -64,13 +65,16 @@ class Stream:
     """Endless source of fingerprints, from one seed; ids of 16 characters.
 
     Clustered fingerprints lie around 1,000 centres: SimHash with 8 to 24 bits flipped at random, MinHash with half of
-    the bins replaced. Few are near-duplicates, but the buckets of the centres are full.
+    the bins replaced. Few are near-duplicates, but the buckets of the centres are full. Those of one block agree on their
+    first 16 bits: with SimHash all of them stand in one bucket.
     """
 
-    def __init__(self, parameters: Parameters, *, clustered: bool = False) -> None:
+    def __init__(self, parameters: Parameters, kind: str = "random") -> None:
+        """kind: one of KINDS."""
         self._random = np.random.default_rng(1)
         self._parameters = parameters
-        self._centres = self._any(CENTRES) if clustered else None
+        self._one_block = kind == "one-block"
+        self._centres = self._any(CENTRES) if kind == "clustered" else None
         self._offset = 0
 
     def batch(self, count: int) -> Entries:
@@ -92,6 +96,9 @@ class Stream:
         # In a signature, 0 stands for an empty bin.
         lowest = 0 if self._parameters.banding is None else 1
         octets = self._random.integers(lowest, 256, (count, self._parameters.bits // 8), dtype=np.uint8)
+        if self._one_block:
+            # The top of the first word, which is little-endian here.
+            octets[:, 6:8] = 1
         return octets.view(np.uint64)
 
     def _near(self, centres: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
@@ -155,11 +162,17 @@ def opened(directory: Path, parameters: Parameters, sizes: TreeSizes) -> Index:
     return Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, sizes=sizes)
 
 
+def without_relatives(index: Index) -> Index:
+    """The same open index, which looks for no relatives of templates in what it is loaded with."""
+    opened = internals_of(index)
+    return Index(replace(opened, parameters=replace(opened.parameters, template=None)))
+
+
 def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> dict[str, float]:
-    """Load `entries` fingerprints. Returns the rates, which leave out the making of the fingerprints."""
+    """Load `entries` fingerprints. Returns the rates, which leave out the making of the fingerprints; and bytes written."""
     task, load = progress.add_task("loading", total=entries), BulkLoader(index)
     rows_max = min(2**16, LOADED_BYTES * 8 // index.parameters.bits)
-    clock = processor = 0.0
+    clock, processor, written = 0.0, 0.0, written_bytes()
     for begin in range(0, entries, rows_max):
         batch = stream.batch(min(rows_max, entries - begin))
         verdicts, originals = np.full(len(batch), Verdict.UNIQUE, np.uint8), [None] * len(batch)
@@ -170,9 +183,17 @@ def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> di
         clock, processor = clock + time.perf_counter() - began, processor + time.process_time() - began_processor
         progress.update(task, completed=begin + len(batch), description=f"loading, {begin / max(clock, 1e-9):,.0f}/s")
     return {
+        "load_seconds": clock,
         "load_documents_per_second": entries / clock,
         "load_documents_per_processor_second": entries / processor,
+        "load_written_gib": (written_bytes() - written) / 2**30,
     }
+
+
+def let_in(index: Index, stream: Stream, entries: int) -> None:
+    """Let about `entries` fingerprints come in, undecided, into the memtable."""
+    for _ in range(0, entries, FILL_ROWS):
+        index.restore(stream.batch(FILL_ROWS), np.full(FILL_ROWS, Verdict.UNIQUE, np.uint8), [None] * FILL_ROWS)
 
 
 class Batches:
@@ -209,8 +230,7 @@ def _compaction(index: Index) -> CompactionState:
 def freeze(index: Index, stream: Stream) -> None:
     """Let new entries come in, undecided, until the memtable freezes."""
     while not _compaction(index).is_moving:
-        batch = stream.batch(FILL_ROWS)
-        index.restore(batch, np.full(FILL_ROWS, Verdict.UNIQUE, np.uint8), [None] * FILL_ROWS)
+        let_in(index, stream, FILL_ROWS)
 
 
 def _warm_up(index: Index, stream: Stream, rows: int) -> None:
@@ -271,19 +291,23 @@ def figures(
     rows: int,
     batches: int,
     *,
-    clustered: bool,
+    kind: str,
+    relatives: bool,
+    in_memory: int,
     verify: bool,
 ) -> Iterator[dict[str, Any]]:
     """Figures of the index itself."""
     compile_kernels()
-    stream = Stream(parameters, clustered=clustered)
+    stream = Stream(parameters, kind)
     with Progress(console=Console(stderr=True)) as progress:
         with opened(directory, parameters, sizes) as index:
-            yield loaded(index, stream, entries, progress)
+            yield {"load_looks_for_relatives": relatives and parameters.template is not None}
+            yield loaded(index if relatives else without_relatives(index), stream, entries, progress)
             statistics, merged = index.statistics(), _compaction(index).merged_to
             used = statistics.used_bytes / statistics.journal_rows
             yield {
                 "entries": statistics.entries,
+                "used_gib": statistics.used_bytes / 2**30,
                 "bytes_per_document": used - ID_BYTES,
                 "bytes_per_document_blocks": statistics.table_bytes["segments"] / merged,
                 "table_bytes": dict(statistics.table_bytes),
@@ -292,6 +316,7 @@ def figures(
         with opened(directory, parameters, sizes) as index:
             yield {"open_seconds": time.perf_counter() - began}
             bare = Bare(directory / "bare", int(used * rows))
+            let_in(index, stream, in_memory)
             progress.update(progress.add_task("deciding", total=None))
             yield measured(index, stream, rows, batches, bare, directory)
             yield found_by_id(index, entries)
@@ -315,7 +340,7 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
 @click.command(help=__doc__)
 @click.option("--entries", default=100_000, show_default=True, type=click.IntRange(1_000))
 @click.option("--scheme", default="simhash64", show_default=True, type=click.Choice(list(CHOSEN)))
-@click.option("--fingerprints", default="random", show_default=True, type=click.Choice(["random", "clustered"]))
+@click.option("--fingerprints", default="random", show_default=True, type=click.Choice(KINDS))
 @click.option("--distance-max", default=None, type=click.IntRange(0, 7), help="SimHash: the shipped one if not given.")
 @click.option("--bands", default=None, type=click.IntRange(1), help="MinHash: the shipped ones if not given.")
 @click.option("--rows", default=None, type=click.IntRange(1), help="MinHash: bins in a band.")
@@ -326,6 +351,19 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
     "--memtable-entries", default=None, type=click.IntRange(1), help="As `index.lsm.compaction.TreeSizes` has it."
 )
 @click.option("--directory", default=None, type=click.Path(path_type=Path), help="Where; a temporary one if not given.")
+@click.option(
+    "--relatives/--no-relatives",
+    default=True,
+    show_default=True,
+    help="Whether loading looks for relatives of templates, which random fingerprints do not have.",
+)
+@click.option(
+    "--in-memory",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Entries more in the memtable when measured.",
+)
 @click.option("--verify", is_flag=True, help="Verify the index in the end.")
 @click.option("--json", "as_json", is_flag=True)
 def main(
@@ -341,12 +379,14 @@ def main(
     memtable_entries: int | None,
     directory: Path | None,
     *,
+    relatives: bool,
+    in_memory: int,
     verify: bool,
     as_json: bool,
 ) -> None:
     if (bands is None) != (rows is None):
         raise click.UsageError("--bands and --rows go together")
-    parameters, clustered = chosen(scheme, distance_max, bands, rows), fingerprints == "clustered"
+    parameters = chosen(scheme, distance_max, bands, rows)
     found: dict[str, Any] = {"scheme": scheme, "fingerprints": fingerprints, "distance_max": parameters.distance_max}
     if parameters.banding is not None:
         found["bands_rows"] = [parameters.banding.bands, parameters.banding.rows]
@@ -358,10 +398,14 @@ def main(
             entries,
             batch_rows,
             batches,
-            clustered=clustered,
+            kind=fingerprints,
+            relatives=relatives,
+            in_memory=in_memory,
             verify=verify,
         )
         for some in made:
+            # What a long run has measured is told even if the rest of it fails.
+            click.echo(orjson.dumps(some), err=True)
             found |= some
     if peer_entries:
         found["peer_entries"] = peer_entries

@@ -121,25 +121,25 @@ def fill(
 
 
 @compiled
-def unpacked(words: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Hashes and numbers of a segment, uint64 [n] twice; empty where its head does not fit its length."""
-    nothing = np.empty(0, np.uint64)
+def unpacked(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Hashes and numbers of a segment, uint64 [2, n]; none where its head does not fit its length."""
+    nothing = np.empty((2, 0), np.uint64)
     if len(words) <= HEAD_WORDS:
-        return nothing, nothing
+        return nothing
     count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
     if rest_bits > 40 or number_bits > 40 or not HEAD_WORDS <= starts < rests:
-        return nothing, nothing
+        return nothing
     if rests - starts != (parts + 2) >> 1 or at_numbers + ((count * number_bits + 63) >> 6) >= len(words):
-        return nothing, nothing
-    hashes, numbers = np.empty(count, np.uint64), np.empty(count, np.uint64)
+        return nothing
+    entries = np.empty((2, count), np.uint64)
     of_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
     of_rests, of_numbers = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
     for part in range(parts):
         base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
         for place in range(of_starts[part], min(count, np.int64(of_starts[part + 1]))):
-            hashes[place] = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
-            numbers[place] = _bits_at(of_numbers, place, number_bits)
-    return hashes, numbers
+            entries[0, place] = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
+            entries[1, place] = _bits_at(of_numbers, place, number_bits)
+    return entries
 
 
 @compiled

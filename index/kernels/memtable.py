@@ -1,48 +1,93 @@
 """Compiled loops of a memtable: filing entries in its pages, and merging them into segments. See `index.kernels`."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from index.kernels.jit import compiled
-from index.kernels.scan import Pages
+from index.kernels.scan import DIVIDED, PARTS, Pages
+
+SORTED_MAX = 64
+"""The first so many entries of a bucket are sorted by insertion: more would take the square of their number."""
 
 
 @compiled
-def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, page_count: int) -> int:
+def _page_of(pages: Pages, table: int, key: Any) -> Any:
+    """The newest page for the entries with a page key, int64; -1: none."""
+    head = np.int64(pages.heads[table, key >> 16])
+    return np.int64(pages.parts[DIVIDED - head, (key >> 8) & 0xFF]) if head <= DIVIDED else head
+
+
+@compiled
+def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
+    """Make this page the newest one for the entries with a page key, int64."""
+    head = np.int64(pages.heads[table, key >> 16])
+    if head <= DIVIDED:
+        pages.parts[DIVIDED - head, (key >> 8) & 0xFF] = page
+    else:
+        pages.heads[table, key >> 16] = page
+
+
+@compiled
+def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_entries: int) -> None:
     """File entries with the places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
 
-    page_count  pages in use; n * tables further ones must exist
+    hot_entries  a bucket with so many entries is divided before the next one
 
-    Gives the pages in use afterwards.
+    There must be n * tables further pages, and a division for as many entries as are hot, in all tables.
     """
+    size = pages.places.shape[1]
     for row in range(keys.shape[0]):
         for table in range(keys.shape[1]):
-            value = keys[row, table] >> 16
-            page = pages.heads[table, value]
-            if page < 0 or pages.links[page, 1] == pages.places.shape[1]:
-                pages.links[page_count, 0], pages.links[page_count, 1] = page, 0
-                page = page_count
-                page_count += 1
-                pages.heads[table, value] = page
+            key = np.int64(keys[row, table])
+            page = _page_of(pages, table, key)
+            if page < 0 or pages.links[page, 1] == size:
+                older, page = page, np.int64(pages.used[0])
+                pages.used[0] += 1
+                depth = np.int64(0) if older < 0 else np.int64(pages.links[older, 2]) + 1
+                pages.links[page, 0], pages.links[page, 1], pages.links[page, 2] = older, 0, depth
+                if depth * size >= hot_entries and pages.heads[table, key >> 16] > DIVIDED:
+                    division = np.int64(pages.used[1])
+                    pages.used[1] += 1
+                    pages.parts[division], pages.firsts[division] = older, page
+                    pages.heads[table, key >> 16] = DIVIDED - division
+                _put_page(pages, table, key, page)
             slot = pages.links[page, 1]
-            pages.following[page, slot] = keys[row, table] & 0xFFFF
+            pages.following[page, slot] = key & 0xFFFF
             pages.places[page, slot] = begin + row
             pages.links[page, 1] = slot + 1
-    return page_count
 
 
 @compiled
-def take_back(keys: npt.NDArray[np.uint32], pages: Pages, page_count: int) -> int:
-    """The reverse of `file_entries` for the entries filed last; gives the pages in use afterwards."""
+def take_back(keys: npt.NDArray[np.uint32], pages: Pages) -> None:
+    """The reverse of `file_entries` for the entries filed last."""
     for row in range(keys.shape[0] - 1, -1, -1):
         for table in range(keys.shape[1] - 1, -1, -1):
-            value = keys[row, table] >> 16
-            page = pages.heads[table, value]
+            key = np.int64(keys[row, table])
+            page = _page_of(pages, table, key)
             pages.links[page, 1] -= 1
-            if pages.links[page, 1] == 0:
-                pages.heads[table, value] = pages.links[page, 0]
-                page_count -= 1
-    return page_count
+            if pages.links[page, 1]:
+                continue
+            pages.used[0] -= 1
+            if pages.used[1] and pages.firsts[pages.used[1] - 1] == page:
+                pages.used[1] -= 1
+                pages.heads[table, key >> 16] = pages.links[page, 0]
+            else:
+                _put_page(pages, table, key, pages.links[page, 0])
+
+
+@compiled
+def _chain(pages: Pages, table: int, bucket: int, part: int) -> Any:
+    """The newest page of a part of a bucket, and the page behind its last one; -1: none.
+
+    Part 0 also has what came before the bucket was divided. In a bucket that is not divided it has all.
+    """
+    head = np.int64(pages.heads[table, bucket])
+    if head > DIVIDED:
+        return (head if part == 0 else np.int64(-1)), np.int64(-1)
+    division = DIVIDED - head
+    return np.int64(pages.parts[division, part]), np.int64(pages.links[pages.firsts[division], 0] if part else -1)
 
 
 @compiled
@@ -56,21 +101,57 @@ def gathered(
     """
     count, stopped = 0, begin
     while stopped < end and count < count_max:
-        page = pages.heads[table, stopped]
-        while page >= 0:
-            count += pages.links[page, 1]
-            page = pages.links[page, 0]
+        for part in range(PARTS if pages.heads[table, stopped] <= DIVIDED else 1):
+            page, behind = _chain(pages, table, stopped, part)
+            while page != behind:
+                count += pages.links[page, 1]
+                page = np.int64(pages.links[page, 0])
         stopped += 1
     places, keys, count = np.empty(count, np.int32), np.empty(count, np.uint32), 0
     for value in range(begin, stopped):
-        page = pages.heads[table, value]
-        while page >= 0:
-            for slot in range(pages.links[page, 1]):
-                places[count] = pages.places[page, slot]
-                keys[count] = np.uint32(value) << np.uint32(16) | np.uint32(pages.following[page, slot])
-                count += 1
-            page = pages.links[page, 0]
+        for part in range(PARTS if pages.heads[table, value] <= DIVIDED else 1):
+            page, behind = _chain(pages, table, value, part)
+            while page != behind:
+                for slot in range(pages.links[page, 1]):
+                    places[count] = pages.places[page, slot]
+                    keys[count] = np.uint32(value) << np.uint32(16) | np.uint32(pages.following[page, slot])
+                    count += 1
+                page = np.int64(pages.links[page, 0])
     return places, keys, stopped
+
+
+@compiled
+def gathered_bands(
+    pages: Pages,
+    rests: npt.NDArray[np.uint8],
+    numbers: npt.NDArray[np.uint64],
+    table: int,
+    begin: int,
+    end: int,
+    count_max: int,
+) -> tuple[npt.NDArray[np.uint64], int]:
+    """MinHash: as `gathered`, but entries themselves: uint64 [2, m], hashes and numbers, ascending but for large buckets.
+
+    rests    uint8 [capacity, tables], the bits of the hashes below those of the page keys
+    numbers  uint64 [capacity]
+    """
+    places, keys, stopped = gathered(pages, table, begin, end, count_max)
+    found, bucket = np.empty((2, len(places)), np.uint64), 0
+    for count in range(len(places)):
+        place = places[count]
+        hashed = np.uint64(keys[count]) << np.uint64(32) | np.uint64(rests[place, table]) << np.uint64(24)
+        number, to = numbers[place], count
+        if count and keys[count] >> np.uint32(16) != keys[count - 1] >> np.uint32(16):
+            bucket = count
+        while (
+            to > bucket
+            and count - bucket < SORTED_MAX
+            and (found[0, to - 1] > hashed or (found[0, to - 1] == hashed and found[1, to - 1] > number))
+        ):
+            found[0, to], found[1, to] = found[0, to - 1], found[1, to - 1]
+            to -= 1
+        found[0, to], found[1, to] = hashed, number
+    return found, stopped
 
 
 @compiled

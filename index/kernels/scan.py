@@ -18,6 +18,12 @@ BUCKETS_AHEAD = 4
 BUCKET_LINES = 6
 """Part of a bucket that is loaded ahead, in cache lines of 32 entries."""
 
+DIVIDED = -2
+"""A head of a memtable's bucket from here down names a division."""
+
+PARTS = 256
+"""Parts of a divided bucket."""
+
 AT_ONCE = 64
 """Values tested together before any is tested by itself."""
 
@@ -25,18 +31,26 @@ AT_ONCE = 64
 class Pages(NamedTuple):
     """Entries of a memtable in buckets by the high half of their page keys; buckets are chains of pages.
 
-    heads      int32 [tables, 65536], the newest page of each bucket; -1: the bucket is empty
-    links      int32 [pages, 2], the next older page of the bucket or -1, and the number of entries in this page
+    heads      int32 [tables, 65536], the newest page of each bucket; -1: the bucket is empty; DIVIDED - d: it has division d
+    links      int32 [pages, 3], the next older page of the bucket or -1, the number of entries in this page, and that of the
+               pages behind it
     following  uint16 [pages, p], the low half of the page key of each entry
     places     int32 [pages, p], the place of each entry in the columns of the memtable
+    parts      int32 [divisions, PARTS], of a divided bucket the newest page of each part, by the top byte of `following`
+    firsts     int32 [divisions], the page with which a bucket was divided
+    used       int64 [2], the pages and the divisions in use; the others are undefined
 
-    All pages of a bucket but the newest are full.
+    A bucket is divided once it is hot. Older entries stay where they are: every part's chain leads on to them. All pages of a
+    chain but the newest are full, and so are all that are older than a division.
     """
 
     heads: npt.NDArray[np.int32]
     links: npt.NDArray[np.int32]
     following: npt.NDArray[np.uint16]
     places: npt.NDArray[np.int32]
+    parts: npt.NDArray[np.int32]
+    firsts: npt.NDArray[np.int32]
+    used: npt.NDArray[np.int64]
 
 
 class Spans(NamedTuple):
@@ -128,7 +142,7 @@ def _bucket_end(column: npt.NDArray[np.uint16], value: Any, begin: int) -> Any:
 def _prefetch_page(pages: Pages, page: Any) -> None:
     """Begin to load what a scan reads first of a page; -1: no page."""
     if page >= 0:
-        prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(page * 8))
+        prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(page * 12))
         prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(page * 2 * pages.following.shape[1]))
 
 
@@ -152,6 +166,32 @@ def _prefetch_buckets(hashes: npt.NDArray[np.uint64], pages: Pages, row: int, ne
             _prefetch_page(pages, np.int64(pages.heads[table, bucket]))
         else:
             prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
+
+
+@compiled
+def _find_chains(
+    pages: Pages,
+    division: Any,
+    next_block: Any,
+    bits: Any,
+    here: npt.NDArray[np.int64],
+    behind: npt.NDArray[np.int64],
+) -> Any:
+    """The number of chains of a division that may hold a block that differs from the next one in at most so many bits.
+
+    Fills in the newest page of each, and the page behind its last one.
+    """
+    older, count = np.int64(pages.links[pages.firsts[division], 0]), 0
+    for off in range(PARTS):
+        if _bits(off) <= bits:
+            page = np.int64(pages.parts[division, np.int64(next_block >> 8) ^ off])
+            # The first chain leads on to what is older than the division.
+            last = older if off else np.int64(-1)
+            if page != last:
+                _prefetch_page(pages, page)
+                here[count], behind[count] = page, last
+                count += 1
+    return count
 
 
 @compiled
@@ -193,35 +233,47 @@ def scan_pages(
     Gives rows int64 [m], distances int16 [m] and places uint64 [m, 1] of the hits, and the row to go on at.
     """
     rows, distances, found = np.empty(1024, np.int64), np.empty(1024, np.int16), np.empty((1024, 1), np.uint64)
-    asked = _block_values(fingerprints)
+    asked, here, behind = _block_values(fingerprints), np.empty(PARTS, np.int64), np.empty(PARTS, np.int64)
     count, words, blocks = 0, fingerprints.shape[1], asked.shape[1]
     while row < keys.shape[0] and count < hits_max:
         _prefetch_pages(keys, pages, row + 2, True)
         _prefetch_pages(keys, pages, row + 1, False)
         for probe in range(keys.shape[1]):
             table = np.int64(keys[row, probe] >> 16)
-            page = pages.heads[table, keys[row, probe] & 0xFFFF]
             next_block = asked[row, (table + 1) % blocks]
-            while page >= 0:
-                slot, size = -1, pages.links[page, 1]
-                while True:
-                    slot = _next_near(pages.following[page], next_block, slot + 1, size, allowed[probe])
-                    if slot == size:
-                        break
-                    place = pages.places[page, slot]
-                    distance = 0
-                    for word in range(words):
-                        distance += _bits(fingerprints[row, word] ^ filed[place, word])
-                    compared[row] += 1
-                    if distance > best[row] or place >= ends[row]:
-                        continue
-                    if nearest_only:
-                        best[row] = distance
-                    if count == len(rows):
-                        rows, distances, found = _grown(rows), _grown(distances), _grown(found)
-                    rows[count], distances[count], found[count, 0] = row, distance, place
-                    count += 1
-                page = pages.links[page, 0]
+            here[0], behind[0] = pages.heads[table, keys[row, probe] & 0xFFFF], -1
+            left = int(here[0] != -1)
+            if here[0] <= DIVIDED:
+                left = _find_chains(pages, DIVIDED - here[0], next_block, allowed[probe], here, behind)
+            # A page of every chain, then the next page of every chain, so that they load beside each other.
+            while left:
+                still = 0
+                for chain in range(left):
+                    page, slot = here[chain], -1
+                    size = pages.links[page, 1]
+                    while True:
+                        slot = _next_near(pages.following[page], next_block, slot + 1, size, allowed[probe])
+                        if slot == size:
+                            break
+                        place = pages.places[page, slot]
+                        distance = 0
+                        for word in range(words):
+                            distance += _bits(fingerprints[row, word] ^ filed[place, word])
+                        compared[row] += 1
+                        if distance > best[row] or place >= ends[row]:
+                            continue
+                        if nearest_only:
+                            best[row] = distance
+                        if count == len(rows):
+                            rows, distances, found = _grown(rows), _grown(distances), _grown(found)
+                        rows[count], distances[count], found[count, 0] = row, distance, place
+                        count += 1
+                    page = np.int64(pages.links[page, 0])
+                    if page != behind[chain]:
+                        _prefetch_page(pages, page)
+                        here[still], behind[still] = page, behind[chain]
+                        still += 1
+                left = still
         row += 1
     return rows[:count], distances[:count], found[:count], row
 
@@ -274,7 +326,7 @@ def scan_segments(
             begin = spans.places[row, probe] if segment == spans.begins[row, probe] else 0
             end = _bucket_end(columns[0], value, begin)
             hot = end - begin > HOT_ENTRIES
-            for off in range(256 if hot else 1):
+            for off in range(PARTS if hot else 1):
                 entry, high = begin - 1, end
                 if hot:
                     # A bucket is sorted by the next block: entries with the same top byte of it stand together.
@@ -330,6 +382,8 @@ def page_candidates(
         _prefetch_buckets(hashes, pages, row + 1, True)
         for table in range(hashes.shape[1]):
             here[table] = pages.heads[table, np.int64(hashes[row, table] >> np.uint64(48))]
+            if here[table] <= DIVIDED:
+                here[table] = pages.parts[DIVIDED - here[table], np.int64(hashes[row, table] >> np.uint64(40)) & 0xFF]
         # A page of every table, then the next page of every table, so that they load beside each other.
         left = hashes.shape[1]
         while left:

@@ -121,6 +121,8 @@ class MemtablePair:
 
         Also their numbers, uint64 [m].
         """
+        if self.shape.banding is not None:
+            return self._left_of_band(entries.T, begin, end)
         words = words_of(entries)
         inside = ~are_below(words, begin)
         if len(self._cancelled):
@@ -130,6 +132,19 @@ class MemtablePair:
         order = np.flatnonzero(inside)
         order = order[_ascending(words[order])]
         return np.ascontiguousarray(entries[order].T), numbers[order]
+
+    def _left_of_band(
+        self, entries: npt.NDArray[np.uint64], begin: bytes, end: bytes | None
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """As `_left`, of entries of MinHash, uint64 [2, n]."""
+        hashes, numbers = entries
+        if not ((hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (numbers[1:] > numbers[:-1]))).all():
+            entries = entries[:, _ascending(entries.T)]
+        _, entries = levels.divided(entries, begin)
+        entries, _ = levels.divided(entries, end)
+        if len(self._cancelled):
+            entries = entries[:, ~np.isin(entries[1], self._cancelled)]
+        return np.ascontiguousarray(entries), entries[1]
 
 
 def state(transaction: Transaction) -> CompactionState:

@@ -75,8 +75,8 @@ class IdMemtable:
     def between(self, begin: int, end: int, count_max: int) -> tuple[Hashes, Rows, int]:
         """Rows whose hash h has begin <= h < end, ascending by hash and row; only once nothing is added any more.
 
-        Stops early once `count_max` rows are gathered. Returns hashes uint64 [m], rows uint64 [m], and the hash at which to
-        go on; `end`: nothing is left.
+        Stops early once `count_max` rows are gathered, of which some may stand before `begin`: none returned is not none left.
+        Returns hashes uint64 [m], rows uint64 [m], and the hash at which to go on; `end`: nothing is left.
         """
         begins, places = self._stripes
         shift = (ID_HASHES // (len(begins) - 1)).bit_length() - 1

@@ -98,9 +98,10 @@ def _slice(transaction: Transaction, cursor: int, frozen: IdMemtable, capacity: 
 
     Returns the new cursor, and how many rows more the segments have.
     """
-    first_hashes, first_rows, _ = frozen.between(cursor, ID_HASHES, 1)
+    first_hashes, first_rows, following = frozen.between(cursor, ID_HASHES, 1)
     if not len(first_hashes):
-        return ID_HASHES, 0
+        # Rows may follow: what was gathered may all stand before the cursor.
+        return following, 0
     first_hash = int(first_hashes[0])
     stripe = first_hash - first_hash % STRIPE_HASHES
     key = id_key(first_hash, int(first_rows[0]))

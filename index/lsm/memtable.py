@@ -17,6 +17,12 @@ Column = TypeVar("Column", bound=np.generic)
 HITS_MAX = 2**20
 """Hits held at once: bounds their memory, however alike the fingerprints are."""
 
+HOT_ENTRIES = 1024
+"""Of a bucket with more entries, a look-up reads these and the parts that may hold the wanted next block.
+
+Many times what chance brings: a memtable has some 40 entries for each bucket at most.
+"""
+
 NO_HASHES = np.empty(0, np.uint64)
 
 _CAPACITY_AT_FIRST = 1024
@@ -39,13 +45,16 @@ class Memtable:
         self._numbers = np.empty(_CAPACITY_AT_FIRST, np.uint64)
         self._rests = np.empty((_CAPACITY_AT_FIRST if shape.banding else 0, shape.tables), np.uint8)
         """MinHash: bits of the hashes below those of a page key, by entry and band."""
-        self._filed = self._hashed = self._page_count = 0
+        self._filed = self._hashed = 0
         self._slots = np.full(2 * _CAPACITY_AT_FIRST, -1, np.int32)
         self._pages = Pages(
             heads=np.full((shape.tables, 1 << BLOCK_BITS), -1, np.int32),
-            links=np.empty((_CAPACITY_AT_FIRST, 2), np.int32),
+            links=np.empty((_CAPACITY_AT_FIRST, 3), np.int32),
             following=np.empty((_CAPACITY_AT_FIRST, shape.page_entries), np.uint16),
             places=np.empty((_CAPACITY_AT_FIRST, shape.page_entries), np.int32),
+            parts=np.empty((0, scan.PARTS), np.int32),
+            firsts=np.empty(0, np.int32),
+            used=np.zeros(2, np.int64),
         )
 
     def __len__(self) -> int:
@@ -73,7 +82,7 @@ class Memtable:
         """Take back all entries but the first `count`."""
         if count < self._filed:
             keys = self._shape.page_keys(self._fingerprints[count : self._filed])
-            self._page_count = memtable.take_back(keys, self._pages, self._page_count)
+            memtable.take_back(keys, self._pages)
             self._filed = count
         if count < self._hashed:
             sort.unhash_entries(self._fingerprints, count, self._hashed, self._slots)
@@ -84,12 +93,21 @@ class Memtable:
         """File the entries added since the last call. A look-up files them, too, at the cost of its own latency."""
         while self._filed < self._count:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
-            room = self._page_count + (end - begin) * self._shape.tables
-            heads, links, following, places = self._pages
-            self._pages = Pages(heads, with_room(links, room), with_room(following, room), with_room(places, room))
             keys = self._page_keys(begin, end)
-            self._page_count = memtable.file_entries(keys, begin, self._pages, self._page_count)
+            self._make_room(end, int(self._pages.used[0]) + keys.size)
+            memtable.file_entries(keys, begin, self._pages, HOT_ENTRIES)
             self._filed = end
+
+    def _make_room(self, entries: int, pages: int) -> None:
+        """Let there be room for so many entries filed, in so many pages."""
+        old, divisions = self._pages, entries * self._shape.tables // HOT_ENTRIES
+        self._pages = old._replace(
+            links=with_room(old.links, pages),
+            following=with_room(old.following, pages),
+            places=with_room(old.places, pages),
+            parts=with_room(old.parts, divisions),
+            firsts=with_room(old.firsts, divisions),
+        )
 
     def _page_keys(self, begin: int, end: int) -> npt.NDArray[np.uint32]:
         """Page keys of entries, uint32 [n, tables]; keeps the rests of their hashes."""
@@ -112,19 +130,20 @@ class Memtable:
     def of_table(
         self, table: int, begin: int, end: int, count_max: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64], int]:
-        """Entries of a table whose first 16 bits v have begin <= v < end, in any order.
+        """Entries of a table whose first 16 bits v have begin <= v < end, in any order; those of MinHash mostly ascend.
 
         Stops before the next value once `count_max` entries are gathered. Returns entries as `Shape.entry_columns` gives
         them, numbers uint64 [m], and the first value not examined.
         """
         self.file()
-        places, keys, stopped = memtable.gathered(self._pages, table, begin, end, count_max)
+        if self._shape.banding is not None:
+            entries, stopped = memtable.gathered_bands(
+                self._pages, self._rests, self._numbers, table, begin, end, count_max
+            )
+            return entries.T, entries[1], stopped
+        places, _, stopped = memtable.gathered(self._pages, table, begin, end, count_max)
         numbers = self._numbers[places]
-        if self._shape.banding is None:
-            return self._shape.entry_columns(table, NO_HASHES, self._fingerprints[places], numbers), numbers, stopped
-        # Gathering signatures would take longer than the rest of this function.
-        hashes = keys.astype(np.uint64) << np.uint64(32) | self._rests[places, table].astype(np.uint64) << np.uint64(24)
-        return self._shape.entry_columns(table, hashes, self._fingerprints[:0], numbers), numbers, stopped
+        return self._shape.entry_columns(table, NO_HASHES, self._fingerprints[places], numbers), numbers, stopped
 
     def hits(
         self,

@@ -4,7 +4,7 @@ Verification only reads, and does not trust what it reads.
 
 structure  the pages of the file are sound; in a broken structure no table can be read safely, so nothing else is checked
 checksums  every value fits its seal; where one does not, the tables are not compared
-counters   the counters equal what the tables hold
+counters   the counters, those of levels too, equal what the tables hold
 log        batches are whole, without gaps except where batches have expired, and their rows stand in the journal; every
            original exists, is its own original and is not later, or has left the log, or is a duplicate whose own
            original is retired
@@ -22,7 +22,8 @@ a sum other than 0, except with probability 2^-64. Only wrong parts are then com
 the size of the index; the memory is a byte or two a document and 8 bytes a part.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ from index.storage.codec import Seals
 from index.storage.counters import counters_of
 from index.storage.layout import Counters, Table
 from index.storage.log import Batch
+from index.storage.segments.compaction_state import Level
 from index.tools import verify_families, verify_ids, verify_log
 from index.tools.backup import structure_problems
 from index.tools.finding import Finding
@@ -107,7 +109,8 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     for entries in expected.entries(_reporting(check.checked(batches), progress)):
         tally.add(entries)
     blocks.note(f"document {number} was filed aside and is nowhere" for number in expected.nowhere)
-    for entries in _actual(session, expected, blocks.note):
+    in_levels: Counter[int] = Counter()
+    for entries in _actual(session, expected, blocks.note, in_levels):
         tally.take_off(entries)
         blocks.examined += len(entries.parts)
         progress(documents.count + blocks.examined // expected.shape.tables)
@@ -115,7 +118,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
     counters = counters_of(session.transaction)
     check.ended(counters.next_number, counters.journal_rows)
     return [
-        _counters(session, expected, counters, check.near_entries),
+        _counters(session, expected, counters, check.near_entries, in_levels),
         of_log,
         blocks,
         verify_log.journal(session, batches),
@@ -133,7 +136,9 @@ def _reporting(batches: Iterable[Batch], progress: Callable[[int], None]) -> Ite
         progress(examined)
 
 
-def _counters(session: ReadSession, expected: Expected, counters: Counters, near_entries: int) -> Finding:
+def _counters(
+    session: ReadSession, expected: Expected, counters: Counters, near_entries: int, in_levels: Mapping[int, int]
+) -> Finding:
     transaction, tombstones, now = session.transaction, expected.tombstones, expected.compaction
     held = {
         "NEAR entries": (counters.near_entries, near_entries),
@@ -143,6 +148,8 @@ def _counters(session: ReadSession, expected: Expected, counters: Counters, near
             sum(number >= now.frozen_tombstones for number in tombstones),
         ),
         "tombstones": (len(tombstones), counters.next_tombstone - tombstones[0] if tombstones else 0),
+        "entries of the first level": (now.first_entries, in_levels.get(Level.FIRST, 0)),
+        "entries of the last level": (now.last_entries, in_levels.get(Level.LAST, 0)),
     }
     finding = Finding("counters", len(held) + 1)
     finding.note(
@@ -174,11 +181,11 @@ class _Tally:
         return np.argwhere(self._sums)
 
 
-def _actual(session: ReadSession, expected: Expected, note: Note) -> Iterator[TableEntries]:
-    """Actual entries of `exact` and of the segments, without the uncertain ones."""
+def _actual(session: ReadSession, expected: Expected, note: Note, in_levels: Counter[int]) -> Iterator[TableEntries]:
+    """Actual entries of `exact` and of the segments, without the uncertain ones; counts those of each level."""
     yield from actual_aside(session, Table.EXACT, expected.exact, note)
     uncertain = expected.uncertain()
-    for entries in actual_in_segments(session, expected.shape, note):
+    for entries in actual_in_segments(session, expected.shape, note, in_levels):
         yield (
             entries.take(~np.isin(entries.hashes(), uncertain[entries.table]))
             if entries.table in uncertain
@@ -209,7 +216,7 @@ def _explain(
 
 def _all_actual(session: ReadSession, expected: Expected) -> Iterator[TableEntries]:
     yield from actual_aside(session, Table.REPEATS, expected.repeats, _ignored)
-    yield from _actual(session, expected, _ignored)
+    yield from _actual(session, expected, _ignored, Counter())
 
 
 def _gathered(portions: Iterable[TableEntries], chosen: npt.NDArray[np.bool_]) -> dict[int, list[TableEntries]]:

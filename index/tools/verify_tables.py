@@ -4,6 +4,7 @@ The log, `retired`, `repeats` and the compaction state give the expected entries
 """
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -274,8 +275,10 @@ def actual_aside(session: ReadSession, table: Table, place: int, note: Note) -> 
     note([f"{others} keys of `{table.value.decode()}` are none"] if others else [])
 
 
-def actual_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterator[TableEntries]:
-    """Actual entries of the segments; `note` takes malformed segments."""
+def actual_in_segments(
+    session: ReadSession, shape: Shape, note: Note, in_levels: Counter[int]
+) -> Iterator[TableEntries]:
+    """Actual entries of the segments; `note` takes malformed segments, `in_levels` the entries of each level of MinHash."""
     last, of_last = b"", np.empty((0, shape.entry_words), np.uint64)
     for key, value in session.transaction.walk(Table.SEGMENTS):
         prefix, bound = key[: -shape.bound_bytes], key[-shape.bound_bytes :]
@@ -298,6 +301,8 @@ def actual_in_segments(session: ReadSession, shape: Shape, note: Note) -> Iterat
         if are_below(words[:1], bound)[0] or (last == prefix and not are_below(of_last, bound)[0]):
             note([f"{where} begins before its bound, or in the one before it"])
         last, of_last = prefix, words[-1:]
+        if shape.banding is not None:
+            in_levels[key[1]] += len(words)
         if not holds_removed(shape, key):
             yield entries
 

@@ -15,6 +15,7 @@ from tests.support.indexes import inspected
 
 SMALL = ["--entries", "2000", "--batch", "50", "--batches", "3", "--memtable-entries", "3000", "--peer-entries", "0"]
 FIGURES = {
+    "load_seconds", "load_written_gib", "used_gib",
     "load_documents_per_second", "load_documents_per_processor_second", "entries", "bytes_per_document",
     "bytes_per_document_blocks", "table_bytes", "open_seconds", "decisions_per_second_idle",
     "decisions_per_processor_second_idle", "decisions_per_second_compacting", "decisions_per_processor_second_compacting",
@@ -69,7 +70,7 @@ def test_the_stream_is_unique_and_the_same_every_time() -> None:
 
 def test_clustered_fingerprints_lie_about_their_centres() -> None:
     parameters = chosen("simhash128", None, None, None)
-    stream = Stream(parameters, clustered=True)
+    stream = Stream(parameters, "clustered")
     centres = Stream(parameters).batch(CENTRES).fingerprints
     fingerprints = stream.batch(200).fingerprints
     apart = np.bitwise_count(fingerprints[:, None] ^ centres[None]).sum(axis=2)
@@ -77,6 +78,22 @@ def test_clustered_fingerprints_lie_about_their_centres() -> None:
     assert (nearest <= 24).all()
     assert nearest.max() > 12
     assert len(np.unique(fingerprints, axis=0)) == 200
+
+
+def test_fingerprints_of_one_block_agree_on_nothing_else() -> None:
+    fingerprints = Stream(chosen("simhash64", None, None, None), "one-block").batch(500).fingerprints
+    blocks = fingerprints.astype(">u8").view(">u2")
+    assert len(np.unique(blocks[:, 0])) == 1
+    assert (np.ptp(blocks[:, 1:].astype(np.int64), axis=0) > 60_000).all()
+
+
+def test_entries_are_let_into_memory_before_measuring() -> None:
+    arguments = [*SMALL, "--memtable-entries", "30000", "--in-memory", "20000", "--no-relatives", "--json"]
+    found = orjson.loads(CliRunner().invoke(main, arguments, catch_exceptions=False).stdout.splitlines()[-1])
+    assert found["entries"] == 2000
+    # Those that freeze the memtable are let in by 10,000.
+    assert found["entries_in_the_end"] == 2000 + 20_000 + 2 * 5 * 50 + 2 * 3 * 50 + 10_000
+    assert found["load_looks_for_relatives"] is False
 
 
 def test_freezing_starts_a_compaction(tmp_path: Path) -> None:

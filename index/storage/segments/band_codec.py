@@ -63,10 +63,10 @@ def pack_band_segment(key: BandKey, entries: Entries) -> bytes:
 def unpack_band_segment(value: bytes | memoryview) -> Entries:
     """The reverse of `pack_band_segment`. Raises ValueError where the value is none."""
     words = np.frombuffer(value, "<u8", len(value) // 8).astype(np.uint64, copy=False)
-    hashes, numbers = bands.unpacked(words)
-    if not len(hashes):
+    entries = bands.unpacked(words)
+    if not entries.shape[1]:
         raise ValueError("its head does not fit")
-    return np.stack([hashes, numbers])
+    return entries
 
 
 def segment_capacity(segment_bytes: int) -> int:

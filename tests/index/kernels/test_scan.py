@@ -33,15 +33,23 @@ def shape_of(bits: int) -> Shape:
     return Shape.of(Parameters(bits))
 
 
-def pages_of(keys: np.ndarray, page_entries: int = 4) -> tuple[Pages, int]:
-    """What `file_entries` makes of page keys, and how many pages it used."""
+HOT = 10
+"""Entries at which buckets are divided here."""
+
+
+def pages_of(keys: np.ndarray, page_entries: int = 4, hot_entries: int = HOT) -> Pages:
+    """What `file_entries` makes of page keys."""
     pages = Pages(
         heads=np.full((keys.shape[1], 65_536), -1, np.int32),
-        links=np.full((keys.size, 2), -9, np.int32),
+        links=np.full((keys.size, 3), -9, np.int32),
         following=np.zeros((keys.size, page_entries), np.uint16),
         places=np.full((keys.size, page_entries), -9, np.int32),
+        parts=np.full((keys.size // hot_entries, scan.PARTS), -9, np.int32),
+        firsts=np.full(keys.size // hot_entries, -9, np.int32),
+        used=np.zeros(2, np.int64),
     )
-    return pages, memtable.file_entries(keys, 0, pages, 0)
+    memtable.file_entries(keys, 0, pages, hot_entries)
+    return pages
 
 
 def compared_by_numpy(
@@ -77,7 +85,7 @@ def test_pages_and_segments_are_scanned_as_numpy_does_it(seed: int, bits: int, d
     expected = compared_by_numpy(asked, keys, known, allowed)
     compared_by_row = np.bincount([row for row, _, _ in expected], minlength=len(asked)).tolist()
     hits = sorted((row, distance, entry) for row, entry, distance in expected if distance <= distance_max)
-    pages, segments = pages_of(shape_of(bits).page_keys(known))[0], segments_of(known)
+    pages, segments = pages_of(shape_of(bits).page_keys(known)), segments_of(known)
     tables = (keys >> 16).astype(np.int64)
     spans = spans_of([[segment] for segment in segments], tables, keys.astype(np.int64) << 16, 2**16)
     order = np.random.default_rng(seed).permutation(keys.size)
@@ -121,7 +129,7 @@ def require_hits(
 @pytest.mark.parametrize("hits_max", [1, 3, 50])
 def test_a_scan_that_stops_goes_on_at_the_row_it_gives(hits_max: int) -> None:
     known, asked = some(1, 80, 64), some(1, 20, 64)
-    pages, keys, allowed = pages_of(shape_of(64).page_keys(known))[0], probe_keys(asked, 4), next_bits(4, 4)
+    pages, keys, allowed = pages_of(shape_of(64).page_keys(known)), probe_keys(asked, 4), next_bits(4, 4)
 
     def scanned(at_most: int) -> tuple[list[tuple[int, int]], list[int], int]:
         best, compared = np.full(20, 4, np.int16), np.zeros(20, np.int64)
@@ -171,7 +179,17 @@ def test_in_a_hot_bucket_nothing_is_missed_and_nothing_more_compared(distance_ma
         (row, distance, *known[entry].tolist()) for row, entry, distance in expected if distance <= distance_max
     )
     assert sorted(zip(rows.tolist(), distances.tolist(), found[:, 0].tolist(), strict=True)) == hits
-    assert compared.tolist() == np.bincount([row for row, _, _ in expected], minlength=40).tolist()
+    compared_by_row = np.bincount([row for row, _, _ in expected], minlength=40).tolist()
+    assert compared.tolist() == compared_by_row
+    best, compared = np.full(40, distance_max, np.int16), np.zeros(40, np.int64)
+    pages = pages_of(shape_of(64).page_keys(known), 16, 1024)
+    assert pages.used[1] == 1
+    rows, distances, places, _ = scan.scan_pages(
+        asked, keys, allowed, pages, known, np.full(40, len(known)), False, best, compared, 0, EVERYTHING
+    )
+    in_pages = zip(rows.tolist(), distances.tolist(), known[places[:, 0].astype(np.int64), 0].tolist(), strict=True)
+    assert sorted(in_pages) == hits
+    assert compared.tolist() == compared_by_row
     apart = [(row, int(one)) for row in range(40) for one in np.flatnonzero(hamming(known, asked[row]) <= distance_max)]
     assert {(row, tuple(known[entry].tolist())) for row, entry in apart} == {(row, (one,)) for row, _, one in hits}
     assert len(apart) >= 40
@@ -181,13 +199,26 @@ def test_in_a_hot_bucket_nothing_is_missed_and_nothing_more_compared(distance_ma
 @pytest.mark.parametrize("kept", [0, 1, 40, 99, 100])
 def test_what_is_taken_back_leaves_the_pages_as_they_were(bits: int, kept: int) -> None:
     keys = shape_of(bits).page_keys(some(kept, 100, bits, centres=1))
-    (pages, used), (expected, expected_used) = pages_of(keys), pages_of(keys[:kept])
-    count = memtable.take_back(keys[kept:], pages, used)
-    assert count == expected_used
-    assert pages.heads.tolist() == expected.heads.tolist()
-    assert pages.links[:count].tolist() == expected.links[:count].tolist()
-    assert memtable.file_entries(keys[kept:], kept, pages, count) == used
-    assert pages.heads.tolist() == pages_of(keys)[0].heads.tolist()
+    pages, expected, full = pages_of(keys), pages_of(keys[:kept]), pages_of(keys)
+    assert full.used[1] > 1
+    memtable.take_back(keys[kept:], pages)
+    require_equal_pages(pages, expected)
+    memtable.file_entries(keys[kept:], kept, pages, HOT)
+    require_equal_pages(pages, full)
+
+
+def require_equal_pages(one: Pages, other: Pages) -> None:
+    """Equal in all that is in use."""
+    assert one.used.tolist() == other.used.tolist()
+    assert one.heads.tolist() == other.heads.tolist()
+    pages, divisions = one.used.tolist()
+    assert one.links[:pages].tolist() == other.links[:pages].tolist()
+    for name in ("parts", "firsts"):
+        assert getattr(one, name)[:divisions].tolist() == getattr(other, name)[:divisions].tolist()
+    for page in range(pages):
+        count = one.links[page, 1]
+        for name in ("following", "places"):
+            assert getattr(one, name)[page, :count].tolist() == getattr(other, name)[page, :count].tolist()
 
 
 @settings(max_examples=20, deadline=None)
@@ -196,7 +227,7 @@ def test_gathering_takes_whole_buckets_in_order_until_there_are_enough(
     seed: int, begin: int, end: int, count_max: int
 ) -> None:
     keys = shape_of(64).page_keys(some(seed, 100, 64))
-    pages, values, end = pages_of(keys)[0], keys[:, 2] >> 16, max(begin, end)
+    pages, values, end = pages_of(keys), keys[:, 2] >> 16, max(begin, end)
     places, found, stopped = memtable.gathered(pages, 2, begin, end, count_max)
     assert sorted(places.tolist()) == np.flatnonzero((values >= begin) & (values < stopped)).tolist()
     assert found.tolist() == keys[places, 2].tolist()
@@ -245,7 +276,7 @@ def band_hashes(seed: int, count: int) -> np.ndarray:
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([1, 3, EVERYTHING]))
 def test_candidates_of_pages_are_all_that_share_a_key_each_once(seed: int, count: int, hits_max: int) -> None:
     known, asked = band_hashes(seed, count), band_hashes(seed + 1, 7)
-    pages, met, row = pages_of((known >> np.uint64(32)).astype(np.uint32))[0], np.full(count, -1, np.int64), 0
+    pages, met, row = pages_of((known >> np.uint64(32)).astype(np.uint32)), np.full(count, -1, np.int64), 0
     rests = (known >> np.uint64(24)).astype(np.uint8)
     found: list[tuple[int, int]] = []
     while row < 7:

@@ -2,10 +2,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from index.lsm import id_segments
+from index.lsm import id_memtable, id_segments
 from index.lsm.id_memtable import IdMemtable
 from index.storage.codec import unpack_id_segment
 from index.storage.file.commit_hooks import CommitHooks
@@ -41,12 +42,18 @@ def stored(transaction: Transaction) -> list[tuple[int, int]]:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.lists(HASHES, min_size=1, max_size=60), min_size=1, max_size=5), st.integers(1, 200), st.integers(1, 9)
+    st.lists(st.lists(HASHES, min_size=1, max_size=60), min_size=1, max_size=5),
+    st.integers(1, 200),
+    st.integers(1, 9),
+    st.sampled_from([1, 4, id_memtable._ROWS_IN_STRIPE]),
 )
+# A segment begins behind all rows of a stripe of the memtable.
+@example([[0, 9 * STRIPE_HASHES, 9 * STRIPE_HASHES + 9], [9 * STRIPE_HASHES, 2**39 + 1, 2**39 + 9]], 9, 9, 2)
 def test_rows_that_moved_stand_in_order_and_are_found(
-    memtables: list[list[int]], segment_bytes: int, limit: int
+    memtables: list[list[int]], segment_bytes: int, limit: int, rows_in_stripe: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(id_memtable, "_ROWS_IN_STRIPE", rows_in_stripe)
         store = Store(Path(name), map_bytes_initial=2**24, map_bytes_max=2**28, read_only=False, hooks=CommitHooks())
         store.prepare(Table)
         expected: list[tuple[int, int]] = []

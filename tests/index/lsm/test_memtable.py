@@ -1,9 +1,11 @@
+import struct
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.lsm.compaction import MEMTABLE_BYTES
+from index.lsm.compaction import MEMTABLE_BYTES, MemtablePair
 from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.matching.minhash import Banding, distance_of, pack_bins
@@ -80,6 +82,30 @@ def test_a_full_memtable_takes_about_the_memory_that_its_shape_says(parameters: 
         generator.integers(0, 2**63, (count, shape.words)).astype(np.uint64), np.arange(count, dtype=np.uint64)
     )
     memtable.of_table(0, 0, 1, 1)
-    page_bytes = memtable._page_count * (8 + 6 * shape.page_entries)
+    page_bytes = int(memtable._pages.used[0]) * (12 + 6 * shape.page_entries)
     used = memtable._pages.heads.nbytes + page_bytes + memtable.fingerprints.nbytes + memtable.numbers.nbytes
     assert 0.8 < used / MEMTABLE_BYTES < 1.2
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 5), st.data())
+def test_entries_of_bands_leave_memory_in_order_however_many_share_a_bucket(
+    seed: int, count: int, kinds: int, data: st.DataObject
+) -> None:
+    """Numbers come in any order, as raised entries do; cancelled entries stay out."""
+    parameters, generator = SCHEMES[2], np.random.default_rng(seed)
+    pair, shape = MemtablePair(Shape.of(parameters)), Shape.of(parameters)
+    known = fingerprints_for(parameters, seed, kinds)[generator.integers(0, kinds, count)]
+    numbers = generator.choice(2**40, count, replace=False).astype(np.uint64)
+    pair.added.add(known, numbers)
+    gone = generator.random(count) < 0.1
+    pair.removed.add(known[gone], numbers[gone])
+    hashes = shape.band_hashes(known)[:, 1]
+    entries = sorted(zip(hashes[~gone].tolist(), numbers[~gone].tolist(), strict=True))
+    bounds = st.sampled_from([(0, 0), (2**63, 5), *entries])
+    begin, end = sorted((data.draw(bounds), data.draw(bounds)))
+    added, of_added, removed, stopped = pair.of_table(1, *(struct.pack(">QQ", *each) for each in (begin, end)), 2**30)
+    assert stopped == struct.pack(">QQ", *end)
+    assert list(map(tuple, added.T.tolist())) == [entry for entry in entries if begin <= entry < end]
+    assert of_added.tolist() == added[1].tolist()
+    assert removed.shape[1] == 0

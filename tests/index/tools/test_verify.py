@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from index.entry import Kind, Verdict
 from index.index import Index, internals_of
 from index.lsm import compaction
+from index.lsm.bands import levels
 from index.matching.minhash import banding_for
 from index.matching.root import RootRule
 from index.session import Retention
@@ -38,8 +39,8 @@ from index.storage.layout import (
     pack_numbers,
 )
 from index.storage.parameters import Parameters
-from index.storage.segments.band_codec import BandKey, pack_band_segment, unpack_band_segment
-from index.storage.segments.compaction_state import BAND_KEY, pack_compaction
+from index.storage.segments.band_codec import NO_ENTRIES, BandKey, pack_band_segment, unpack_band_segment
+from index.storage.segments.compaction_state import BAND_KEY, Level, pack_compaction
 from index.storage.store import Transaction
 from index.tools import verify, verify_tables
 from index.tools.backup import structure_problems
@@ -521,6 +522,40 @@ def test_an_entry_under_a_wrong_band_is_found(tmp_path: Path) -> None:
     (missing, stray) = wrong(tmp_path)["blocks"]
     assert "is not found through its band 3" in missing
     assert "the segments of band 3 hold an entry" in stray
+
+
+@pytest.mark.parametrize(("counter", "level"), [("first_entries", "first"), ("last_entries", "last")])
+def test_a_level_that_is_counted_wrongly_is_found(counter: str, level: str, tmp_path: Path) -> None:
+    filled(tmp_path, mixed_rows(2, 400, 512), BANDED, batch_rows=10, sizes=SMALL)
+    with opened(tmp_path, BANDED, sizes=SMALL) as index:
+        now = inspected(index, compaction.state)
+        assert min(now.first_entries, now.last_entries) > 17
+        counted = now._replace(**{counter: getattr(now, counter) - 17})
+        internals_of(index).store.write(lambda t: t.put(Table.META, COMPACTION_KEY, pack_compaction(counted)))
+    found = wrong(tmp_path)
+    assert found.keys() == {"counters"}
+    (problem,) = found["counters"]
+    assert problem.startswith(f"entries of the {level} level: counted {getattr(counted, counter)}, there are")
+
+
+def test_entries_of_the_wrong_level_are_counted_where_they_stand(tmp_path: Path) -> None:
+    """Every entry is where look-ups find it, so the blocks are sound."""
+    filled(tmp_path, mixed_rows(2, 400, 512), BANDED, batch_rows=10, sizes=SMALL)
+
+    def damage(transaction: Transaction) -> None:
+        key, value = next(
+            (key, bytes(value)) for key, value in transaction.walk(Table.SEGMENTS) if key[1] == Level.FIRST
+        )
+        transaction.delete(Table.SEGMENTS, key)
+        levels.merge_in(transaction, key[0], Level.LAST, unpack_band_segment(value), NO_ENTRIES, 1_000)
+
+    with opened(tmp_path, BANDED, sizes=SMALL) as index:
+        internals_of(index).store.write(damage)
+    found = wrong(tmp_path)
+    assert found.keys() == {"counters"}
+    assert [problem.split(":")[0] for problem in found["counters"]] == [
+        "entries of the first level", "entries of the last level",
+    ]  # fmt: skip
 
 
 def test_no_fingerprint_of_many_is_held_to_find_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
