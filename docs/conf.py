@@ -41,6 +41,7 @@ docs/api
 examples/scrapy/README
 docs/settings
 docs/headers
+docs/formats
 docs/metrics
 docs/decisions/README
 CONTRIBUTING

@@ -284,6 +284,11 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.service.file_job",
     ),
     "tests/streamer/explain/test_why.py": ("streamer.explain.near",),
+    "tests/streamer/records/test_batches.py": (
+        "streamer.records.envelope",
+        "streamer.records.fingerprint_batch",
+        "streamer.records.verdict_batch",
+    ),
     "tests/streamer/service/test_loop.py": ("streamer.service.wiring",),
     "tests/streamer/settings/test_settings.py": (
         "streamer.settings.kafka",
