@@ -37,6 +37,7 @@ docs/accuracy
 docs/benchmarks
 docs/limits
 docs/operations
+docs/scaling
 docs/api
 examples/scrapy/README
 docs/settings
