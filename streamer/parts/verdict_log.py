@@ -77,12 +77,15 @@ class VerdictLog:
         """
         partition = source.partition
         extent = self._batches.extent(partition)
-        if place is not None and place.stream == self._stream and extent.start <= place.offset <= extent.stop:
-            at = place.offset
-        else:
+        noted = place is not None and place.stream == self._stream and extent.start <= place.offset <= extent.stop
+        at = place.offset if place is not None and noted else -1
+        first = self._batches.first_in(partition, range(at, extent.stop)) if noted else None
+        if not noted or (first is not None and first.batch.heading.begin > offset):
+            # What is missing there may have been told again, behind it.
             at = self._batches.covering(partition, source.stream, offset)
-        first = self._batches.first_in(partition, range(at, extent.stop)) if extent.start == at > 0 else None
-        if first is not None and first.batch.heading.stream == source.stream and first.batch.heading.begin > offset:
+            first = self._batches.first_in(partition, range(at, extent.stop))
+        ours = first is not None and first.batch.heading.stream == source.stream
+        if first is not None and ours and extent.start == at > 0 and first.batch.heading.begin > offset:
             raise self._lost(partition, offset, first.batch.heading.begin)
         self._tails[partition] = _Tail(source, offset, offset, at)
         self._assign()
