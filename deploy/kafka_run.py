@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,11 +57,16 @@ class Run:
             *(command or ("run",)),
         ]
 
-    def start(self, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """Start the service in a session of its own; its log is appended to `log`. `environment` adds variables."""
+    def start(
+        self, log: Path, environment: Mapping[str, str] | None = None, command: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
+        """Start the service, or a command, in a session of its own; its log is appended to `log`.
+
+        `environment` adds variables.
+        """
         with log.open("ab") as stream:
             return subprocess.Popen(
-                self.arguments(),
+                self.arguments(*command),
                 stdout=stream,
                 stderr=stream,
                 stdin=subprocess.DEVNULL,

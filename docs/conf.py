@@ -37,10 +37,12 @@ docs/accuracy
 docs/benchmarks
 docs/limits
 docs/operations
+docs/scaling
 docs/api
 examples/scrapy/README
 docs/settings
 docs/headers
+docs/formats
 docs/metrics
 docs/decisions/README
 CONTRIBUTING

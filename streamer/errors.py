@@ -42,6 +42,12 @@ class RecordsUnreadable(StreamerError):
     exit_code = os.EX_CONFIG
 
 
+class VerdictsMissing(StreamerError):
+    """A record has no verdict, though there are verdicts on what follows it. The message is its position."""
+
+    exit_code = os.EX_CONFIG
+
+
 class InputUnreadable(StreamerError):
     """A file cannot be opened or is damaged."""
 

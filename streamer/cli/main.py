@@ -25,6 +25,7 @@ from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import why
 from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
+from streamer.settings.parts import PARTS, Part
 from streamer.settings.settings import Settings, idle_line, without_use
 
 if TYPE_CHECKING:
@@ -51,11 +52,18 @@ def _warn_of_what_has_no_use(settings: Settings) -> None:
 
 
 @cli.command()
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    type=click.Choice(PARTS),
+    help="Run this part of the service alone; give it again for another one.  [default: the whole service]",
+)
 @pass_chosen
-def run(chosen: Chosen) -> None:
+def run(chosen: Chosen, parts: Sequence[Part]) -> None:
     """Run the service: Kafka in, unique and duplicate topics out.
 
-    It reads the input topic until Ctrl-C or SIGTERM.
+    It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md tells of its parts.
     """
     # The supervisor makes the metrics folder, and the metrics library must not load before that.
     from streamer.observe.logs import configure_logging
@@ -64,8 +72,16 @@ def run(chosen: Chosen) -> None:
     settings = chosen.load()
     configure_logging(settings.observe.log_level, settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
-    with NoLeftovers(index=settings.index.directory):
-        sys.exit(Supervisor(settings).run())
+    chosen_parts = [part for part in PARTS if part in parts]
+    if chosen_parts and "decide" not in chosen_parts and settings.ask.enabled:
+        raise SettingsError(
+            "ask.enabled: who asks is answered from the index, which the part `decide` has: switch it off here"
+        )
+    # Another process may be about to make the index in that folder.
+    index = settings.index.directory if not chosen_parts or "decide" in chosen_parts else None
+    with NoLeftovers(index=index):
+        # All parts in one place are the whole service, which needs no topics between them.
+        sys.exit(Supervisor(settings, chosen_parts if len(chosen_parts) < len(PARTS) else ()).run())
 
 
 @cli.command("filter")
@@ -164,15 +180,16 @@ def topics() -> None:
 @click.option(
     "--replicas", default=1, show_default=True, type=click.IntRange(1), help="Replication factor of each topic."
 )
+@click.option("--parts", is_flag=True, help="Create the topics between the parts of a service too.")
 @pass_chosen
-def topics_create(chosen: Chosen, partitions: int, replicas: int) -> None:
+def topics_create(chosen: Chosen, partitions: int, replicas: int, parts: bool) -> None:
     """Create the four topics of the settings.
 
     Topics that exist stay as they are.
     """
     from streamer.transports.kafka.topics import create_topics
 
-    for topic, outcome in create_topics(chosen.load(), partitions, replicas).items():
+    for topic, outcome in create_topics(chosen.load(), partitions, replicas, parts=parts).items():
         click.echo(f"{topic}\t{outcome}")
 
 

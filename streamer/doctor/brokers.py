@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from streamer.doctor.finding import Finding, State
 from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.diagnosis import Facts, TopicFacts
 from streamer.transports.kafka.handshake import Greeting
@@ -14,6 +15,9 @@ CERTIFICATE_DAYS_MIN = 30.0
 
 AHEAD_SECONDS_MAX = 300.0
 """So much may clocks differ that nobody keeps by NTP, and no retention would notice."""
+
+BETWEEN_PARTS = ("fingerprints", "verdicts")
+"""Topics of a service that runs in parts; others need not have them."""
 
 _DAY_SECONDS = 86_400
 _HOUR_MS = 3_600_000
@@ -72,10 +76,12 @@ def timeouts(settings: Settings, facts: Facts) -> Iterator[Finding]:
 
 
 def topics(settings: Settings, found: Mapping[str, TopicFacts | None], withheld: Sequence[Right]) -> Iterator[Finding]:
-    """The four topics: whether they are there, and whether their settings fit together."""
+    """The topics of the whole service: whether they are there, and whether their settings fit together."""
     names = settings.topics
     unseen = {right.name for right in withheld}
     for key in type(names).model_fields:
+        if key in BETWEEN_PARTS:
+            continue
         name = getattr(names, key)
         facts = found[name]
         check = f"topic {name!r} (topics.{key})"
@@ -91,6 +97,35 @@ def topics(settings: Settings, found: Mapping[str, TopicFacts | None], withheld:
             else:
                 yield from _policy(settings, key, check, facts, facts.settings)
     yield from _sizes(settings, found)
+
+
+def parts(settings: Settings, found: Mapping[str, TopicFacts | None], withheld: Sequence[Right]) -> Iterator[Finding]:
+    """The topics between parts, and what each part may do; nothing where neither topic is there."""
+    names, of_input = settings.topics, found.get(settings.topics.input)
+    between = {key: facts for key in BETWEEN_PARTS if (facts := found.get(getattr(names, key))) is not None}
+    for key, facts in between.items():
+        check = f"topic {getattr(names, key)!r} (topics.{key})"
+        if of_input is not None and facts.partitions != of_input.partitions:
+            told = f"{facts.partitions} partitions, and {names.input!r} has {of_input.partitions}"
+            yield Finding(
+                check, State.WRONG, told, "add partitions to the one with fewer: a part writes partition n for n"
+            )
+        else:
+            yield from _partitions(settings, key, check, facts)
+        if facts.settings is not None:
+            yield from _policy(settings, key, check, facts, facts.settings)
+            if key == "fingerprints" and facts.settings["message.timestamp.type"] != "LogAppendTime":
+                yield Finding(
+                    check,
+                    State.ADVICE,
+                    f"message.timestamp.type is {facts.settings['message.timestamp.type']}",
+                    "set it to LogAppendTime: an engine of several machines would decide in the order of these times",
+                )
+    for part in PARTS if between else ():
+        for right in withheld:
+            if right in rights_of(settings_of(settings, part)):
+                told = f"not allowed; needed {right.purpose}"
+                yield Finding(f"{part}: {right}", State.ADVICE, told, f"allow it where this part runs: {DOCUMENTED_AT}")
 
 
 def clock(newest_ms: int | None, now_seconds: float) -> Finding:

@@ -49,5 +49,6 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
     else:
         yield from brokers.rights(settings, facts.withheld)
         yield from brokers.topics(settings, facts.topics, facts.withheld)
+        yield from brokers.parts(settings, facts.topics, facts.withheld_from_parts)
         yield from brokers.timeouts(settings, facts)
         yield brokers.clock(facts.newest_ms, now)

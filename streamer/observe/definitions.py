@@ -139,6 +139,11 @@ WORKER_RESTARTS = Definition(
     "neardup_worker_restarts_total", "counter", "Restarts of workers, by the cause of their end.", ("cause",)
 )
 WORKERS = Definition("neardup_workers", "gauge", "Worker processes by state.", ("state",))
+WAITING_RECORDS = Definition(
+    "neardup_waiting_records",
+    "gauge",
+    "Records that the part `route` has read and whose verdicts are not told yet.",
+)
 LAST_DELIVERY = Definition(
     "neardup_last_delivery_timestamp_seconds",
     "gauge",
@@ -194,6 +199,7 @@ DEFINITIONS = (
     RESTORE_GAPS,
     WORKER_RESTARTS,
     WORKERS,
+    WAITING_RECORDS,
     LAST_DELIVERY,
     BROKER_CONTACT,
     BATCH_AGE,

@@ -49,11 +49,12 @@ def configure_logging(
     form: Literal["console", "json"],
     worker: int | None = None,
     stream: TextIO | None = None,
+    part: str | None = None,
 ) -> None:
     """Send all log lines of this process from `level` on to `stream` (None: standard error), as text or as JSON.
 
-    `worker`, where given, stands on every line. The Kafka client is heard from warnings on, once a period per complaint.
-    A second call replaces the first.
+    `worker` and `part`, where given, stand on every line. The Kafka client is heard from warnings on, once a period per
+    complaint. A second call replaces the first.
     """
     out = sys.stderr if stream is None else stream
     shared: list[structlog.typing.Processor] = [
@@ -61,7 +62,7 @@ def configure_logging(
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _add_worker(worker),
+        _add_worker(worker, part),
     ]
     structlog.configure(
         processors=[
@@ -82,11 +83,13 @@ def configure_logging(
     logging.getLogger("kafka").setLevel(max(logging.WARNING, root.level))
 
 
-def _add_worker(worker: int | None) -> structlog.typing.Processor:
+def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Processor:
     def add(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
         # A context variable would be missing on lines of the client's own threads.
         if worker is not None:
             event["worker"] = worker
+        if part is not None:
+            event["part"] = part
         return event
 
     return add

@@ -69,6 +69,7 @@ from streamer.observe.definitions import (
     STEP_SECONDS,
     TEMPLATES_FOUND,
     UNEQUAL_DUPLICATES,
+    WAITING_RECORDS,
     WORKER_RESTARTS,
     WORKERS,
     Definition,
@@ -277,6 +278,7 @@ class Metrics:
         self._restore_gaps = self._counter(RESTORE_GAPS)
         self._worker_restarts = self._counter(WORKER_RESTARTS)
         self._workers = self._gauge(WORKERS)
+        self._waiting_records = self._gauge(WAITING_RECORDS)
         self._last_delivery = self._gauge(LAST_DELIVERY)
         self._broker_contact = self._gauge(BROKER_CONTACT)
         self._batch_age = self._gauge(BATCH_AGE)
@@ -325,6 +327,10 @@ class Metrics:
         self._unequal_duplicates.inc(unequal)
         self._templates_found.inc(templates)
         self._last_delivery.set(time.time())
+
+    def waiting_records(self, count: int) -> None:
+        """Show how many records this process has read that wait for their verdicts."""
+        self._waiting_records.set(count)
 
     def observe_lags(self, lags: Mapping[tuple[str, int], int]) -> None:
         """Show the lag per (topic, partition) of all partitions that this process owns now.

@@ -87,12 +87,13 @@ class Outgoing:
 
     record   the input, whose key, value bytes and timestamp go out unchanged
     headers  the input's, without those that begin with `neardup.`, and the headers gained; all that are written
+    decision None where a part of a service hands on a batch, which is no output
     """
 
     destination: Destination
     record: Record
     headers: Headers
-    decision: Decision
+    decision: Decision | None = None
 
 
 @dataclass(frozen=True, slots=True)

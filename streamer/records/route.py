@@ -246,6 +246,7 @@ def verdict_line(outgoing: Outgoing) -> bytes:
     no UTF-8 are shown as \xNN.
     """
     decision, record = outgoing.decision, outgoing.record
+    assert decision is not None, "a batch between parts has no verdict line"
     line = {
         "source": record.topic,
         "line": record.offset + 1,

@@ -4,7 +4,7 @@ import multiprocessing
 import struct
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from multiprocessing.context import SpawnContext
 
 import orjson
@@ -87,9 +87,10 @@ class Heartbeats:
         named = [partition + 1 for partition in partitions[:UNOWNED_NAMED_MAX]]
         self._unowned[worker][:] = named + [0] * (UNOWNED_NAMED_MAX - len(named))
 
-    def unowned(self) -> list[int]:
-        """Partitions that some worker finds without an owner, ascending."""
-        return sorted({number - 1 for each in self._unowned for number in each[:] if number})
+    def unowned(self, workers: Iterable[int] | None = None) -> list[int]:
+        """Partitions that some worker, or one of these, finds without an owner, ascending."""
+        chosen = self._unowned if workers is None else [self._unowned[worker] for worker in workers]
+        return sorted({number - 1 for each in chosen for number in each[:] if number})
 
     def note_hosts(self, worker: int, watched: WatchedHosts) -> None:
         """Note the worst hosts, as worker number `worker` finds them in the index."""

@@ -21,12 +21,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import structlog
 
-from index import NO_DISTANCE, Decisions, Entries, HostShare, Index, Verdict, minhash
+from index import NO_DISTANCE, Decisions, Entries, HostShare, Index, Position, Source, Verdict, minhash
 from streamer.errors import DeliveryDoubtful, TrialFailed
 from streamer.fingerprint.fingerprints import Fingerprints, hexadecimal
 from streamer.fingerprint.scheme import Scheme
@@ -36,7 +37,7 @@ from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.attempts import PURE_STEPS, Attempts
 from streamer.service.pipeline import Ahead, entries_of
-from streamer.service.recovery import Recoverer, Unrecovered
+from streamer.service.recovery import Plan, Unrecovered
 from streamer.service.restoring import RestoringListener
 from streamer.service.trial import Trials
 from streamer.transports.transport import Assigned, Finished, Transport
@@ -148,41 +149,23 @@ class Listener:
     restoring: RestoringListener = field(default_factory=RestoringListener)
 
 
-class Service:
-    """One worker: a transport, an index, and the path between them."""
+class Recovering(Protocol):
+    """Whoever says where newly assigned sources begin."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        index: Index,
-        decoder: Decoder,
-        fingerprinter: Scheme,
-        recoverer: Recoverer,
-        attempts: Attempts,
-        trials: Trials,
-        listener: Listener,
-        *,
-        connector_name: str,
-        task_id: str,
-        shadow: bool,
-    ) -> None:
-        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them.
+    def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
+        """Where each source begins; or why none can begin yet, after a bounded part of what has to be done before."""
 
-        `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
-        sends it.
-        """
+    def close(self) -> None:
+        """Break off what is under way."""
+
+
+class Loop:
+    """One worker: a transport, recovery, and a path that every batch walks, which subclasses know."""
+
+    def __init__(self, transport: Transport, recoverer: Recovering, listener: Listener) -> None:
         self._transport = transport
-        self._index = index
-        self._by_similarity = index.parameters.by_similarity
         self._recoverer = recoverer
-        self._ahead = Ahead(decoder, fingerprinter)
-        self._attempts = attempts
-        self._trials = trials
         self._listener = listener
-        self._connector_name = connector_name
-        self._task_id = task_id
-        self._shadow = shadow
-        self._stream_names: dict[str, str] = {}
         self._state = State.STARTING
         self._has_begun = False
         self._stop_asked = False
@@ -200,19 +183,35 @@ class Service:
         """Walk batches until the input ends or `stop` is called. Raises what transport, index and recovery raise."""
         self._listener.state(self._state)
         try:
-            with self._attempts, seldom_searched():
-                try:
-                    self._transport.open()
-                    while not self._stop_asked and self._step():
-                        self._listener.progress()
-                finally:
-                    self._ahead.close()
+            with self._resources(), seldom_searched():
+                self._transport.open()
+                while not self._stop_asked and self._step():
+                    self._listener.progress()
             if self._state is State.RUNNING:
                 self._enter(State.DRAINING)
         finally:
             self._recoverer.close()
             self._transport.close()
             self._enter(State.STOPPED)
+
+    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+        """Take a batch that was read through the rest of the path."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _resources(self) -> Iterator[None]:
+        """What the path needs while the loop runs."""
+        yield
+
+    def _pause(self) -> None:
+        """Let go of what is being prepared: sources begin anew."""
+
+    def _begun(self, plans: Mapping[Source, Plan]) -> None:
+        """Take note of where sources begin."""
+
+    def _beside_seconds(self) -> float:
+        """CPU time that threads beside the loop have taken."""
+        return 0.0
 
     def _enter(self, state: State) -> None:
         if state not in TRANSITIONS[self._state]:
@@ -221,13 +220,10 @@ class Service:
         self._listener.state(state)
 
     def _enter_step(self, name: str) -> None:
-        if name not in PURE_STEPS:
-            # Those are noted by the thread that takes them.
-            self._attempts.loop.enter(name)
         self._listener.step(name)
 
     def _step(self) -> bool:
-        stopwatch = Stopwatch(self._enter_step, self._ahead.cpu_seconds)
+        stopwatch = Stopwatch(self._enter_step, self._beside_seconds)
         with stopwatch.step("read"):
             event = self._transport.read()
         if isinstance(event, Finished):
@@ -236,20 +232,25 @@ class Service:
             self._begin(event)
         elif event.records:
             self._walk(event, stopwatch)
-        elif event.snapshot is not None and self._state in (State.STARTING, State.RESTORING):
-            # A member without a source stands by for the others, and counts as ready.
-            self._enter(State.RUNNING)
+        elif event.snapshot is not None:
+            self._rest(event)
         return True
 
+    def _rest(self, _idle: Batch) -> None:
+        """Nothing was read, by a member of the group."""
+        if self._state in (State.STARTING, State.RESTORING):
+            # A member without a source stands by for the others, and counts as ready.
+            self._enter(State.RUNNING)
+
     def _begin(self, assigned: Assigned) -> None:
-        self._ahead.settle()
+        self._pause()
         plans = self._recoverer.recover(assigned)
         if isinstance(plans, Unrecovered):
             if plans is Unrecovered.RESTORING:
                 self._wait_for_restoring()
             return
         self._has_begun = True
-        self._attempts.look({source: plan.begin for source, plan in plans.items()})
+        self._begun(plans)
         for source, plan in plans.items():
             name = assigned.names[source.stream]
             log.info("reading", input=name, partition=source.partition, offset=plan.begin)
@@ -267,34 +268,54 @@ class Service:
         if self._state is not State.RESTORING:
             self._enter(State.RESTORING)
 
-    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        found = self._prepare(whole, stopwatch)
-        if found is None:
-            # A stop was asked for, and nothing is decided yet.
-            return
-        documents, fingerprints = found
-        self._look_ahead()
-        self._attempts.loop.name(whole)
-        batch = whole.first(len(documents))
-        with stopwatch.step("decide"):
-            entries = entries_of(batch.records, documents, fingerprints)
-            decisions = self._index.admit(entries, batch.ends, batch.marks)
-            _tell(decisions.crossings)
-            for head in decisions.templates:
-                log.info("template found", first_page=head)
-        with stopwatch.step("route"):
-            outgoing = self._route(batch, documents, entries, decisions)
-        with stopwatch.step("commit"):
-            self._transport.deliver(batch, outgoing)
+    def _tell_of_lost(self, batch: Batch) -> None:
+        """Log and count the records of a delivered batch that cannot be read."""
         for record in batch.records:
             if record.lost is not None:
                 log.warning("records skipped that cannot be read", position=record.position, reason=record.lost.why)
                 self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
-        self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
-        if batch is not whole and not self._stop_asked:
-            raise TrialFailed(
-                "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
-            )
+
+
+class PreparingLoop(Loop):
+    """A loop whose path begins with decode and fingerprint, one batch ahead."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        decoder: Decoder,
+        fingerprinter: Scheme,
+        recoverer: Recovering,
+        attempts: Attempts,
+        trials: Trials,
+        listener: Listener,
+    ) -> None:
+        super().__init__(transport, recoverer, listener)
+        self._ahead = Ahead(decoder, fingerprinter)
+        self._attempts = attempts
+        self._trials = trials
+
+    @contextmanager
+    def _resources(self) -> Iterator[None]:
+        with self._attempts:
+            try:
+                yield
+            finally:
+                self._ahead.close()
+
+    def _pause(self) -> None:
+        self._ahead.settle()
+
+    def _begun(self, plans: Mapping[Source, Plan]) -> None:
+        self._attempts.look({source: plan.begin for source, plan in plans.items()})
+
+    def _beside_seconds(self) -> float:
+        return self._ahead.cpu_seconds()
+
+    def _enter_step(self, name: str) -> None:
+        if name not in PURE_STEPS:
+            # Those are noted by the thread that takes them.
+            self._attempts.loop.enter(name)
+        super()._enter_step(name)
 
     def _prepare(self, whole: Batch, stopwatch: Stopwatch) -> tuple[list[Document | DeadLetter], Fingerprints] | None:
         """Documents and fingerprints of a batch, or of its first records; None where a stop was asked for first."""
@@ -319,6 +340,66 @@ class Service:
         if upcoming is not None and not self._attempts.suspects(upcoming.records):
             self._ahead.begin(upcoming, self._attempts.ahead)
 
+    def _require_whole(self, delivered: Batch, whole: Batch) -> None:
+        """Raise TrialFailed where trials took so long that only the first records of a batch are delivered."""
+        if delivered is not whole and not self._stop_asked:
+            raise TrialFailed(
+                "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
+            )
+
+
+class Service(PreparingLoop):
+    """One worker of the whole service: a transport, an index, and the path between them."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        index: Index,
+        decoder: Decoder,
+        fingerprinter: Scheme,
+        recoverer: Recovering,
+        attempts: Attempts,
+        trials: Trials,
+        listener: Listener,
+        *,
+        connector_name: str,
+        task_id: str,
+        shadow: bool,
+    ) -> None:
+        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them.
+
+        `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
+        sends it.
+        """
+        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener)
+        self._index = index
+        self._by_similarity = index.parameters.by_similarity
+        self._names = StreamNames(index)
+        self._connector_name = connector_name
+        self._task_id = task_id
+        self._shadow = shadow
+
+    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+        found = self._prepare(whole, stopwatch)
+        if found is None:
+            # A stop was asked for, and nothing is decided yet.
+            return
+        documents, fingerprints = found
+        self._look_ahead()
+        self._attempts.loop.name(whole)
+        batch = whole.first(len(documents))
+        with stopwatch.step("decide"):
+            entries = entries_of(batch.records, documents, fingerprints)
+            decisions = self._index.admit(entries, batch.ends, batch.marks)
+            tell(decisions)
+        with stopwatch.step("route"):
+            outgoing = self._route(batch, documents, entries, decisions)
+        with stopwatch.step("commit"):
+            self._transport.deliver(batch, outgoing)
+        self._tell_of_lost(batch)
+        self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
+        self._require_whole(batch, whole)
+
     def _route(
         self, batch: Batch, documents: list[Document | DeadLetter], entries: Entries, decisions: Decisions
     ) -> list[Outgoing]:
@@ -328,7 +409,7 @@ class Service:
             documents,
             fingerprints,
             decisions,
-            self._names_of(decisions),
+            self._names.of(decisions.original_positions),
             by_similarity=self._by_similarity,
         )
         return route(
@@ -340,15 +421,30 @@ class Service:
             shadow=self._shadow,
         )
 
-    def _names_of(self, decisions: Decisions) -> dict[str, str]:
-        """Names of all streams that originals come from.
+
+class StreamNames:
+    """Names of streams that originals come from."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._known: dict[str, str] = {}
+
+    def of(self, positions: Sequence[Position | None]) -> dict[str, str]:
+        """Names of at least the streams of these positions.
 
         The index may know many streams, so names are read again only for a new stream.
         """
-        named = {position.source.stream for position in decisions.original_positions if position is not None}
-        if not named <= self._stream_names.keys():
-            self._stream_names = self._index.stream_names()
-        return self._stream_names
+        named = {position.source.stream for position in positions if position is not None}
+        if not named <= self._known.keys():
+            self._known = self._index.stream_names()
+        return self._known
+
+
+def tell(decisions: Decisions) -> None:
+    """Log what is new of hosts and templates with a batch."""
+    _tell(decisions.crossings)
+    for head in decisions.templates:
+        log.info("template found", first_page=head)
 
 
 def _tell(crossings: Sequence[HostShare]) -> None:

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -34,6 +34,7 @@ from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
 from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
 from streamer.service.worker import work
+from streamer.settings.parts import Part, settings_of
 from streamer.settings.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -57,6 +58,7 @@ _BUS_ERROR = (
 class Slot:
     """Place of one worker.
 
+    part               that it does; None: the whole path
     start_due_seconds  when the next may start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
     exit_code          of the last process that ended, None before
@@ -64,6 +66,7 @@ class Slot:
     """
 
     number: int
+    part: Part | None = None
     process: SpawnProcess | None = None
     start_due_seconds: float = 0.0
     backoff_ms: int = 0
@@ -74,11 +77,16 @@ class Slot:
 class Supervisor:
     """Starts, watches, restarts and stops the workers; `run` returns the exit code of the service."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, parts: Sequence[Part] = ()) -> None:
+        """`parts`: what of the path the workers do, `workers.count` of them each; none: all of it, in one."""
         self._settings = settings
         self._context = multiprocessing.get_context("spawn")
-        self._heartbeats = Heartbeats(settings.workers.count, self._context)
-        self._slots = [Slot(number) for number in range(settings.workers.count)]
+        count = settings.workers.count
+        self._slots = [Slot(number) for number in range(count)] if not parts else []
+        self._slots += [
+            Slot(number * count + worker, part) for number, part in enumerate(parts) for worker in range(count)
+        ]
+        self._heartbeats = Heartbeats(len(self._slots), self._context)
         self._stop = threading.Event()
         self._exit_code = os.EX_OK
         self._begun_seconds = time.time()
@@ -93,7 +101,14 @@ class Supervisor:
 
     def ready(self) -> tuple[bool, str]:
         """Whether the service does its work now, and a few words on what it lacks; see `readiness`."""
-        return readiness(self._settings, [self._seen(slot) for slot in self._slots], self._heartbeats.unowned())
+        for part in dict.fromkeys(slot.part for slot in self._slots):
+            slots = [slot for slot in self._slots if slot.part == part]
+            settings = self._settings if part is None else settings_of(self._settings, part)
+            unowned = self._heartbeats.unowned([slot.number for slot in slots])
+            is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], unowned)
+            if not is_ready:
+                return False, words if part is None else f"{part}: {words}"
+        return True, "ok"
 
     def _seen(self, slot: Slot) -> WorkerSeen:
         beats, process = self._heartbeats, slot.process
@@ -185,8 +200,11 @@ class Supervisor:
 
     def _start(self, slot: Slot, directory: Path) -> None:
         self._heartbeats.launch(slot.number)
+        arguments = (self._settings, slot.number, self._heartbeats, directory)
         slot.process = self._context.Process(
-            target=work, args=(self._settings, slot.number, self._heartbeats, directory), name=f"worker-{slot.number}"
+            target=work,
+            args=arguments if slot.part is None else (*arguments, slot.part),
+            name=f"worker-{slot.number}",
         )
         with _shielded_from_interrupts():
             slot.process.start()

@@ -7,20 +7,22 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
 
 from index import Index, Source, errors
 from streamer.errors import StreamerError
-from streamer.fingerprint.scheme import scheme_for
+from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
+from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.service.heartbeat import Heartbeats
-from streamer.service.loop import BatchReport, Listener, State
+from streamer.service.loop import BatchReport, Listener, Loop, State
 from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, exit_code_of, open_index
+from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.transport import Transport
@@ -40,6 +42,8 @@ class MetricsListener:
         self._statistics_due = 0.0
         self.transport: Transport | None = None
         self.index: Index | None = None
+        self.names: Callable[[], Mapping[str, str]] | None = None
+        self.waiting: Callable[[], int] | None = None
 
     def as_listener(self) -> Listener:
         """Callables for the service's loop."""
@@ -74,9 +78,9 @@ class MetricsListener:
             self._heartbeats.note_contact(self._number, self.transport.last_contact_seconds())
 
     def _publish_statistics(self) -> None:
-        if self.transport is None or self.index is None:
+        if self.transport is None:
             return
-        names = self.index.stream_names()
+        names = self._names()
         lags: Mapping[Source, int] = self.transport.lags()
         self._measures.observe_lags(
             {(names.get(source.stream, source.stream), source.partition): lag for source, lag in lags.items()}
@@ -84,9 +88,19 @@ class MetricsListener:
         unowned = [source.partition for source in self.transport.unowned()]
         self._measures.observe_unowned(len(unowned))
         self._heartbeats.note_unowned(self._number, unowned)
+        if self.waiting is not None:
+            self._measures.waiting_records(self.waiting())
+        if self.index is None:
+            return
         self._heartbeats.note_hosts(self._number, self.index.watched_hosts(metrics.HOSTS_SHOWN))
         statistics = self.index.statistics()
         self._measures.observe_index(statistics.entries, statistics.used_bytes)
+
+    def _names(self) -> Mapping[str, str]:
+        """Names of streams; a part tells those that it reads."""
+        if self.names is not None:
+            return self.names()
+        return {} if self.index is None else self.index.stream_names()
 
     def _batch(self, batch: BatchReport) -> None:
         self._measures.observe_batch(
@@ -120,27 +134,61 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
-def work(settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path) -> None:
-    """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code."""
-    configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number)
+def work(
+    settings: Settings, number: int, heartbeats: Heartbeats, metrics_directory: Path, part: Part | None = None
+) -> None:
+    """Body of a worker process. SIGTERM asks it to stop; an error leaves as SystemExit with its exit code.
+
+    part  that this worker does; None: the whole path
+    """
+    configure_logging(settings.observe.log_level, settings.observe.log_format, worker=number, part=part)
     end_with_parent()
     # A signal that ends the process leaves a line for each frame of it on standard error.
     faulthandler.enable()
     # Ctrl-C reaches the whole foreground group; the supervisor turns it into one orderly SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    instance = f"{settings.kafka.instance}-{number}"
+    # Members of one part's group are numbered from 0 on, whatever other parts this process does.
+    instance = f"{settings.kafka.instance}-{number % settings.workers.count}"
     try:
         metrics.prepare(metrics_directory, worker=number)
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
         fingerprinter = scheme_for(settings)
-        with open_index(settings, fingerprinter) as index:
-            transport = KafkaTransport(settings, instance, index.identity)
-            listener.transport, listener.index = transport, index
-            service = build_service(
-                settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance
-            )
-            signal.signal(signal.SIGTERM, lambda *_: service.stop())
-            service.run()
+        if part is None:
+            _run_whole(settings, instance, fingerprinter, listener)
+        else:
+            _run_part(settings, part, instance, fingerprinter, listener)
     except (StreamerError, errors.IndexProblem) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None
+
+
+def _run_whole(settings: Settings, instance: str, fingerprinter: Scheme, listener: MetricsListener) -> None:
+    with open_index(settings, fingerprinter) as index:
+        transport = KafkaTransport(settings, instance, index.identity)
+        listener.transport, listener.index = transport, index
+        _run(
+            build_service(
+                settings, transport, index, fingerprinter, listener.as_listener(), settings.recovery, task_id=instance
+            )
+        )
+
+
+def _run_part(settings: Settings, part: Part, instance: str, fingerprinter: Scheme, listener: MetricsListener) -> None:
+    if part == "decide":
+        with open_index(settings, fingerprinter) as index:
+            deciding, loop = decide_part(settings, instance, index, fingerprinter, listener.as_listener())
+            listener.transport, listener.index, listener.names = deciding, index, deciding.input_names
+            _run(loop)
+    elif part == "route":
+        routing, router = route_part(settings, instance, fingerprinter, listener.as_listener())
+        listener.transport, listener.names, listener.waiting = routing, routing.input_names, routing.waiting
+        _run(router)
+    else:
+        reading, fingerprinting = fingerprint_part(settings, instance, fingerprinter, listener.as_listener())
+        listener.transport, listener.names = reading, reading.input_names
+        _run(fingerprinting)
+
+
+def _run(loop: Loop) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: loop.stop())
+    loop.run()

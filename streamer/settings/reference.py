@@ -45,7 +45,7 @@ _RELATIONS = """
 - `workers.restart_backoff_ms` <= `workers.restart_backoff_max_ms`
 - `decode.value_bytes_max` <= `batch.bytes_max`
 - `kafka.request_bytes_max` >= `decode.value_bytes_max` + 65536 (key and headers)
-- the four topics differ from each other
+- the six topics differ from each other
 - `kafka.sasl_mechanism`, `kafka.sasl_username` and `kafka.sasl_password` are set exactly where
   `kafka.security_protocol` is a SASL one, and the `kafka.ssl_` files only where it is an SSL one, certificate and key
   together

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, model_validator
 
 from streamer.errors import SettingsError
 from streamer.settings.ask import Ask, ask_relations
@@ -48,6 +48,10 @@ class Topics(Section):
     unique: Topic = Field("documents-unique", description="Unique and undecidable documents.")
     duplicate: Topic = Field("documents-duplicate", description="Near-duplicates.")
     dead_letter: Topic = Field("documents-dead-letter", description="Records that cannot be decoded.")
+    fingerprints: Topic = Field(
+        "documents-fingerprints", description="Fingerprints between the parts of a service that runs in parts."
+    )
+    verdicts: Topic = Field("documents-verdicts", description="Verdicts between its parts.")
 
 
 class Batching(Section):
@@ -58,6 +62,11 @@ class Batching(Section):
         16 * 2**20, ge=1, description="Bytes of values in a batch at most (one record may exceed it)."
     )
     wait_ms: Milliseconds = Field(200, description="Wait for new records at most this long.")
+    idle_ms: Milliseconds | None = Field(
+        None,
+        description="`run --part fingerprint`: write an empty batch for a partition that gave no record for this long, so that "
+        "an engine which decides in the order of time need not wait for it.",
+    )
 
 
 class Decode(Section):
@@ -251,6 +260,12 @@ class Settings(Section):
     workers: Workers = Workers()
     observe: Observe = Observe()
     ask: Ask = Ask()
+    _part: str = PrivateAttr("")
+
+    @property
+    def part(self) -> str:
+        """The part of a service that these settings are of; empty for the whole. No setting: see `streamer.settings.parts`."""
+        return self._part
 
     @model_validator(mode="before")
     @classmethod

@@ -1,7 +1,7 @@
 """Records that were read and not handed out yet, and the batches that are cut from them."""
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
 from index import Source
@@ -10,22 +10,54 @@ from streamer.settings.settings import Batching
 
 
 class Kept:
-    """Records in the order in which they were read; those of each source in the order of their offsets."""
+    """Records in the order in which they were read; those of each source in the order of their offsets.
 
-    def __init__(self, bounds: Batching) -> None:
+    gate  offset of each source below which its records may be handed out: the others wait. None: all may
+    """
+
+    def __init__(self, bounds: Batching, gate: Callable[[Source], int] | None = None) -> None:
         self._bounds = bounds
+        self._gate = gate
         self._records: deque[Record] = deque()
+        self._waiting: dict[Source, deque[Record]] = {}
         self._peeked: Batch | None = None
 
     def __len__(self) -> int:
+        return self.ready_count() + self.waiting_count()
+
+    def ready_count(self) -> int:
+        """Records that may be handed out."""
         return len(self._records) + (len(self._peeked.records) if self._peeked else 0)
+
+    def waiting_count(self) -> int:
+        """Records that wait for the gate."""
+        return sum(map(len, self._waiting.values()))
+
+    def waiting_from(self) -> dict[Source, int]:
+        """Of each source with records that wait, the offset behind the last of them."""
+        return {source: records[-1].end for source, records in self._waiting.items() if records}
 
     def add(self, records: Iterable[Record]) -> None:
         """Take records in."""
-        self._records.extend(records)
+        if self._gate is None:
+            self._records.extend(records)
+            return
+        for record in records:
+            self._waiting.setdefault(record.source, deque()).append(record)
+        self.release()
+
+    def release(self) -> None:
+        """Let those go that the gate lets through by now."""
+        if self._gate is None:
+            return
+        for source, records in self._waiting.items():
+            below = self._gate(source)
+            while records and records[0].offset < below:
+                self._records.append(records.popleft())
 
     def forget(self, sources: Collection[Source]) -> None:
         """Drop all records of these sources."""
+        self._waiting = {source: records for source, records in self._waiting.items() if source not in sources}
         self._records = deque(record for record in self._records if record.source not in sources)
         if self._peeked and not self._peeked.ends.keys().isdisjoint(sources):
             left = [record for record in self._peeked.records if record.source not in sources]
@@ -36,6 +68,9 @@ class Kept:
         found: dict[Source, int] = {}
         for record in (*(self._peeked.records if self._peeked else ()), *self._records):
             found.setdefault(record.source, record.offset)
+        for source, records in self._waiting.items():
+            if records:
+                found.setdefault(source, records[0].offset)
         return found
 
     def peek(self) -> Batch | None:

@@ -9,7 +9,7 @@ What it does not promise: contiguous offsets, an order between sources, or that 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from index import Applied, Source
 from streamer.records.record import Batch, Destination, Outgoing, Record
@@ -48,6 +48,17 @@ class Trimmed:
     first_time_ms: int | None = None
 
 
+class Place(NamedTuple):
+    """Where another log stands that goes along with an input, in a service that runs in parts.
+
+    stream  id of that log's topic
+    offset  there
+    """
+
+    stream: str
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What a committed offset says of the index by which was decided.
@@ -55,11 +66,13 @@ class Claim:
     offset  the committed offset
     index   id of the index; "" where the offset does not say
     in_use  False: that index was still being restored
+    place   what the offset says of the log that goes along with the input; None where it says nothing
     """
 
     offset: int
     index: str
     in_use: bool
+    place: Place | None = None
 
 
 class Finished(Enum):

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[Run], Started]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., Started]]:
     """Factory of services that are ended at the end of the test."""
     from tests.support.services import Started
 
     started: list[Started] = []
 
-    def begin(run: Run) -> Started:
-        started.append(Started(run, tmp_path / "service.log"))
+    def begin(run: Run, *command: str) -> Started:
+        started.append(Started(run, tmp_path / "service.log", command))
         return started[-1]
 
     yield begin

@@ -7,63 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics, fill
-from tests.support.doomed_worker import POINTS, live
-from tests.support.lives import exit_code_of
-from tests.support.memory_service import SENTENCES, document
+from deploy.kafka_run import create_topics, fill
+from tests.support.doomed_runs import BATCH_RECORDS, NEVER, Filter, values
+from tests.support.doomed_worker import POINTS
 from tests.support.transport_worlds import Client
 
 pytestmark = pytest.mark.kafka
-
-BATCH_RECORDS = 8
-NEVER = 10_000
-
-
-def values() -> list[bytes]:
-    """Every sentence, with one more full stop, once more, and changed; an undecidable one and dead letters."""
-    originals = [document(f"base-{number}", text) for number, text in enumerate(SENTENCES)]
-    copies = [document(f"copy-{number}", text + "。") for number, text in enumerate(SENTENCES)]
-    again = [document(f"again-{number}", text) for number, text in enumerate(SENTENCES)]
-    changed = [document(f"base-{number}", f"{text} 最新消息。") for number, text in enumerate(SENTENCES)]
-    return [
-        *originals[:3],
-        b"{",
-        *copies[:3],
-        document("empty", "…"),
-        *originals[3:],
-        *copies[3:],
-        *again,
-        *changed,
-        b"",
-    ][:32]
-
-
-class Filter:
-    """One group with its topics and its index, over a shared input topic of one partition."""
-
-    def __init__(
-        self, bootstrap_servers: str, input_topic: str, directory: Path, client: Client = "kafka-python"
-    ) -> None:
-        self._client = client
-        self.run = Run(f"kill-{uuid.uuid4().hex[:8]}", bootstrap_servers, input_topic, directory, 0)
-        create_topics(bootstrap_servers, [self.run.topic(destination) for destination in DESTINATIONS])
-
-    def live(self, point: str, passage: int, *, count: int, journal: bool = True) -> int:
-        """Run one life of a worker. Returns its exit code, negative where a signal ended it."""
-        overrides = [one for one in self.run.arguments() if "=" in one]
-        chosen = [
-            f"kafka.client={self._client}",
-            "fingerprint.features_min=1",
-            f"batch.records_max={BATCH_RECORDS}",
-            *overrides,
-        ]
-        return exit_code_of(live, point, passage, count, journal, chosen)
-
-    def outputs(self, count: int) -> dict[str, object]:
-        seen = Outputs(self.run)
-        seen.wait_for(count, timeout_seconds=30)
-        seen.close()
-        return dict(seen.by_position)
 
 
 @pytest.fixture(scope="module")

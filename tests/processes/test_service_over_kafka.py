@@ -1,32 +1,20 @@
 """The service as its users run it, with supervisor, workers and a real broker, and with each of these taken away."""
 
 import os
-import subprocess
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from deploy.kafka_run import Outputs, Run, fill, stop
 from deploy.local_kafka import LocalKafka, free_port
 from streamer.demo.demo import documents
-from tests.support.services import Started, make_run, require_every_position_once, wait_until
+from tests.support.services import Started, make_run, require_every_position_once, wait_until, workers_of
 
 pytestmark = pytest.mark.kafka
-
-
-def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    workers = []
-    for child in psutil.Process(process.pid).children():
-        # A process that has just died has no command line any more.
-        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
-            workers += [child] if "spawn_main" in " ".join(child.cmdline()) else []
-    return workers
 
 
 def kill_for_longer_than_the_delivery_timeout(broker: LocalKafka, run: Run) -> None:

@@ -1,14 +1,11 @@
 """`streamer verify` over a real broker: sound beside a service at work and after it, and not when a position was skipped."""
 
-import subprocess
 import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-import orjson
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
@@ -18,23 +15,11 @@ from streamer.demo.demo import documents
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import make_admin
 from streamer.transports.kafka.topics import is_compacted
-from tests.support.services import Started, make_run, wait_until
+from tests.support.services import Started, make_run, verified, wait_until, wrong
 
 pytestmark = pytest.mark.kafka
 
 EXIT_FOUND_WRONG = 1
-
-
-def verified(run: Run) -> tuple[int, dict[str, Any]]:
-    """Exit code and findings of `streamer verify --json`."""
-    command = [*run.arguments()[:-1], "verify", "--json"]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
-    assert done.stdout, done.stderr.decode()
-    return done.returncode, orjson.loads(done.stdout)
-
-
-def wrong(found: dict[str, Any]) -> dict[str, list[str]]:
-    return {each["check"]: each["examples"] for each in found["checks"] if each["wrong"]}
 
 
 def test_a_service_is_sound_at_work_and_after_it_and_a_skipped_position_is_named(

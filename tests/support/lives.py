@@ -9,7 +9,9 @@ import pytest
 LIFE_SECONDS_MAX = 60.0
 
 _LIVES = multiprocessing.get_context("forkserver")
-_LIVES.set_forkserver_preload(["tests.support.doomed_command", "tests.support.doomed_worker", "tests.support.warm"])
+_LIVES.set_forkserver_preload(
+    ["tests.support.doomed_command", "tests.support.doomed_part", "tests.support.doomed_worker", "tests.support.warm"]
+)
 
 
 def exit_code_of(target: Callable[..., Any], *arguments: Any) -> int:

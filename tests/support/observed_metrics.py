@@ -29,6 +29,7 @@ def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -
     )
     measures.observe_unowned(0)
     measures.restoring_offsets(0)
+    measures.waiting_records(0)
     measures.worker_seen(0, contact_seconds=1.7e9, batch_age_seconds=0.5)
     measures.observe_lags({("documents", partition): int(random.integers(1, 100)) for partition in range(4)})
     measures.observe_index(int(random.integers(1_000, 2_000)), int(random.integers(2**20, 2**21)))

@@ -2,12 +2,18 @@
 
 import os
 import signal
+import subprocess
 import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
 
 from deploy.kafka_run import DESTINATIONS, Outputs, Run, create_topics
 from deploy.local_kafka import free_port
@@ -53,9 +59,9 @@ def wait_until(condition: Callable[[], bool], timeout_seconds: float = 120) -> N
 class Started:
     """A running service that is ended at the end of a test, and its log."""
 
-    def __init__(self, run: Run, log: Path) -> None:
+    def __init__(self, run: Run, log: Path, command: Sequence[str] = ()) -> None:
         self.run, self.log = run, log
-        self.process = run.start(log)
+        self.process = run.start(log, command=command)
 
     def end(self) -> None:
         if self.process.poll() is None:
@@ -69,3 +75,24 @@ def require_every_position_once(outputs: Outputs, count: int) -> None:
     doubled = {position: seen for position, seen in outputs.by_position.items() if len(seen) != 1}
     assert not doubled
     assert len(outputs.by_position) == count
+
+
+def verified(run: Run) -> tuple[int, dict[str, Any]]:
+    """Exit code and findings of `streamer verify --json`."""
+    command = [*run.arguments()[:-1], "verify", "--json"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
+    assert done.stdout, done.stderr.decode()
+    return done.returncode, orjson.loads(done.stdout)
+
+
+def wrong(found: dict[str, Any]) -> dict[str, list[str]]:
+    return {each["check"]: each["examples"] for each in found["checks"] if each["wrong"]}
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    workers = []
+    for child in psutil.Process(process.pid).children():
+        # A process that has just died has no command line any more.
+        with suppress(psutil.ZombieProcess, psutil.NoSuchProcess):
+            workers += [child] if "spawn_main" in " ".join(child.cmdline()) else []
+    return workers

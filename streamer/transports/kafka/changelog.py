@@ -17,6 +17,7 @@ from index import Position, Source
 from streamer.errors import BrokerUnavailable, TransactionHanging
 from streamer.records.record import Destination, Record
 from streamer.records.route import is_given_back, parse_position
+from streamer.settings.parts import outputs_of, writes_between_parts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     broker_errors,
@@ -150,8 +151,10 @@ def _trimmed_part(
 
 
 def topic_of(settings: Settings, destination: Destination) -> str:
-    """Name of the topic of a destination."""
+    """Name of the topic of a destination. A part before `route` has one topic for all that it writes."""
     topics = settings.topics
+    if writes_between_parts(settings):
+        return next(iter(outputs_of(settings).values()))
     return {
         Destination.UNIQUE: topics.unique,
         Destination.DUPLICATE: topics.duplicate,

@@ -31,6 +31,7 @@ from kafka.record import util as record_checksums
 from kafka.serializer import Serializer
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
+from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.handshake import require_login, require_login_everywhere
 from streamer.transports.kafka.rights import refusal, withheld_in
@@ -291,8 +292,7 @@ def transaction_ms_max(settings: Settings) -> int:
 
 def output_bytes_max(settings: Settings, admin: KafkaAdminClient) -> int | None:
     """The most bytes that each output takes as one batch of records; None where this user may not ask. Raises KafkaError."""
-    topics = [settings.topics.unique, settings.topics.duplicate, settings.topics.dead_letter]
-    wanted = [ConfigResource("topic", topic, {_MESSAGE_BYTES_MAX: None}) for topic in topics]
+    wanted = [ConfigResource("topic", topic, {_MESSAGE_BYTES_MAX: None}) for topic in outputs_of(settings).values()]
     try:
         found = admin.describe_configs(wanted, config_filter="all")["topic"]
     except AuthorizationError:

@@ -29,12 +29,20 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest
 from kafka.record import util as record_checksums
 
 from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import broker_errors, make_admin, transactional_id
 from streamer.transports.kafka.handshake import Greeting, greet
 from streamer.transports.kafka.rights import Resource, Right, rights_of, withheld_on_topics
 
-TOPIC_SETTINGS = ("cleanup.policy", "max.message.bytes", "min.insync.replicas", "retention.bytes", "retention.ms")
+TOPIC_SETTINGS = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+)
 
 _RETRY_SECONDS = 0.1
 _NOBODY = 2**62
@@ -58,6 +66,7 @@ class Facts:
     refused    keys of timeouts that they do not allow
     untried    keys of timeouts that could not be tried for want of a right
     newest_ms  the latest time of a record of the input; None where it has none, or the brokers do not tell
+    withheld_from_parts  rights on topics that only a service in parts uses, and that are not allowed
     """
 
     withheld: Sequence[Right]
@@ -65,6 +74,7 @@ class Facts:
     refused: Sequence[str]
     untried: Sequence[str]
     newest_ms: int | None = None
+    withheld_from_parts: Sequence[Right] = ()
 
 
 def greetings(settings: Settings) -> dict[str, Greeting | SettingsError | BrokerUnavailable]:
@@ -90,7 +100,10 @@ def diagnose(settings: Settings) -> Facts:
     topics = settings.topics
     with broker_errors(settings, "looking into rights and topics"), make_admin(settings) as admin:
         withheld = withheld_on_topics(admin, rights)
-        facts = _topics(admin, [topics.input, topics.unique, topics.duplicate, topics.dead_letter])
+        facts = _topics(admin, [getattr(topics, key) for key in type(topics).model_fields])
+        of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part))}
+        further = [right for right in of_parts if right not in rights and facts.get(right.name) is not None]
+        withheld_from_parts = tuple(withheld_on_topics(admin, further)) if further else ()
         of_input = facts[topics.input]
         newest_ms = None if of_input is None else _newest_ms(admin, topics.input, of_input.partitions)
         trials = {
@@ -107,6 +120,7 @@ def diagnose(settings: Settings) -> Facts:
         refused=tuple(key for (key, _), (error, refusal) in trials.items() if error is refusal),
         untried=tuple(key for (key, resource), _ in trials.items() if resource in denied),
         newest_ms=newest_ms,
+        withheld_from_parts=withheld_from_parts,
     )
 
 

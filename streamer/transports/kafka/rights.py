@@ -17,6 +17,7 @@ from kafka.errors import (
 )
 
 from streamer.errors import SettingsError
+from streamer.settings.parts import input_key, outputs_of
 from streamer.settings.settings import Settings
 
 DOCUMENTED_AT = "docs/operations.md, Rights"
@@ -54,32 +55,44 @@ class Right:
 
 
 def rights_of(settings: Settings) -> list[Right]:
-    """All rights that the service uses. It needs none on the cluster."""
+    """All rights that the service uses, or that part of it whose settings these are. It needs none on the cluster."""
     topics, kafka = settings.topics, settings.kafka
-    outputs = {"unique": topics.unique, "duplicate": topics.duplicate, "dead_letter": topics.dead_letter}
+    outputs = outputs_of(settings)
     identity = f"{kafka.group}-{kafka.instance}-"
     offsets = "to end transactions that a broker forgot, among committed offsets"
+    what = "fingerprints" if settings.part == "decide" else "documents"
     return [
-        Right("READ", Resource.TOPIC, topics.input, "topics.input", "to read the documents"),
+        Right("READ", Resource.TOPIC, topics.input, input_key(settings), f"to read the {what}"),
         Right("READ", Resource.GROUP, kafka.group, "kafka.group", "to join the group and to commit offsets"),
         Right("WRITE", Resource.TRANSACTIONAL_ID, identity, "kafka.group, kafka.instance", "to deliver exactly once"),
-        *(
-            Right("WRITE", Resource.TOPIC, name, f"topics.{key}", f"to deliver {key.replace('_', ' ')} documents")
-            for key, name in outputs.items()
-        ),
+        *(Right("WRITE", Resource.TOPIC, name, key, f"to deliver {_OF_OUTPUTS[key]}") for key, name in outputs.items()),
         *(
             Right(
                 "READ",
                 Resource.TOPIC,
                 name,
-                f"topics.{key}",
+                key,
                 "to restore an index, and to end transactions that a broker forgot",
                 required=False,
             )
             for key, name in outputs.items()
         ),
         Right("READ", Resource.TOPIC, OFFSETS_TOPIC, "Kafka's own", offsets, required=False),
+        *(
+            [Right("READ", Resource.TOPIC, topics.verdicts, "topics.verdicts", "to learn what was decided")]
+            if settings.part == "route"
+            else []
+        ),
     ]
+
+
+_OF_OUTPUTS = {
+    "topics.unique": "unique documents",
+    "topics.duplicate": "duplicate documents",
+    "topics.dead_letter": "dead letter documents",
+    "topics.fingerprints": "fingerprints",
+    "topics.verdicts": "verdicts",
+}
 
 
 def user_of(settings: Settings) -> str:

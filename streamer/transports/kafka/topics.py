@@ -12,6 +12,7 @@ from kafka.errors import AuthorizationError, KafkaError, TopicAlreadyExistsError
 
 from index import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
+from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     broker_errors,
@@ -22,11 +23,12 @@ from streamer.transports.kafka.clients import (
     topic_ids,
 )
 from streamer.transports.kafka.rights import require_rights_on_topics
-from streamer.transports.transport import Claim
+from streamer.transports.transport import Claim, Place
 
 _LOAD_RECORDS = 5_000
 _CLEANUP = "cleanup.policy"
 _RESTORING = "restoring"
+_PLACE = "place="
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +38,42 @@ class Note:
     stream  id of the topic that is meant, because a topic may be made anew under its name; "" where nothing says
     index   id of the index by which was decided; "" where nothing says
     in_use  False: that index was still being restored
+    place   of a service that runs in parts: the place in its other log that belongs to this offset, see `Place`
     """
 
     stream: str
     index: str = ""
     in_use: bool = True
+    place: Place | None = None
 
     def text(self) -> str:
         """The note as it is committed."""
-        return " ".join([part for part in (self.stream, self.index) if part] + ([] if self.in_use else [_RESTORING]))
+        words = [self.stream, self.index, "" if self.in_use else _RESTORING]
+        if self.place is not None:
+            words.append(f"{_PLACE}{self.place.stream}:{self.place.offset}")
+        return " ".join(word for word in words if word)
 
 
 def parse_note(text: str | None) -> Note:
     """The reverse of `Note.text`. An older version noted the stream alone, and who sets offsets by hand nothing."""
-    parts = (text or "").split(" ")
-    return Note(parts[0], parts[1] if len(parts) > 1 else "", in_use=parts[2:] != [_RESTORING])
+    words = (text or "").split(" ")
+    place = _parse_place(words.pop()) if words[-1].startswith(_PLACE) else None
+    words += [""] * (2 - len(words))
+    return Note(words[0], words[1], words[2:] != [_RESTORING], place)
+
+
+def _parse_place(word: str) -> Place | None:
+    stream, _, offset = word.removeprefix(_PLACE).rpartition(":")
+    return Place(stream, int(offset)) if stream and offset.isdigit() else None
 
 
 def create_topics(
-    settings: Settings, partitions: int, replication_factor: int
+    settings: Settings, partitions: int, replication_factor: int, *, parts: bool = False
 ) -> dict[str, Literal["created", "exists"]]:
     """Create those of the four topics that are missing, and return per topic what was done.
+
+    parts  create the two topics between the parts of a service too. The brokers set the times of fingerprints, for these times
+           order what is decided by an engine of several machines.
 
     The outputs take any timestamp, and records of up to kafka.request_bytes_max. An existing topic is left as it is.
     Raises BrokerUnavailable, and SettingsError where the broker refuses a topic (name, replication factor, rights).
@@ -70,6 +87,10 @@ def create_topics(
         # An output has a few headers more than its input: a limit of 1 MiB, the default, could refuse it.
         "max.message.bytes": str(settings.kafka.request_bytes_max),
     }
+    for_fingerprints = {
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": for_outputs["max.message.bytes"],
+    }
     wanted: dict[str, dict[str, Any]] = {
         name: {"num_partitions": partitions, "replication_factor": replication_factor, "configs": configs}
         for name, configs in (
@@ -77,6 +98,7 @@ def create_topics(
             (topics.unique, for_outputs),
             (topics.duplicate, for_outputs),
             (topics.dead_letter, for_outputs),
+            *(((topics.fingerprints, for_fingerprints), (topics.verdicts, for_outputs)) if parts else ()),
         )
     }
     with broker_errors(settings, "creating topics"), make_admin(settings) as admin:
@@ -96,25 +118,58 @@ def create_topics(
 
 
 def require_topics(settings: Settings, *, to_read: bool = False) -> str:
-    """Id of the input topic, once all four topics are found to exist and this user may use them as the service does.
+    """Id of the input topic, once all topics are found to exist and this user may use them as the service does.
 
     to_read  whether they are only to be read: reading will show what this user may not
 
     Raises SettingsError, BrokerUnavailable.
     """
     topics = settings.topics
-    names = [topics.input, topics.unique, topics.duplicate, topics.dead_letter]
+    names = list(dict.fromkeys([topics.input, *outputs_of(settings).values(), *between_parts(settings)]))
     with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
         if not to_read:
             require_rights_on_topics(settings, admin)
         found = topic_ids(admin, names)
+        partitions = {} if None in found.values() else partition_counts(admin, between_parts(settings))
     missing = [name for name, identity in found.items() if identity is None]
     if missing:
         raise SettingsError(
             f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is "
-            "missing with `streamer topics create`, or correct the names under [topics]"
+            f"missing with `streamer topics create{' --parts' if settings.part else ''}`, or correct the names under [topics]"
         )
+    _require_equal(partitions)
     return str(found[topics.input])
+
+
+def between_parts(settings: Settings) -> list[str]:
+    """Topics of which a part reads or writes partition n for partition n of another one; none for the whole service."""
+    topics = settings.topics
+    match settings.part:
+        case "fingerprint":
+            return [topics.input, topics.fingerprints]
+        case "decide":
+            return [topics.input, topics.verdicts]
+        case "route":
+            return [topics.input, topics.verdicts]
+    return []
+
+
+def partition_counts(admin: KafkaAdminClient, names: list[str]) -> dict[str, int]:
+    """How many partitions each of these topics has, of those that are there. Raises KafkaError."""
+    found = admin.describe_topics(names) if names else []
+    return {topic["name"]: len(topic["partitions"]) for topic in found if topic["error_code"] == 0}
+
+
+def _require_equal(partitions: dict[str, int]) -> None:
+    """Raise SettingsError where two topics that belong together have different numbers of partitions."""
+    if len(set(partitions.values())) > 1:
+        (one, of_one), (other, of_other) = partitions.items()
+        fewer = one if of_one < of_other else other
+        raise SettingsError(
+            f"topic {one!r} has {of_one} partitions and {other!r} has {of_other}: a part writes partition n for partition n, so "
+            f"both need as many. Add partitions to {fewer!r} (kafka-topics.sh --alter --topic {fewer} --partitions "
+            f"{max(of_one, of_other)})"
+        )
 
 
 def require_same_topic(settings: Settings, admin: KafkaAdminClient, identity: str) -> None:
@@ -144,7 +199,7 @@ def claims_of_group(settings: Settings) -> dict[Source, Claim]:
         if partition.topic == topic and at.offset >= 0:
             note = parse_note(at.metadata)
             source = Source(note.stream or identity or topic, partition.partition)
-            claims[source] = Claim(at.offset, note.index, note.in_use)
+            claims[source] = Claim(at.offset, note.index, note.in_use, note.place)
     return claims
 
 

@@ -41,10 +41,10 @@ from kafka.errors import (
 
 from index import Position, Source
 from streamer.errors import DeliveryDoubtful, TransactionHanging
-from streamer.records.record import Destination
 from streamer.records.route import parse_position
+from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.changelog import first_records, topic_of
+from streamer.transports.kafka.changelog import first_records
 from streamer.transports.kafka.clients import (
     broker_errors,
     let_go,
@@ -293,7 +293,7 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
 
 
 def _known_to_outputs(settings: Settings, admin: KafkaAdminClient, topics: Sequence[str] | None) -> Producers:
-    outputs = [topic_of(settings, destination) for destination in Destination]
+    outputs = list(outputs_of(settings).values())
     return _known_to(admin, outputs if topics is None else topics, list)
 
 

@@ -53,9 +53,11 @@ from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
 from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_offsets_not_hanging
 from streamer.transports.kept import Kept
-from streamer.transports.transport import Assigned, Claim, Trimmed
+from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 
 log = structlog.get_logger(__name__)
+
+NO_PLACES: Mapping[Source, Place] = {}
 
 BATCHES_KEPT = 2
 """Full batches that are kept at once: the one handed out next, and the one that is peeked at meanwhile."""
@@ -70,13 +72,16 @@ class KafkaTransport:
 
     takes_headers = True
 
-    def __init__(self, settings: Settings, instance: str, index: str = "") -> None:
+    def __init__(
+        self, settings: Settings, instance: str, index: str = "", gate: Callable[[Source], int] | None = None
+    ) -> None:
+        """`gate`: see `Kept`."""
         self._settings = settings
         self._instance = instance
         self._index = index
         self._stream = ""
         self._ownership = OwnershipWatch(settings)
-        self._kept = Kept(settings.batch)
+        self._kept = Kept(settings.batch, gate)
         self._begun: set[int] = set()
         self._unsought: set[int] = set()
         self._open_reader: Reader | None = None
@@ -130,7 +135,7 @@ class KafkaTransport:
             others = reader.partitions() - self._unsought
             return Assigned(self._sources(self._unsought), {self._stream: name}, self._sources(others))
         # 4. The client fetches by name: only a check after the fetch proves that the topic is still the one begun with.
-        if self._kept:
+        if self._kept.ready_count():
             self._require_same_topic()
         return replace(self._kept.cut(), snapshot=member)
 
@@ -157,7 +162,7 @@ class KafkaTransport:
             note = parse_note(None if at is None else at[1])
             # An offset without a note was set by hand, with Kafka's own tools, and is trusted.
             ours = at is not None and note.stream in ("", source.stream)
-            found[source] = Claim(at[0], note.index, note.in_use) if at is not None and ours else None
+            found[source] = Claim(at[0], note.index, note.in_use, note.place) if at is not None and ours else None
         self._note_answer()
         return found
 
@@ -176,14 +181,17 @@ class KafkaTransport:
         self._reader.begin(partition, offset)
         self._begun.add(partition)
 
-    def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        """See Transport. A raise aborts nothing: the next `open` of this instance does."""
+    def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
+        """See Transport. A raise aborts nothing: the next `open` of this instance does.
+
+        places  noted beside the committed offsets
+        """
         if not outgoing and not batch.ends:
             return
         member = batch.snapshot
         if not isinstance(member, Member):
             raise DeliveryDoubtful("a batch without proof of membership in the group cannot be delivered")
-        commits = dict(self._commit(source, end) for source, end in batch.ends.items())
+        commits = dict(self._commit(source, end, places.get(source)) for source, end in batch.ends.items())
         writer = self._writer
         try:
             writer.deliver(outgoing, commits, member)
@@ -195,10 +203,15 @@ class KafkaTransport:
             raise DeliveryDoubtful(f"a batch of {len(batch.records)} records may be undelivered: {error}") from error
         self._note_answer()
 
-    def commit_start(self, offsets: Mapping[Source, int], *, restoring: bool = False) -> None:
-        """See Transport."""
+    def commit_start(
+        self, offsets: Mapping[Source, int], places: Mapping[Source, Place] = NO_PLACES, *, restoring: bool = False
+    ) -> None:
+        """See Transport, and `deliver`."""
         self._reader.commit(
-            dict(self._commit(source, offset, in_use=not restoring) for source, offset in offsets.items())
+            dict(
+                self._commit(source, offset, places.get(source), in_use=not restoring)
+                for source, offset in offsets.items()
+            )
         )
 
     def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
@@ -228,6 +241,14 @@ class KafkaTransport:
                 source, (position, end) = Source(self._stream, partition), known
                 lags[source] = max(0, end - first_kept.get(source, position))
         return lags
+
+    def begun(self) -> tuple[Source, ...]:
+        """Sources that this worker owns and reads."""
+        return self._sources(self._begun)
+
+    def input_names(self) -> dict[str, str]:
+        """Name of the stream that is read."""
+        return {self._stream: self._settings.topics.input}
 
     def unowned(self) -> tuple[Source, ...]:
         """See Transport."""
@@ -276,9 +297,11 @@ class KafkaTransport:
             raise DeliveryDoubtful(f"{source} is of another topic than the one read now, {self._stream}")
         return source.partition
 
-    def _commit(self, source: Source, offset: int, *, in_use: bool = True) -> tuple[int, tuple[int, str]]:
+    def _commit(
+        self, source: Source, offset: int, place: Place | None, *, in_use: bool = True
+    ) -> tuple[int, tuple[int, str]]:
         """Partition, and offset with its note, to commit for a source."""
-        return self._partition(source), (offset, Note(source.stream, self._index, in_use).text())
+        return self._partition(source), (offset, Note(source.stream, self._index, in_use, place).text())
 
     def _look_up(self, sources: Iterable[Source], look_up: Callable[[list[int]], dict[int, int]]) -> dict[Source, int]:
         partitions = {source: self._partition(source) for source in sources}

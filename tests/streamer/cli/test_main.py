@@ -426,3 +426,16 @@ def test_either_scheme_filters_resumes_and_names_its_own_measure(scheme: str, ot
     assert refused.returncode == os.EX_CONFIG
     assert f"scheme: stored {scheme}, asked {other}" in refused.stderr
     assert "bits" not in refused.stderr
+
+
+def test_an_unknown_part_is_refused_with_the_list(tmp_path: Path) -> None:
+    done = streamer("run", "--part", "deliver", cwd=tmp_path)
+    assert done.returncode == 2
+    assert all(part in done.stderr for part in ("'fingerprint'", "'decide'", "'route'"))
+
+
+def test_a_part_without_the_index_answers_no_questions(tmp_path: Path) -> None:
+    done = streamer("run", "--part", "route", "--set", "ask.enabled=true", cwd=tmp_path)
+    assert done.returncode == os.EX_CONFIG
+    assert "ask.enabled" in done.stderr
+    assert "decide" in done.stderr

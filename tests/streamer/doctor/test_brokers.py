@@ -1,5 +1,6 @@
 """Each check of what brokers told, and what makes it fail."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.settings import Index, Settings, Workers
 from streamer.transports.kafka.diagnosis import Facts, TopicFacts
 from streamer.transports.kafka.handshake import Greeting
-from streamer.transports.kafka.rights import Right, rights_of
+from streamer.transports.kafka.rights import Resource, Right, rights_of
 
 SETTINGS = Settings(index=Index(age_max_hours=24.0))
 DAY = 86_400
@@ -22,6 +23,7 @@ GOOD = TopicFacts(
     {
         "cleanup.policy": "delete",
         "max.message.bytes": "1000000",
+        "message.timestamp.type": "LogAppendTime",
         "min.insync.replicas": "2",
         "retention.bytes": "-1",
         "retention.ms": "-1",
@@ -161,3 +163,35 @@ def test_a_record_from_the_future_is_told_of(newest_ms: int | None, state: State
     found = brokers.clock(newest_ms, NOW)
     assert found.state is state
     assert words in found.found
+
+
+def of_parts(
+    fingerprints: TopicFacts | None, verdicts: TopicFacts | None, withheld: Sequence[Right] = ()
+) -> list[Finding]:
+    found = {**dict.fromkeys(NAMES, GOOD), "documents-fingerprints": fingerprints, "documents-verdicts": verdicts}
+    return [each for each in brokers.parts(SETTINGS, found, withheld) if each.state is not State.OK]
+
+
+def test_topics_between_parts_need_not_be_there() -> None:
+    right = Right("WRITE", Resource.TOPIC, "documents-verdicts", "topics.verdicts", "to deliver verdicts")
+    assert of_parts(None, None, [right]) == []
+
+
+def test_topics_between_parts_have_as_many_partitions_as_the_input() -> None:
+    assert of_parts(GOOD, GOOD) == []
+    [found] = of_parts(GOOD, replace(GOOD, partitions=5))
+    assert (found.state, "5 partitions" in found.found, "'documents' has 4" in found.found) == (State.WRONG, True, True)
+
+
+def test_topics_between_parts_are_not_compacted_and_fingerprints_have_the_times_of_the_brokers() -> None:
+    [found] = of_parts(changed(message_timestamp_type="CreateTime"), GOOD)
+    assert (found.state, "LogAppendTime" in found.remedy) == (State.ADVICE, True)
+    [found] = of_parts(GOOD, changed(cleanup_policy="compact"))
+    assert found.state is State.WRONG
+
+
+def test_a_right_that_a_part_lacks_is_named_with_the_part() -> None:
+    right = Right("WRITE", Resource.TOPIC, "documents-verdicts", "topics.verdicts", "to deliver verdicts")
+    [found] = of_parts(GOOD, GOOD, [right])
+    assert found.state is State.ADVICE
+    assert found.check.startswith("decide: WRITE on topic")

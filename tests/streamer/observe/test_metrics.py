@@ -64,6 +64,7 @@ def see_everything(measures: metrics.Metrics) -> None:
     measures.observe_lags({("documents", 0): 12, ("documents", 1): 0})
     measures.observe_unowned(1)
     measures.restoring_offsets(500)
+    measures.waiting_records(0)
     measures.worker_seen(0, contact_seconds=1.7e9, batch_age_seconds=2.5)
     measures.observe_index(3, 4_096)
     measures.index_limit(2**40)

@@ -470,3 +470,20 @@ def test_ctrl_c_is_nothing_to_a_worker_that_has_just_been_started(
 
     assert run_beside(settings, conduct) == os.EX_OK
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_each_part_has_workers_of_its_own_and_readiness_names_the_part_that_lacks_something(
+    play: Callable[..., Play],
+) -> None:
+    one = play([])
+    one.stage.lives[1] = [Life(ends=1.0, exit_code=os.EX_TEMPFAIL)]
+    one.supervisor = Supervisor(one.settings, ["fingerprint", "decide"])
+    told: list[tuple[bool, str]] = []
+    for seconds in (0.9, 1.1):
+        one.at(seconds, lambda: told.append(one.supervisor.ready()))
+    one.run(stop_at=3.0)
+    assert len(one.stage.started(0)) == 1
+    assert len(one.stage.started(1)) == 2
+    assert told[0] == (True, "ok")
+    assert told[1][0] is False
+    assert told[1][1].startswith("decide: worker 1 ")

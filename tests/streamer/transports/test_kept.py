@@ -87,3 +87,24 @@ def test_the_end_behind_records_that_cannot_be_read_is_behind_all_of_them() -> N
     kept = Kept(Batching(records_max=2))
     kept.add([record(ONE, 3, lost=4)])
     assert kept.cut().ends == {ONE: 7}
+
+
+def test_records_wait_for_the_gate_of_their_source_and_do_not_hold_up_others() -> None:
+    below = {ONE: 0, TWO: 0}
+    kept = Kept(Batching(records_max=10), gate=lambda source: below[source])
+    kept.add([record(ONE, 0), record(TWO, 5), record(ONE, 1), record(ONE, 2)])
+    assert (kept.ready_count(), kept.waiting_count(), len(kept)) == (0, 4, 4)
+    assert kept.first_offsets() == {ONE: 0, TWO: 5}
+    assert kept.waiting_from() == {ONE: 3, TWO: 6}
+    assert kept.cut().records == []
+    assert kept.peek() is None
+    below[ONE] = 2
+    kept.release()
+    assert kept.first_offsets() == {ONE: 0, TWO: 5}
+    assert [each.offset for each in kept.cut().records] == [0, 1]
+    below[TWO] = 9
+    kept.forget({ONE})
+    kept.release()
+    kept.add([record(TWO, 6)])
+    assert [each.offset for each in kept.cut().records] == [5, 6]
+    assert len(kept) == 0

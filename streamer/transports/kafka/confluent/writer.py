@@ -10,6 +10,7 @@ from kafka.errors import AuthorizationError, TopicAuthorizationFailedError
 
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Destination, Outgoing
+from streamer.settings.parts import writes_between_parts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import topic_of
 from streamer.transports.kafka.client import Commits, Member, output_too_large
@@ -110,14 +111,22 @@ class ConfluentWriter:
 
     def _produce(self, outgoing: Sequence[Outgoing]) -> None:
         """Hand everything to the client, which sends it meanwhile."""
-        produce, topics = self.producer.produce, self._topics
+        produce, topics, stays = self.producer.produce, self._topics, writes_between_parts(self._settings)
         for each in outgoing:
             record = each.record
             # By position: the client takes arguments by name at a tenth of the whole price. To it the time 0 is now: what is
             # nearest to it stands for it. It takes headers as a list alone.
             headers: list[Any] = [*each.headers]
+            partition = record.source.partition if stays else -1
             produce(
-                topics[each.destination], record.value, record.key, -1, None, None, record.timestamp_ms or 1, headers
+                topics[each.destination],
+                record.value,
+                record.key,
+                partition,
+                None,
+                None,
+                record.timestamp_ms or 1,
+                headers,
             )
 
     def _require_all_ended(self) -> None:

@@ -16,6 +16,7 @@ from kafka.structs import ConsumerGroupMetadata
 
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Destination, Outgoing
+from streamer.settings.parts import writes_between_parts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import topic_of
 from streamer.transports.kafka.client import Commits, Member, output_too_large
@@ -70,7 +71,7 @@ class KafkaPythonWriter:
 
     def _send(self, outgoing: Sequence[Outgoing]) -> None:
         """Send, and wait until every record is acknowledged. Raises KafkaError where one is not."""
-        producer, topics = self.producer, self._topics
+        producer, topics, stays = self.producer, self._topics, writes_between_parts(self._settings)
         timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
         deadline = time.monotonic() + timeout_seconds
         sent = [
@@ -80,7 +81,7 @@ class KafkaPythonWriter:
                 key=each.record.key,
                 # The client cannot write a header without a value, so the value becomes empty.
                 headers=[(name, value or b"") for name, value in each.headers],
-                partition=None,
+                partition=each.record.source.partition if stays else None,
                 timestamp_ms=each.record.timestamp_ms,
             )
             for each in outgoing

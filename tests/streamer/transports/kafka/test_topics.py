@@ -4,10 +4,14 @@ import uuid
 from types import SimpleNamespace
 
 import pytest
+from kafka.admin import ConfigResource
 
 from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.parts import PARTS, Part, settings_of
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import make_admin
 from streamer.transports.kafka.topics import Note, create_topics, parse_note, produce, require_topics
+from streamer.transports.transport import Place
 from tests.support.transport_worlds import committed_records, make_settings
 
 pytestmark = pytest.mark.kafka
@@ -25,6 +29,49 @@ def test_topics_are_made_once_and_left_alone_afterwards(fresh: Settings) -> None
     assert create_topics(fresh, 3, 1) == dict.fromkeys(names, "exists")
     assert require_topics(fresh) == stream
     assert uuid.UUID(stream).int != 0
+
+
+def with_parts(settings: Settings) -> Settings:
+    names = {key: f"{getattr(settings.topics, key)}-{uuid.uuid4().hex[:8]}" for key in ("fingerprints", "verdicts")}
+    return settings.model_copy(update={"topics": settings.topics.model_copy(update=names)})
+
+
+def test_topics_between_parts_are_made_when_asked_for_and_brokers_set_the_times_of_fingerprints(
+    fresh: Settings,
+) -> None:
+    settings = with_parts(fresh)
+    topics = settings.topics
+    assert create_topics(settings, 2, 1).keys() == create_topics(fresh, 2, 1).keys()
+    with pytest.raises(SettingsError, match=r"no topic .*topics create --parts"):
+        require_topics(settings_of(settings, "decide"))
+    made = create_topics(settings, 2, 1, parts=True)
+    assert {made[topics.fingerprints], made[topics.verdicts]} == {"created"}
+    with make_admin(settings) as admin:
+        wanted = ConfigResource("topic", topics.fingerprints, {"message.timestamp.type": None})
+        found = admin.describe_configs([wanted], config_filter="all")["topic"][topics.fingerprints]
+    assert found["message.timestamp.type"]["value"] == "LogAppendTime"
+    for part in PARTS:
+        require_topics(settings_of(settings, part))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_is_refused_where_two_topics_have_different_numbers_of_partitions(fresh: Settings, part: Part) -> None:
+    settings = with_parts(fresh)
+    topics = settings.topics
+    create_topics(settings, 2, 1)
+    one, other = {
+        "fingerprint": (topics.input, topics.fingerprints),
+        "decide": (topics.fingerprints, topics.verdicts),
+        "route": (topics.input, topics.verdicts),
+    }[part]
+    with make_admin(settings) as admin:
+        for name, count in ((topics.fingerprints, 2), (topics.verdicts, 2)):
+            wanted = 3 if name == other else count
+            admin.create_topics({name: {"num_partitions": wanted, "replication_factor": 1}})
+        admin.wait_for_topics([topics.fingerprints, topics.verdicts])
+    with pytest.raises(SettingsError, match=f"{one}.* has 2 partitions and '{other}' has 3.*Add partitions to '{one}'"):
+        require_topics(settings_of(settings, part))
+    require_topics(settings)
 
 
 def test_more_replicas_than_brokers_are_refused_in_plain_words(fresh: Settings) -> None:
@@ -60,6 +107,8 @@ def test_the_loader_tells_how_many_were_written_before_one_was_refused(fresh: Se
         (Note("stream", "index"), "stream index"),
         (Note("stream", "index", in_use=False), "stream index restoring"),
         (Note(""), ""),
+        (Note("stream", place=Place("other", 7)), "stream place=other:7"),
+        (Note("stream", "index", False, Place("other", 7)), "stream index restoring place=other:7"),
     ],
 )
 def test_a_note_is_read_as_it_was_written(note: Note, text: str) -> None:

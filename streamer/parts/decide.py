@@ -1,0 +1,141 @@
+"""decide: batches of fingerprints become batches of verdicts. Read, decide, commit; no text.
+
+The index knows documents under their own positions, and so cannot tell this part from the whole service.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+
+from index import Decisions, Index, Kind
+from streamer.errors import DeliveryDoubtful, SettingsError
+from streamer.parts.batches import place_of, readable
+from streamer.parts.deciding import DecidingTransport
+from streamer.parts.handing import between, part_report
+from streamer.records.envelope import differing
+from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_fingerprints
+from streamer.records.record import Batch, Outgoing, Record
+from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
+from streamer.service.loop import Listener, Loop, Recovering, Stopwatch, StreamNames, report, tell
+from streamer.transports.transport import Place
+
+
+class DecidePart(Loop):
+    """One worker of this part."""
+
+    def __init__(
+        self, transport: DecidingTransport, index: Index, stamp: str, recoverer: Recovering, listener: Listener
+    ) -> None:
+        """`stamp`: text of the stamp that fingerprints have to bear."""
+        super().__init__(transport, recoverer, listener)
+        self._deciding = transport
+        self._index = index
+        self._stamp = stamp
+        self._by_similarity = index.parameters.by_similarity
+        self._names = StreamNames(index)
+
+    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+        with stopwatch.step("decide"):
+            batches = [self._unpacked(record) for record in whole.records]
+        for begin, end in _runs(batches):
+            for record, batch in zip(whole.records[begin:end], batches[begin:end], strict=True):
+                if batch.heading.stream != self._deciding.stream_of(record.source.partition):
+                    raise DeliveryDoubtful(
+                        f"{record.position}: these are fingerprints of an input that was made anew: a fresh worker looks into it"
+                    )
+            self._decide(_part_of(whole, begin, end), batches[begin:end], stopwatch)
+
+    def _decide(self, batch: Batch, batches: Sequence[FingerprintBatch], stopwatch: Stopwatch) -> None:
+        with stopwatch.step("decide"):
+            # A sign of life holds nothing to decide, and moves no offset of documents.
+            filled = [each for each in batches if each.heading.begin < each.heading.end]
+            decisions = self._admit(filled) if filled else None
+        with stopwatch.step("commit"):
+            read = zip(batch.records, batches, strict=True)
+            places = {record.source: Place(each.heading.stream, each.heading.end) for record, each in read}
+            outgoing = [] if decisions is None else self._told(batch.records, batches, decisions)
+            self._deciding.deliver(batch, outgoing, places)
+        if decisions is None:
+            self._listener.batch(part_report(batch, stopwatch))
+        else:
+            self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
+
+    def _admit(self, batches: Sequence[FingerprintBatch]) -> Decisions:
+        ends = {each.entries.sources[0]: each.heading.end for each in batches}
+        decisions = self._index.admit(joined(batches), ends)
+        tell(decisions)
+        return decisions
+
+    def _unpacked(self, record: Record) -> FingerprintBatch:
+        with readable():
+            found = unpack_fingerprints(record.value, place_of(record.topic, record.source.partition, record.offset))
+        if why := differing(self._stamp, found.heading.stamp):
+            raise SettingsError(
+                f"{record.position}: these are fingerprints by other settings: {why}. Run all parts with the same settings "
+                "of the method."
+            )
+        return found
+
+    def _told(
+        self, records: Sequence[Record], batches: Sequence[FingerprintBatch], decisions: Decisions
+    ) -> list[Outgoing]:
+        names = self._names.of(decisions.original_positions)
+        outgoing: list[Outgoing] = []
+        now_ms, begin = int(time.time() * 1000), 0
+        for record, batch in zip(records, batches, strict=True):
+            rows, begin = slice(begin, begin + len(batch.entries)), begin + len(batch.entries)
+            # A sign of life tells nobody anything.
+            if batch.heading.begin == batch.heading.end:
+                continue
+            told = _verdicts(batch, decisions, rows, self._index.identity, names)
+            outgoing.append(between(record, pack_verdicts(told), now_ms))
+        return outgoing
+
+
+def _verdicts(
+    batch: FingerprintBatch, decisions: Decisions, rows: slice, decider: str, names: dict[str, str]
+) -> VerdictBatch:
+    entries, heading = batch.entries, batch.heading
+    prefix = f"{heading.topic}/{heading.partition}/"
+    return VerdictBatch(
+        heading,
+        decider,
+        entries.offsets,
+        decisions.verdicts[rows],
+        decisions.reasons[rows],
+        decisions.distances[rows],
+        decisions.replayed[rows],
+        entries.kinds,
+        entries.fingerprints,
+        [
+            # The index knows a dead letter without an id by its position; outputs tell no id then.
+            None if kind == Kind.DEAD_LETTER and given == f"{prefix}{offset}" else given
+            for given, kind, offset in zip(entries.ids, entries.kinds.tolist(), entries.offsets.tolist(), strict=True)
+        ],
+        batch.details,
+        decisions.original_ids[rows],
+        decisions.original_positions[rows],
+        names,
+    )
+
+
+def _runs(batches: Sequence[FingerprintBatch]) -> Iterator[tuple[int, int]]:
+    """Stretches of batches that can be decided at once: in each, the offsets of a source ascend, and a partition has one source.
+
+    Mostly one. There are more where somebody had documents fingerprinted again, or the input was made anew.
+    """
+    begin, reached = 0, dict[int, tuple[str, int]]()
+    for row, batch in enumerate(batches):
+        heading = batch.heading
+        stream, end = reached.get(heading.partition, (heading.stream, heading.begin))
+        if stream != heading.stream or heading.begin < end:
+            yield begin, row
+            begin, reached = row, {}
+        reached[heading.partition] = heading.stream, heading.end
+    yield begin, len(batches)
+
+
+def _part_of(whole: Batch, begin: int, end: int) -> Batch:
+    if (begin, end) == (0, len(whole.records)):
+        return whole
+    records = whole.records[begin:end]
+    return Batch(records, {record.source: record.end for record in records}, snapshot=whole.snapshot)

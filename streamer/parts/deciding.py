@@ -1,0 +1,204 @@
+"""The transport of `decide`: it reads batches of fingerprints, and speaks of the documents in them.
+
+Recovery holds offsets of documents against the index, as in a service that is not in parts. So sources and offsets are those of
+documents here, in all but `read` and `deliver`. A committed offset of a record of fingerprints has the offset of its documents
+beside it, as its note's place.
+
+    told       everything below it has a verdict: what is committed here, or what `route` has delivered
+    delivered  what is committed in `kafka.group`: a service that was not in parts may have delivered more than was told here
+
+What the index lacks below `delivered` enters it again from the outputs. What lies between `delivered` and `told` stands in no
+output yet, but in the input and in the verdicts, and enters it from there. Verdicts that were told stand.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from index import Applied, Source
+from streamer.errors import DeliveryDoubtful, RecoveryRefused
+from streamer.parts.batches import Batches
+from streamer.parts.told_records import read_told
+from streamer.records.fingerprint_batch import FingerprintBatch, unpack_fingerprints
+from streamer.records.record import Batch, Destination, Record
+from streamer.settings.parts import settings_of
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.changelog import find_trimmed, read_changelog
+from streamer.transports.kafka.clients import broker_errors, topic_ids
+from streamer.transports.kafka.topics import claims_of_group
+from streamer.transports.kafka.transport import KafkaTransport
+from streamer.transports.transport import Assigned, Claim, Place, Trimmed
+
+_KNOWN_SECONDS = 5.0
+
+_NO_END = 2**62
+"""End of the documents: fingerprints of more may come at any time."""
+
+
+class DecidingTransport(KafkaTransport):
+    """See above. `settings` are those of the whole service."""
+
+    def __init__(self, settings: Settings, instance: str, index: str) -> None:
+        super().__init__(settings_of(settings, "decide"), instance, index)
+        self._whole = settings
+        self._batches: Batches[FingerprintBatch] = Batches(
+            self._settings, settings.topics.fingerprints, unpack_fingerprints
+        )
+        self._streams: dict[int, str] = {}
+        self._delivered: Mapping[Source, Claim] = {}
+        self._records: dict[tuple[Source, int], int] = {}
+        self._known: tuple[Assigned, Assigned] | None = None
+        self._known_seconds = 0.0
+
+    def read(self) -> Batch | Assigned:
+        """See Transport. Records are batches of fingerprints; sources that are assigned are those of the documents."""
+        event = super().read()
+        return self._of_documents(event) if isinstance(event, Assigned) else event
+
+    def stream_of(self, partition: int) -> str:
+        """Id of the input topic whose documents are decided in this partition, since it began."""
+        return self._streams.get(partition, "")
+
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        """See Transport."""
+        found: dict[Source, Claim | None] = {}
+        for source in sources:
+            own = self._own_claim(source.partition)
+            delivered = self._delivered.get(source)
+            told = own.place.offset if own and own.place and own.place.stream == source.stream else None
+            offsets = [each for each in (told, delivered.offset if delivered else None) if each is not None]
+            of = own or delivered
+            found[source] = replace(of, offset=max(offsets)) if of and offsets else None
+        return found
+
+    def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        """See Transport: of the first document with a fingerprint; 0 where no fingerprints were ever deleted.
+
+        What `fingerprint` skipped is counted there.
+        """
+        return {source: self._first_of(source, claim) for source, claim in self.claims(sources).items()}
+
+    def _first_of(self, source: Source, claim: Claim | None) -> int:
+        partition, extent = source.partition, self._batches.extent(source.partition)
+        first = self._batches.first_in(partition, extent) if extent.start else None
+        if claim is not None and first is not None and first.batch.heading.begin > claim.offset:
+            # They may have been written again, behind what is left.
+            first = self._batches.first_in(partition, range(self._record_at(source, claim.offset), extent.stop))
+        return first.batch.heading.begin if first is not None and first.batch.heading.stream == source.stream else 0
+
+    def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        """See Transport. No end is known."""
+        return dict.fromkeys(sources, _NO_END)
+
+    def seek(self, source: Source, offset: int, _applied: Applied | None) -> None:
+        """See Transport."""
+        super().seek(self._of_record(source), self._record_at(source, offset), None)
+
+    def commit_start(
+        self, offsets: Mapping[Source, int], places: Mapping[Source, Place] | None = None, *, restoring: bool = False
+    ) -> None:
+        """See Transport."""
+        assert places is None, "the place is the offset of the documents"
+        super().commit_start(
+            {self._of_record(source): self._record_at(source, offset) for source, offset in offsets.items()},
+            {self._of_record(source): Place(source.stream, offset) for source, offset in offsets.items()},
+            restoring=restoring,
+        )
+
+    def changelog(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[list[Record]]:
+        """See Transport: what was delivered, then what was told and is not delivered yet, as it will be delivered."""
+        delivered, told = self._parted(ranges)
+        if delivered:
+            for records in read_changelog(self._whole, delivered, destinations):
+                self._note_answer()
+                yield records
+        for source, stretch in told.items():
+            for records in read_told(settings_of(self._whole, "route"), source, stretch, destinations):
+                self._note_answer()
+                yield records
+
+    def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
+        """See Transport."""
+        delivered, _ = self._parted(ranges)
+        return find_trimmed(self._whole, delivered, destinations) if delivered else iter(())
+
+    def close(self) -> None:
+        """See Transport."""
+        self._batches.close()
+        super().close()
+
+    def _parted(self, ranges: Mapping[Source, range]) -> tuple[dict[Source, range], dict[Source, range]]:
+        """Ranges of documents: those that were delivered, and those that were only told."""
+        delivered, told = {}, {}
+        for source, whole in ranges.items():
+            claim = self._delivered.get(source)
+            cut = min(max(whole.start, claim.offset if claim else 0), whole.stop)
+            if whole.start < cut:
+                delivered[source] = range(whole.start, cut)
+            if cut < whole.stop:
+                told[source] = range(cut, whole.stop)
+        return delivered, told
+
+    def _of_documents(self, assigned: Assigned) -> Assigned:
+        """The sources of documents whose fingerprints these partitions hold.
+
+        They are assigned at every read until they begin, so what was found is kept for a moment.
+        """
+        now_seconds = time.monotonic()
+        if self._known is None or self._known[0] != assigned or now_seconds - self._known_seconds > _KNOWN_SECONDS:
+            self._known, self._known_seconds = (assigned, self._looked_up(assigned)), now_seconds
+        return self._known[1]
+
+    def _looked_up(self, assigned: Assigned) -> Assigned:
+        self._delivered = claims_of_group(self._whole)
+        self._records.clear()
+        name = self._whole.topics.input
+        with broker_errors(self._settings, f"asking for the id of topic {name!r}"):
+            current = topic_ids(self._admin, [name])[name]
+        if current is None:
+            raise DeliveryDoubtful(f"the topic {name!r} was deleted")
+        ours = {source.partition for source in assigned.sources}
+        for source in assigned.sources + assigned.others:
+            at = source.partition
+            self._streams[at] = self._stream_at(at, current) if at in ours else self._stream_beside(at, current)
+        return Assigned(
+            tuple(Source(self._streams[source.partition], source.partition) for source in assigned.sources),
+            dict.fromkeys(self._streams.values(), name) | {current: name},
+            tuple(Source(self._streams[source.partition], source.partition) for source in assigned.others),
+        )
+
+    def _stream_at(self, partition: int, current: str) -> str:
+        """Stream of the next batch to decide; of the input as it is now, where none is there yet."""
+        extent, own = self._batches.extent(partition), self._own_claim(partition)
+        begin = extent.start if own is None or own.place is None else max(extent.start, own.offset)
+        if begin > extent.stop:
+            where = f"{self._settings.topics.input}/{partition}"
+            raise RecoveryRefused(
+                f"{where}: group {self._settings.kafka.group!r} is at {begin}, and the topic ends at {extent.stop}: it lost "
+                "records. Let `fingerprint` write them again: reset its group to the offsets of the input's group."
+            )
+        upcoming = self._batches.first_in(partition, range(begin, extent.stop))
+        return current if upcoming is None else upcoming.batch.heading.stream
+
+    def _stream_beside(self, partition: int, current: str) -> str:
+        own = self._own_claim(partition)
+        return current if own is None or own.place is None else own.place.stream
+
+    def _own_claim(self, partition: int) -> Claim | None:
+        source = Source(self._stream, partition)
+        return super().claims([source])[source]
+
+    def _record_at(self, source: Source, offset: int) -> int:
+        """Offset of the record with the first documents at or behind `offset`."""
+        if (source, offset) not in self._records:
+            own = self._own_claim(source.partition)
+            noted = own is not None and own.place == Place(source.stream, offset)
+            if own is not None and noted and own.offset >= self._batches.extent(source.partition).start:
+                found = own.offset
+            else:
+                found = self._batches.covering(source.partition, source.stream, offset)
+            self._records[source, offset] = found
+        return self._records[source, offset]
+
+    def _of_record(self, source: Source) -> Source:
+        return Source(self._stream, source.partition)

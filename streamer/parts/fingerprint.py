@@ -1,0 +1,166 @@
+"""fingerprint: documents become batches of fingerprints. Read, decode, fingerprint, commit; no index.
+
+The batches of a partition account for every offset of it: each begins where the one before ended.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from index import Entries, Source
+from streamer.fingerprint.scheme import Scheme
+from streamer.parts.handing import between, part_report
+from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
+from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
+from streamer.records.record import Batch, Outgoing, Record
+from streamer.service.attempts import Attempts
+from streamer.service.loop import Listener, PreparingLoop, Recovering, Stopwatch
+from streamer.service.pipeline import entries_of
+from streamer.service.recovery import Plan
+from streamer.service.trial import Trials
+from streamer.transports.kafka.transport import KafkaTransport
+
+
+class FingerprintPart(PreparingLoop):
+    """One worker of this part."""
+
+    def __init__(
+        self,
+        transport: KafkaTransport,
+        decoder: Decoder,
+        fingerprinter: Scheme,
+        recoverer: Recovering,
+        attempts: Attempts,
+        trials: Trials,
+        listener: Listener,
+        *,
+        idle_ms: int | None = None,
+    ) -> None:
+        """`idle_ms`: time after which a partition without news gets a batch without documents; None: never."""
+        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener)
+        self._stamp = stamp_text(fingerprinter.stamp())
+        self._reading = transport
+        self._idle_seconds = None if idle_ms is None else idle_ms / 1000
+        self._reached: dict[Source, int] = {}
+        self._written_seconds: dict[Source, float] = {}
+
+    def _begun(self, plans: Mapping[Source, Plan]) -> None:
+        super()._begun(plans)
+        self._reached.update({source: plan.begin for source, plan in plans.items()})
+
+    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+        found = self._prepare(whole, stopwatch)
+        if found is None:
+            return
+        documents, fingerprints = found
+        self._look_ahead()
+        self._attempts.loop.name(whole)
+        batch = whole.first(len(documents))
+        with stopwatch.step("commit"):
+            entries = entries_of(batch.records, documents, fingerprints)
+            self._transport.deliver(batch, batches_of(batch, documents, entries, self._reached, self._stamp))
+            self._reached.update(batch.ends)
+            self._give_signs_of_life(batch)
+        self._tell_of_lost(batch)
+        self._listener.batch(part_report(batch, stopwatch))
+        self._require_whole(batch, whole)
+
+    def _rest(self, idle: Batch) -> None:
+        super()._rest(idle)
+        self._give_signs_of_life(idle)
+
+    def _give_signs_of_life(self, batch: Batch) -> None:
+        """Write an empty batch for every partition that has had no news for so long.
+
+        In a transaction of its own: how one ends that a broker forgot is told by the positions in it, and these have none.
+        """
+        if self._idle_seconds is None:
+            return
+        now_seconds = time.monotonic()
+        due = self._due(batch, now_seconds - self._idle_seconds)
+        names = self._reading.input_names()
+        if due:
+            signs = [sign_of_life(source, names[source.stream], self._reached[source], self._stamp) for source in due]
+            self._transport.deliver(Batch((), snapshot=batch.snapshot), signs)
+        self._written_seconds.update(dict.fromkeys((*batch.ends, *due), now_seconds))
+
+    def _due(self, batch: Batch, before_seconds: float) -> list[Source]:
+        """Sources that this worker owns, with nothing in the batch, and for which nothing was written since."""
+        return [
+            source
+            for source in self._reading.begun()
+            if source in self._reached
+            and source not in batch.ends
+            and self._written_seconds.get(source, before_seconds) <= before_seconds
+        ]
+
+
+def batches_of(
+    batch: Batch,
+    documents: Sequence[Document | DeadLetter],
+    entries: Entries,
+    begins: Mapping[Source, int],
+    stamp: str,
+) -> list[Outgoing]:
+    """Records for the topic of fingerprints: source after source, each in batches of at most DOCUMENTS_MAX documents.
+
+    entries  of the batch's records, row for row
+    begins   offset per source from which on the first batch accounts
+    """
+    outgoing: list[Outgoing] = []
+    now_ms = int(time.time() * 1000)
+    for number, source in enumerate(entries.sources):
+        rows = np.flatnonzero(entries.source_numbers == number)
+        begin = begins.get(source, batch.records[int(rows[0])].offset)
+        for first in range(0, len(rows), DOCUMENTS_MAX):
+            chosen = rows[first : first + DOCUMENTS_MAX]
+            head, last = batch.records[int(chosen[0])], batch.records[int(chosen[-1])]
+            heading = Heading(stamp, source.stream, head.topic, source.partition, begin, last.end)
+            packed = pack_fingerprints(
+                FingerprintBatch(heading, _of_one(entries.take(chosen), source), _details(documents, chosen.tolist()))
+            )
+            outgoing.append(between(head, packed, now_ms))
+            begin = last.end
+    return outgoing
+
+
+def sign_of_life(source: Source, topic: str, offset: int, stamp: str) -> Outgoing:
+    """A batch without documents: nothing below `offset` will come any more, and nothing has come behind it."""
+    heading = Heading(stamp, source.stream, topic, source.partition, offset, offset)
+    packed = pack_fingerprints(FingerprintBatch(heading, _of_one(NOTHING, source), []))
+    return between(Record(source, topic, offset, None, None, 0), packed, int(time.time() * 1000))
+
+
+NOTHING = Entries(
+    sources=(),
+    source_numbers=np.zeros(0, np.uint32),
+    offsets=np.zeros(0, np.uint64),
+    kinds=np.zeros(0, np.uint8),
+    reasons=np.zeros(0, np.uint8),
+    fingerprints=np.zeros((0, 0), np.uint64),
+    times_ms=np.zeros(0, np.int64),
+    ids=[],
+)
+
+
+def _of_one(entries: Entries, source: Source) -> Entries:
+    return Entries(
+        sources=(source,),
+        source_numbers=np.zeros(len(entries), np.uint32),
+        offsets=entries.offsets,
+        kinds=entries.kinds,
+        reasons=entries.reasons,
+        fingerprints=entries.fingerprints,
+        times_ms=entries.times_ms,
+        ids=entries.ids,
+        looks=entries.looks,
+        hosts=entries.hosts,
+        named=entries.named,
+    )
+
+
+def _details(documents: Sequence[Document | DeadLetter], rows: Sequence[int]) -> list[str | None]:
+    chosen = [documents[row] for row in rows]
+    return [each.detail if isinstance(each, DeadLetter) else None for each in chosen]

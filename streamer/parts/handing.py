@@ -1,0 +1,35 @@
+"""What a part hands on to the next one, and its figures."""
+
+import numpy as np
+
+from streamer.records.record import Batch, Destination, Outgoing, Record
+from streamer.records.route import POSITION, STREAM
+from streamer.service.loop import BatchReport, Stopwatch
+
+
+def between(read: Record, packed: bytes, now_ms: int) -> Outgoing:
+    """A record between parts, in the partition of what was read.
+
+    Its headers name the position of what it was made from first: by that a transaction which the broker forgot is ended
+    (`transactions`).
+    """
+    headers = ((POSITION, read.position.encode()), (STREAM, read.source.stream.encode()))
+    record = Record(read.source, read.topic, read.offset, None, packed, now_ms)
+    return Outgoing(Destination.UNIQUE, record, headers)
+
+
+def part_report(batch: Batch, stopwatch: Stopwatch) -> BatchReport:
+    """Figures of a batch that a part has delivered which decides nothing."""
+    return BatchReport(
+        records=len(batch.records),
+        value_bytes=sum(len(record.value or b"") for record in batch.records),
+        step_seconds=stopwatch.wall_seconds,
+        step_cpu_seconds=stopwatch.cpu_seconds,
+        outcomes={},
+        distances=np.zeros(0, np.int16),
+        similarities=np.zeros(0),
+        candidates=np.zeros(0, np.int64),
+        unequal=0,
+        templates=0,
+        replayed=0,
+    )

@@ -1,0 +1,48 @@
+"""route: documents and the verdicts on them become outputs. Read, route, commit; no fingerprint, no index."""
+
+from streamer.fingerprint.fingerprints import hexadecimal
+from streamer.parts.handing import part_report
+from streamer.parts.routing import RoutingTransport
+from streamer.parts.told_verdicts import outgoing_of
+from streamer.records.record import Batch
+from streamer.service.loop import Listener, Loop, Recovering, Stopwatch
+
+
+class RoutePart(Loop):
+    """One worker of this part. Only records whose verdicts are known are read."""
+
+    def __init__(
+        self,
+        transport: RoutingTransport,
+        recoverer: Recovering,
+        listener: Listener,
+        *,
+        by_similarity: bool,
+        connector_name: str,
+        task_id: str,
+        shadow: bool,
+    ) -> None:
+        """See `Service`."""
+        super().__init__(transport, recoverer, listener)
+        self._routing = transport
+        self._by_similarity = by_similarity
+        self._connector_name = connector_name
+        self._task_id = task_id
+        self._shadow = shadow
+
+    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+        with stopwatch.step("route"):
+            told = self._routing.told(whole)
+            outgoing = outgoing_of(
+                whole.records,
+                told,
+                hexadecimal(told.kinds, told.fingerprints),
+                by_similarity=self._by_similarity,
+                connector_name=self._connector_name,
+                task_id=self._task_id,
+                shadow=self._shadow,
+            )
+        with stopwatch.step("commit"):
+            self._routing.deliver(whole, outgoing)
+        self._tell_of_lost(whole)
+        self._listener.batch(part_report(whole, stopwatch))

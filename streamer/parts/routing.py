@@ -1,0 +1,102 @@
+"""The transport of `route`: the input, of which a record is handed out once its verdict is known.
+
+Documents are read ahead and wait here, so that every read is the sign of life to the group, however long verdicts take. Once so
+many wait as two batches hold, their partitions are read no further. Where the verdicts stand that belong to a committed offset is
+committed beside it. Where that is not known, it is searched for.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from index import Applied, Source
+from streamer.errors import RecoveryRefused, VerdictsMissing
+from streamer.parts.told_verdicts import ToldVerdicts, told_of
+from streamer.parts.verdict_log import VerdictLog
+from streamer.records.record import Batch, Outgoing
+from streamer.settings.parts import settings_of
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.transport import BATCHES_KEPT, NO_PLACES, KafkaTransport
+from streamer.transports.transport import Assigned, Place
+
+
+class RoutingTransport(KafkaTransport):
+    """See above. `settings` are those of the whole service; `stamp` is the text of its own stamp."""
+
+    def __init__(self, settings: Settings, instance: str, stamp: str) -> None:
+        chosen = settings_of(settings, "route")
+        self._verdicts = VerdictLog(chosen, stamp)
+        self._held: dict[int, int] = {}
+        super().__init__(chosen, instance, gate=self._verdicts.reached)
+
+    def open(self) -> None:
+        """See Transport."""
+        super().open()
+        self._verdicts.open(self._admin)
+
+    def read(self) -> Batch | Assigned:
+        """See Transport. Records without a verdict wait, and an empty batch comes meanwhile."""
+        waits = self._kept.waiting_count() > 0 and not self._kept.ready_count()
+        if self._verdicts.poll(self._settings.batch.wait_ms if waits else 0):
+            self._note_answer()
+        self._kept.release()
+        self._bound_what_waits()
+        return super().read()
+
+    def waiting(self) -> int:
+        """Records that were read and have no verdict yet."""
+        return self._kept.waiting_count()
+
+    def told(self, batch: Batch) -> ToldVerdicts:
+        """The verdicts on the records of a batch that was read. Raises RecoveryRefused where one was never told."""
+        sources = {record.source for record in batch.records}
+        try:
+            return told_of(batch.records, {source: self._verdicts.batches_of(source) for source in sources})
+        except VerdictsMissing as error:
+            raise RecoveryRefused(
+                f"{error}: there are verdicts on what follows it in {self._settings.topics.verdicts!r}, and none on this record. "
+                "Retention or somebody took them, or set offsets of a group. Nothing is lost: set the offsets of group "
+                f"{self._settings.kafka.group + '.fingerprint'!r} back to that record, and it is fingerprinted and decided "
+                "again, or answered by the journal."
+            ) from error
+
+    def seek(self, source: Source, offset: int, applied: Applied | None) -> None:
+        """See Transport."""
+        super().seek(source, offset, applied)
+        claim = self.claims([source])[source]
+        place = claim.place if claim is not None and claim.offset == offset else None
+        self._verdicts.begin(source, offset, place)
+
+    def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
+        """See Transport. The offsets name the index that decided, and where the next verdicts stand."""
+        assert not places, "a router finds its places itself"
+        self._index = self._verdicts.decider or self._index
+        super().deliver(
+            batch, outgoing, {source: self._verdicts.place(source, end) for source, end in batch.ends.items()}
+        )
+        for source, end in batch.ends.items():
+            self._verdicts.drop(source, end)
+
+    def close(self) -> None:
+        """See Transport."""
+        self._verdicts.close()
+        super().close()
+
+    def _bound_what_waits(self) -> None:
+        """Read no further while so many records wait; go on once few are left."""
+        bound = self._settings.batch.records_max
+        if self._kept.waiting_count() >= BATCHES_KEPT * bound:
+            # Another partition may have what is waited for, so those without waiting records are read on.
+            ends = {source.partition: end for source, end in self._kept.waiting_from().items()}
+            fresh = {partition: end for partition, end in ends.items() if partition not in self._held}
+            if fresh:
+                self._reader.hold(fresh)
+                self._held |= fresh
+        elif self._held and self._kept.waiting_count() < bound:
+            held, self._held = self._held, {}
+            for partition, offset in held.items():
+                self._reader.begin(partition, offset)
+
+    def _forget(self, partitions: frozenset[int]) -> None:
+        super()._forget(partitions)
+        for partition in partitions:
+            self._held.pop(partition, None)
+        self._verdicts.forget(partitions)

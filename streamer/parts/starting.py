@@ -1,0 +1,75 @@
+"""Where sources begin in a part that has no index: by the committed offset alone.
+
+    C  committed offset of the part's own group
+    D  committed offset of the group of the whole service: everything below it was delivered
+
+    C or D         go on at the greater one: a service that was not in parts may have delivered more meanwhile
+    neither        first start: the first record
+    C < first      retention took records: a person decides (recovery.offsets_gone); skipped are counted
+    C > end        the outside lost records: always a person
+
+Whether an input was made anew is for `decide` to find, which knows the index.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from index import Source
+from streamer.errors import Rebalancing, RecoveryRefused
+from streamer.service.recovery import Plan, SourceOffsets, Unrecovered, plan
+from streamer.settings.settings import Recovery
+from streamer.transports.transport import Assigned, Transport
+
+
+class Beginner:
+    """Brings newly assigned sources to the offset where reading goes on."""
+
+    def __init__(
+        self, transport: Transport, policy: Recovery, delivered: Callable[[], Mapping[Source, int]] = dict
+    ) -> None:
+        """`delivered`: committed offsets of the whole service's group, where that is another one."""
+        self._transport = transport
+        self._policy = policy
+        self._delivered = delivered
+
+    def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
+        """See `Recovering`. Raises RecoveryRefused."""
+        try:
+            return self._begin(assigned)
+        except Rebalancing:
+            return Unrecovered.WAITING
+
+    def close(self) -> None:
+        """See `Recovering`."""
+
+    def _begin(self, assigned: Assigned) -> dict[Source, Plan]:
+        everywhere = assigned.sources + assigned.others
+        own, delivered = self._transport.committed(everywhere), self._delivered()
+        committed = {
+            source: max((each for each in (own[source], delivered.get(source)) if each is not None), default=None)
+            for source in everywhere
+        }
+        if self._policy.first_start == "latest" and not any(offset is not None for offset in committed.values()):
+            raise RecoveryRefused(
+                "recovery.first_start = 'latest' is for a service that is not in parts, for its parts would begin at different "
+                "ends. Let the whole service begin (streamer run without --part) and stop it, then start the parts; or set "
+                "'earliest'."
+            )
+        firsts = self._transport.first_offsets(assigned.sources)
+        ends = self._transport.end_offsets(assigned.sources)
+        policy = self._policy.model_copy(update={"first_start": "earliest"})
+        plans = {}
+        for source in assigned.sources:
+            at = committed[source]
+            name = assigned.names[source.stream]
+            # What was decided is not known here: as if it were just what is committed, so that nothing is to be restored.
+            found = SourceOffsets(name, source.partition, at, at, firsts[source], ends[source], recreated=False)
+            plans[source] = replace(plan(found, policy), restore=range(0))
+        starts = {
+            source: planned.begin for source, planned in plans.items() if planned.commit or own[source] != planned.begin
+        }
+        if starts:
+            self._transport.commit_start(starts)
+        for source, planned in plans.items():
+            self._transport.seek(source, planned.begin, None)
+        return plans

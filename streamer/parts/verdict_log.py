@@ -1,0 +1,173 @@
+"""The verdicts that a router waits for: a consumer without a group that follows its partitions, and what came of it."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import KafkaError
+
+from index import Source
+from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
+from streamer.parts.batches import Batches, Stored, readable
+from streamer.records.envelope import differing
+from streamer.records.verdict_batch import VerdictBatch, unpack_verdicts
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer, topic_ids
+from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
+from streamer.transports.transport import Place
+
+BATCHES_AHEAD = 20
+"""Verdicts are read ahead for as many batches of documents, and no further."""
+
+
+@dataclass(slots=True)
+class _Tail:
+    """What is known of one partition.
+
+    begin    offset of the first document asked for
+    reached  all documents from `begin` to here have verdicts, or there are none
+    next     offset of the next record of verdicts to read
+    """
+
+    source: Source
+    begin: int
+    reached: int
+    next: int
+    stored: deque[Stored[VerdictBatch]] = field(default_factory=deque)
+
+
+class VerdictLog:
+    """See above. Calls raise BrokerUnavailable, RecordsUnreadable, DeliveryDoubtful."""
+
+    def __init__(self, settings: Settings, stamp: str) -> None:
+        """`stamp`: text of the stamp that verdicts have to bear."""
+        self._settings = settings
+        self._topic = settings.topics.verdicts
+        self._stamp = stamp
+        self._tails: dict[int, _Tail] = {}
+        self._batches: Batches[VerdictBatch] = Batches(settings, self._topic, unpack_verdicts)
+        self._open_consumer: TolerantConsumer | None = None
+        self._stream = ""
+        self.decider = ""
+        """Who told the last verdicts that were read."""
+
+    def open(self, admin: KafkaAdminClient) -> None:
+        """Connect."""
+        with broker_errors(self._settings, f"connecting to read {self._topic!r}"):
+            found = topic_ids(admin, [self._topic])[self._topic]
+            self._open_consumer = make_changelog_consumer(self._settings)
+        if found is None:
+            raise DeliveryDoubtful(f"the topic {self._topic!r} was deleted")
+        self._stream = found
+
+    def close(self) -> None:
+        """Release every resource; never raises."""
+        self._batches.close()
+        opened, self._open_consumer = self._open_consumer, None
+        if opened is not None:
+            with suppress(KafkaError, OSError, RuntimeError):
+                opened.close(autocommit=False, timeout_ms=1_000)
+
+    def begin(self, source: Source, offset: int, place: Place | None) -> None:
+        """Follow the verdicts on the documents of a source from `offset` on.
+
+        place  where they stand, as it was noted; None, or of another topic: it is searched for
+        """
+        partition = source.partition
+        extent = self._batches.extent(partition)
+        noted = place is not None and place.stream == self._stream and extent.start <= place.offset <= extent.stop
+        at = place.offset if place is not None and noted else -1
+        first = self._batches.first_in(partition, range(at, extent.stop)) if noted else None
+        if not noted or (first is not None and first.batch.heading.begin > offset):
+            # What is missing there may have been told again, behind it.
+            at = self._batches.covering(partition, source.stream, offset)
+            first = self._batches.first_in(partition, range(at, extent.stop))
+        ours = first is not None and first.batch.heading.stream == source.stream
+        if first is not None and ours and extent.start == at > 0 and first.batch.heading.begin > offset:
+            raise self._lost(partition, offset, first.batch.heading.begin)
+        self._tails[partition] = _Tail(source, offset, offset, at)
+        self._assign()
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Follow these partitions no more."""
+        gone = [self._tails.pop(partition) for partition in partitions if partition in self._tails]
+        if gone and self._open_consumer is not None:
+            self._assign()
+
+    def poll(self, wait_ms: int) -> bool:
+        """Take in what has come; returns whether anything has. Waits for it so long at most."""
+        ahead = sum(len(stored.batch) for tail in self._tails.values() for stored in tail.stored)
+        if not self._tails or ahead > BATCHES_AHEAD * self._settings.batch.records_max:
+            return False
+        consumer = self._consumer
+        with broker_errors(self._settings, "reading the verdicts"):
+            polled = consumer.poll(timeout_ms=wait_ms)
+            for at, damage in consumer.damages.lasting(polled):
+                consumer.seek(at, end_of_damage(self._settings, consumer, at, damage))
+                consumer.damages.forget(at)
+        for at, records in polled.items():
+            tail = self._tails.get(at.partition)
+            for record in records if tail is not None else ():
+                with readable():
+                    self._take(tail, self._batches.unpacked(at.partition, record))
+        return bool(polled)
+
+    def reached(self, source: Source) -> int:
+        """Offset up to which the documents of a source have verdicts, from where it began."""
+        tail = self._tails.get(source.partition)
+        return tail.reached if tail is not None and tail.source == source else -1
+
+    def batches_of(self, source: Source) -> Sequence[VerdictBatch]:
+        """Batches of a source that were read and not dropped."""
+        tail = self._tails.get(source.partition)
+        return [stored.batch for stored in tail.stored] if tail is not None and tail.source == source else []
+
+    def place(self, source: Source, offset: int) -> Place:
+        """From where on the verdicts on documents at or behind `offset` stand."""
+        tail = self._tails[source.partition]
+        behind = (stored.offset for stored in tail.stored if stored.batch.heading.end > offset)
+        return Place(self._stream, next(behind, tail.next))
+
+    def drop(self, source: Source, offset: int) -> None:
+        """Let go of the batches on what lies below `offset`, which is delivered."""
+        tail = self._tails.get(source.partition)
+        while tail is not None and tail.stored and tail.stored[0].batch.heading.end <= offset:
+            tail.stored.popleft()
+
+    def _lost(self, partition: int, offset: int, begin: int) -> RecoveryRefused:
+        group = f"{self._settings.kafka.group}.fingerprint"
+        return RecoveryRefused(
+            f"{self._settings.topics.input}/{partition}: the group is at {offset}, and {self._topic!r} begins at the verdicts on "
+            f"{begin}: retention took verdicts before they were delivered. Nothing is lost: set the offsets of group {group!r} "
+            f"back to {offset}, and those documents are fingerprinted and told again."
+        )
+
+    def _take(self, tail: _Tail | None, stored: Stored[VerdictBatch]) -> None:
+        assert tail is not None
+        heading = stored.batch.heading
+        tail.next = stored.offset + 1
+        # Of an input that was deleted since; or told twice, as a decider may that starts again.
+        if heading.stream != tail.source.stream or heading.end <= tail.reached:
+            return
+        if why := differing(self._stamp, heading.stamp):
+            raise SettingsError(
+                f"{self._topic}/{heading.partition} offset {stored.offset}: these verdicts are on fingerprints by other "
+                f"settings: {why}. Run all parts with the same settings of the method."
+            )
+        tail.stored.append(stored)
+        tail.reached = heading.end
+        self.decider = stored.batch.decider
+
+    def _assign(self) -> None:
+        consumer = self._consumer
+        with broker_errors(self._settings, "reading the verdicts"):
+            consumer.assign([TopicPartition(self._topic, partition) for partition in self._tails])
+            for partition, tail in self._tails.items():
+                consumer.seek(TopicPartition(self._topic, partition), tail.next)
+
+    @property
+    def _consumer(self) -> TolerantConsumer:
+        assert self._open_consumer is not None, "the verdicts are not open"
+        return self._open_consumer

@@ -1,0 +1,74 @@
+"""Wiring of one worker of a part. `settings` are always those of the whole service."""
+
+from index import Index
+from streamer.fingerprint.scheme import Scheme
+from streamer.parts.decide import DecidePart
+from streamer.parts.deciding import DecidingTransport
+from streamer.parts.fingerprint import FingerprintPart
+from streamer.parts.route import RoutePart
+from streamer.parts.routing import RoutingTransport
+from streamer.parts.starting import Beginner
+from streamer.records.decode import Decoder
+from streamer.records.envelope import stamp_text
+from streamer.service.attempts import Attempts
+from streamer.service.claims import MARGIN_SECONDS
+from streamer.service.loop import Listener
+from streamer.service.recovery import Recoverer
+from streamer.service.trial import Trials
+from streamer.service.wiring import usable_directory
+from streamer.settings.parts import settings_of
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.topics import committed_offsets
+from streamer.transports.kafka.transport import KafkaTransport
+
+
+def fingerprint_part(
+    settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
+) -> tuple[KafkaTransport, FingerprintPart]:
+    """A worker of `fingerprint`. It has no index: its folder holds the notes of attempts alone. Raises SettingsError."""
+    with usable_directory(settings):
+        settings.index.directory.mkdir(parents=True, exist_ok=True)
+    transport = KafkaTransport(settings_of(settings, "fingerprint"), instance)
+    return transport, FingerprintPart(
+        transport,
+        Decoder(settings.decode),
+        fingerprinter,
+        Beginner(transport, settings.recovery, lambda: committed_offsets(settings)),
+        Attempts(settings.index.directory, settings.workers.deaths_max),
+        Trials(settings, fingerprinter, seconds_max=settings.kafka.max_poll_interval_ms / 3000),
+        listener,
+        idle_ms=settings.batch.idle_ms,
+    )
+
+
+def decide_part(
+    settings: Settings, instance: str, index: Index, fingerprinter: Scheme, listener: Listener
+) -> tuple[DecidingTransport, DecidePart]:
+    """A worker of `decide`. Texts are read to restore a lost index, and never else."""
+    transport = DecidingTransport(settings, instance, index.identity)
+    recoverer = Recoverer(
+        transport,
+        index,
+        Decoder(settings.decode),
+        fingerprinter,
+        settings.recovery.model_copy(update={"first_start": "earliest"}),
+        listener.restoring,
+        settings.kafka.session_timeout_ms / 1000 + MARGIN_SECONDS,
+    )
+    return transport, DecidePart(transport, index, stamp_text(fingerprinter.stamp()), recoverer, listener)
+
+
+def route_part(
+    settings: Settings, instance: str, fingerprinter: Scheme, listener: Listener
+) -> tuple[RoutingTransport, RoutePart]:
+    """A worker of `route`."""
+    transport = RoutingTransport(settings, instance, stamp_text(fingerprinter.stamp()))
+    return transport, RoutePart(
+        transport,
+        Beginner(transport, settings.recovery),
+        listener,
+        by_similarity=settings.fingerprint.scheme == "minhash",
+        connector_name=settings.kafka.group,
+        task_id=instance,
+        shadow=settings.route.shadow,
+    )

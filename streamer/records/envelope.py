@@ -1,0 +1,197 @@
+"""Envelope of what the parts hand each other through Kafka: heading, columns, checksum. docs/formats.md has every byte.
+
+Other engines read and write these bytes too, so this module and the two formats in it (`fingerprint_batch`, `verdict_batch`)
+import nothing of the streamer.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+VERSION = 1
+"""Version of both formats. A reader refuses any other."""
+
+DOCUMENTS_MAX = 256
+"""Documents in one batch, at most, as the parts write them; readers take any number."""
+
+_FIXED = struct.Struct("<4sHHIIQQ")
+_LENGTH = struct.Struct("<I")
+_CHECKSUM = struct.Struct("<I")
+_NO_TEXT = 2**32 - 1
+_ALL_ABSENT, _SOME_PRESENT = 0, 1
+
+Item = TypeVar("Item", bound=np.generic)
+
+
+class BatchUnreadable(ValueError):
+    """Bytes that are no batch of this format, or damaged. The message begins with where they stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What a batch is about: the offsets [begin, end) of one partition of the input, all of which it accounts for.
+
+    stamp   canonical text of all that changes a fingerprint, see `stamp_text`
+    stream  id of the input topic, which is never reused
+    topic   name of the input topic, for people
+
+    Offsets without a document in the batch hold none: marks of transactions, records that compaction took.
+    """
+
+    stamp: str
+    stream: str
+    topic: str
+    partition: int
+    begin: int
+    end: int
+
+
+def stamp_text(stamp: Mapping[str, str]) -> str:
+    """Canonical text of a stamp: JSON, names in order, no spaces. Equal stamps have equal texts."""
+    return json.dumps(dict(stamp), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@lru_cache(64)
+def differing(ours: str, theirs: str) -> str:
+    """What differs between two stamps, in words; empty where nothing does."""
+    if ours == theirs:
+        return ""
+    own, other = _stamp(ours), _stamp(theirs)
+    return ", ".join(
+        f"{name} is {own.get(name, 'not set')!s} here and {other.get(name, 'not set')!s} there"
+        for name in sorted(own.keys() | other.keys())
+        if own.get(name) != other.get(name)
+    )
+
+
+def _stamp(text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"stamp": text}
+
+
+class Packer:
+    """Writes one batch: heading, then columns in the order of the calls, then the checksum."""
+
+    def __init__(self, magic: bytes, heading: Heading, count: int) -> None:
+        """`magic`: four bytes that tell the format. `count`: documents of the batch, at least 0."""
+        self._parts = [
+            _FIXED.pack(magic, VERSION, 0, heading.partition, count, heading.begin, heading.end),
+        ]
+        for text in (heading.stamp, heading.stream, heading.topic):
+            self.text(text)
+
+    def number(self, value: int) -> None:
+        """A number of 32 bits."""
+        self._parts.append(_LENGTH.pack(value))
+
+    def text(self, text: str) -> None:
+        """One text: its length in bytes, then UTF-8."""
+        encoded = text.encode(errors="backslashreplace")
+        self._parts += [_LENGTH.pack(len(encoded)), encoded]
+
+    def column(self, column: npt.NDArray[Any], kind: str) -> None:
+        """The items of an array of any shape, row by row, as the little-endian numpy type `kind`."""
+        self._parts.append(np.ascontiguousarray(column, kind).tobytes())
+
+    def texts(self, texts: Sequence[str | None]) -> None:
+        """A column of texts: 0 where all are absent; else 1, their lengths in bytes (2^32 - 1: absent), and their UTF-8."""
+        if all(text is None for text in texts):
+            self._parts.append(bytes([_ALL_ABSENT]))
+            return
+        encoded = [None if text is None else text.encode(errors="backslashreplace") for text in texts]
+        lengths = np.array([_NO_TEXT if each is None else len(each) for each in encoded], "<u4")
+        self._parts += [bytes([_SOME_PRESENT]), lengths.tobytes(), *(each for each in encoded if each)]
+
+    def sealed(self) -> bytes:
+        """The whole batch, with its checksum."""
+        body = b"".join(self._parts)
+        return body + _CHECKSUM.pack(zlib.crc32(body))
+
+
+class Unpacker:
+    """Reads one batch, in the order in which `Packer` wrote it. Every call raises BatchUnreadable where it does not fit."""
+
+    def __init__(self, magic: bytes, content: bytes | None, where: str) -> None:
+        """Checks magic, version and checksum, and reads the heading.
+
+        where  topic, partition and offset of the record, for people
+        """
+        self._content = content or b""
+        self._where = where
+        self._at = 0
+        self._end = len(self._content) - _CHECKSUM.size
+        if self._content[:4] != magic:
+            raise self.unreadable(f"it does not begin with {magic.decode()}: something else was written to this topic")
+        if len(self._content) < _FIXED.size + _CHECKSUM.size:
+            raise self.unreadable(f"it was cut to {len(self._content)} bytes")
+        _, version, flags, partition, self.count, begin, end = _FIXED.unpack_from(self._content)
+        if version != VERSION or flags:
+            raise self.unreadable(
+                f"its format is version {version} with flags {flags:#x}, and this program reads version {VERSION} without: "
+                "update the older one of the two programs"
+            )
+        if zlib.crc32(memoryview(self._content)[: self._end]) != _CHECKSUM.unpack_from(self._content, self._end)[0]:
+            raise self.unreadable("it is damaged or was cut: its checksum does not fit")
+        self._at = _FIXED.size
+        stamp, stream, topic = self.text(), self.text(), self.text()
+        if begin > end:
+            raise self.unreadable(f"it begins at offset {begin} and ends before that, at {end}")
+        self.heading = Heading(stamp, stream, topic, partition, begin, end)
+
+    def unreadable(self, why: str) -> BatchUnreadable:
+        """Error that says where the batch stands and why it cannot be read."""
+        return BatchUnreadable(f"{self._where}: no batch can be read there: {why}")
+
+    def number(self) -> int:
+        """See `Packer.number`."""
+        value: int = _LENGTH.unpack(self._take(_LENGTH.size))[0]
+        return value
+
+    def text(self) -> str:
+        """See `Packer.text`."""
+        return self._decoded(self._take(self.number()))
+
+    def column(self, kind: type[Item], *shape: int) -> npt.NDArray[Item]:
+        """An array of this type and shape, aligned and writable."""
+        wanted = np.dtype(kind).newbyteorder("<")
+        size = wanted.itemsize
+        for length in shape:
+            size *= length
+        return np.frombuffer(self._take(size), wanted).astype(kind).reshape(shape)
+
+    def texts(self, count: int) -> list[str | None]:
+        """See `Packer.texts`."""
+        form = self._take(1)[0]
+        if form == _ALL_ABSENT:
+            return [None] * count
+        if form != _SOME_PRESENT:
+            raise self.unreadable(f"a column of texts has the unknown form {form}")
+        lengths: list[int] = self.column(np.uint32, count).tolist()
+        return [None if length == _NO_TEXT else self._decoded(self._take(length)) for length in lengths]
+
+    def finish(self) -> None:
+        """Check that nothing is left."""
+        if self._at != self._end:
+            raise self.unreadable(f"{self._end - self._at} bytes are left over behind its columns")
+
+    def _take(self, size: int) -> bytes:
+        begin, self._at = self._at, self._at + size
+        if self._at > self._end:
+            raise self.unreadable(f"its columns need more than its {len(self._content)} bytes")
+        return self._content[begin : self._at]
+
+    def _decoded(self, encoded: bytes) -> str:
+        try:
+            return encoded.decode()
+        except UnicodeDecodeError as error:
+            raise self.unreadable(f"a text in it is no UTF-8: {error}") from error

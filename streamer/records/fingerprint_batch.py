@@ -1,0 +1,117 @@
+"""Batches of fingerprints: what `fingerprint` hands to `decide` through Kafka. Numbers and ids, no text. Pure.
+
+docs/formats.md has every byte. This module imports nothing of the streamer but the envelope.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from index import Entries, Kind, Source
+from streamer.records.envelope import Heading, Packer, Unpacker
+
+MAGIC = b"NDFP"
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintBatch:
+    """Fingerprints of the documents at the offsets [begin, end) of one partition of the input; perhaps of none.
+
+    entries  n rows, all of the heading's source; every id is given, and a row of kind DEAD_LETTER is in it too
+    details  n texts for people on why a record is a dead letter; None elsewhere
+    """
+
+    heading: Heading
+    entries: Entries
+    details: Sequence[str | None]
+
+
+def pack_fingerprints(batch: FingerprintBatch) -> bytes:
+    """The bytes of a batch. An id that is the record's position is not written."""
+    heading, entries = batch.heading, batch.entries
+    packer = Packer(MAGIC, heading, len(entries))
+    packer.number(entries.fingerprints.shape[1])
+    packer.number(0 if entries.looks is None else 1 + entries.looks.shape[1])
+    packer.column(entries.offsets, "<u8")
+    packer.column(entries.times_ms, "<i8")
+    packer.column(entries.kinds, "u1")
+    packer.column(entries.reasons, "u1")
+    packer.column(np.ones(len(entries), np.bool_) if entries.named is None else entries.named, "u1")
+    packer.column(entries.fingerprints, "<u8")
+    packer.column(entries.look_rows, "u1")
+    own = _positions(heading, entries.offsets.tolist())
+    packer.texts([None if given == position else given for given, position in zip(entries.ids, own, strict=True)])
+    packer.texts([None] * len(entries) if entries.hosts is None else [host or None for host in entries.hosts])
+    packer.texts(batch.details)
+    return packer.sealed()
+
+
+def unpack_fingerprints(content: bytes | None, where: str) -> FingerprintBatch:
+    """The reverse of `pack_fingerprints`. Raises BatchUnreadable.
+
+    where  topic, partition and offset of the record, for people
+    """
+    unpacker = Unpacker(MAGIC, content, where)
+    heading, count = unpacker.heading, unpacker.count
+    words, looks = unpacker.number(), unpacker.number()
+    offsets = unpacker.column(np.uint64, count)
+    times_ms = unpacker.column(np.int64, count)
+    kinds, reasons, named = (unpacker.column(np.uint8, count) for _ in range(3))
+    fingerprints = unpacker.column(np.uint64, count, words)
+    look_rows = unpacker.column(np.uint8, count, max(0, looks - 1))
+    ids, hosts, details = (unpacker.texts(count) for _ in range(3))
+    unpacker.finish()
+    if count and (int(offsets[0]) < heading.begin or int(offsets[-1]) >= heading.end):
+        raise unpacker.unreadable("its documents do not lie within its offsets")
+    if count and (offsets[1:] <= offsets[:-1]).any():
+        raise unpacker.unreadable("its documents are not in the order of their offsets")
+    if count and int(kinds.max()) > max(Kind):
+        raise unpacker.unreadable(f"a document in it is of the unknown kind {int(kinds.max())}")
+    own_ids = _positions(heading, offsets.tolist())
+    entries = Entries(
+        sources=(Source(heading.stream, heading.partition),),
+        source_numbers=np.zeros(count, np.uint32),
+        offsets=offsets,
+        kinds=kinds,
+        reasons=reasons,
+        fingerprints=fingerprints,
+        times_ms=times_ms,
+        ids=[own if given is None else given for given, own in zip(ids, own_ids, strict=True)],
+        looks=look_rows if looks else None,
+        hosts=hosts,
+        named=named.astype(np.bool_),
+    )
+    return FingerprintBatch(heading, entries, details)
+
+
+def joined(batches: Sequence[FingerprintBatch]) -> Entries:
+    """Entries of several batches in one, in their order; of one source each, and of at least one batch.
+
+    Raises ValueError where fingerprints or looks are of different widths.
+    """
+    sources = {each.entries.sources[0]: 0 for each in batches}
+    numbers = {source: number for number, source in enumerate(sources)}
+    parts = [each.entries for each in batches]
+    looks = [part.looks for part in parts if part.looks is not None]
+    first = parts[0]
+    return replace(
+        first,
+        sources=tuple(sources),
+        source_numbers=np.concatenate([np.full(len(part), numbers[part.sources[0]], np.uint32) for part in parts]),
+        offsets=np.concatenate([part.offsets for part in parts]),
+        kinds=np.concatenate([part.kinds for part in parts]),
+        reasons=np.concatenate([part.reasons for part in parts]),
+        fingerprints=np.concatenate([part.fingerprints for part in parts]),
+        times_ms=np.concatenate([part.times_ms for part in parts]),
+        ids=[each for part in parts for each in part.ids],
+        looks=np.concatenate(looks) if looks else None,
+        hosts=[each for part in parts for each in part.hosts or ()],
+        named=np.concatenate([part.named for part in parts if part.named is not None]),
+    )
+
+
+def _positions(heading: Heading, offsets: Sequence[int]) -> list[str]:
+    """Positions in words, which are the ids of documents that brought none."""
+    prefix = f"{heading.topic}/{heading.partition}/"
+    return [f"{prefix}{offset}" for offset in offsets]

@@ -1,0 +1,153 @@
+"""Batches of verdicts: what `decide` tells `route` through Kafka, all that an output says of a decision. Pure.
+
+docs/formats.md has every byte. This module imports nothing of the streamer but the envelope.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index import Position, Source, Verdict
+from streamer.records.envelope import Heading, Packer, Unpacker
+
+MAGIC = b"NDVD"
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictBatch:
+    """Verdicts on the documents at the offsets [begin, end) of one partition of the input; perhaps on none.
+
+    heading             that of the fingerprints by which was decided
+    decider             id of the index, or of the engine, that decided
+    offsets             uint64 [n], strictly increasing
+    verdicts            uint8 [n], values of `Verdict`
+    reasons             uint8 [n], of the streamer's list
+    distances           int16 [n], as in `Decisions`
+    replayed            bool [n], whether the decider had decided the position before; for people and metrics alone
+    kinds               uint8 [n], of `Kind`, as fingerprinted
+    fingerprints        uint64 [n, words], as fingerprinted
+    ids                 n ids of documents; None for a dead letter without one
+    details             n texts for people on why a record is a dead letter; None elsewhere
+    original_ids        n ids; None for rows that name no original
+    original_positions  n positions; None for rows that name no original
+    names               topic of every stream that originals come from, as far as the decider knows
+    """
+
+    heading: Heading
+    decider: str
+    offsets: npt.NDArray[np.uint64]
+    verdicts: npt.NDArray[np.uint8]
+    reasons: npt.NDArray[np.uint8]
+    distances: npt.NDArray[np.int16]
+    replayed: npt.NDArray[np.bool_]
+    kinds: npt.NDArray[np.uint8]
+    fingerprints: npt.NDArray[np.uint64]
+    ids: Sequence[str | None]
+    details: Sequence[str | None]
+    original_ids: Sequence[str | None]
+    original_positions: Sequence[Position | None]
+    names: Mapping[str, str]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def pack_verdicts(batch: VerdictBatch) -> bytes:
+    """The bytes of a batch."""
+    packer = Packer(MAGIC, batch.heading, len(batch))
+    packer.text(batch.decider)
+    packer.number(batch.fingerprints.shape[1])
+    packer.column(batch.offsets, "<u8")
+    for column in (batch.verdicts, batch.reasons, batch.replayed, batch.kinds):
+        packer.column(column, "u1")
+    packer.column(batch.distances, "<i2")
+    packer.column(batch.fingerprints, "<u8")
+    packer.texts(batch.ids)
+    packer.texts(batch.details)
+    _pack_originals(packer, batch)
+    return packer.sealed()
+
+
+def _pack_originals(packer: Packer, batch: VerdictBatch) -> None:
+    rows, named = [], []
+    for row, position in enumerate(batch.original_positions):
+        if position is not None:
+            rows.append(row)
+            named.append(position)
+    numbers: dict[Source, int] = {}
+    source_numbers = [numbers.setdefault(position.source, len(numbers)) for position in named]
+    packer.number(len(numbers))
+    for source in numbers:
+        packer.text(source.stream)
+        packer.text(batch.names.get(source.stream, ""))
+        packer.number(source.partition)
+    packer.number(len(rows))
+    packer.column(np.array(rows, np.uint32), "<u4")
+    packer.column(np.array(source_numbers, np.uint32), "<u4")
+    packer.column(np.array([position.offset for position in named], np.uint64), "<u8")
+    packer.texts([batch.original_ids[row] for row in rows])
+
+
+def unpack_verdicts(content: bytes | None, where: str) -> VerdictBatch:
+    """The reverse of `pack_verdicts`. Raises BatchUnreadable.
+
+    where  topic, partition and offset of the record, for people
+    """
+    unpacker = Unpacker(MAGIC, content, where)
+    heading, count = unpacker.heading, unpacker.count
+    decider, words = unpacker.text(), unpacker.number()
+    offsets = unpacker.column(np.uint64, count)
+    verdicts, reasons, replayed, kinds = (unpacker.column(np.uint8, count) for _ in range(4))
+    distances = unpacker.column(np.int16, count)
+    fingerprints = unpacker.column(np.uint64, count, words)
+    ids, details = unpacker.texts(count), unpacker.texts(count)
+    original_ids: list[str | None] = [None] * count
+    positions: list[Position | None] = [None] * count
+    names = _unpack_originals(unpacker, original_ids, positions)
+    unpacker.finish()
+    if count and (int(offsets[0]) < heading.begin or int(offsets[-1]) >= heading.end):
+        raise unpacker.unreadable("its verdicts do not lie within its offsets")
+    if count and (offsets[1:] <= offsets[:-1]).any():
+        raise unpacker.unreadable("its verdicts are not in the order of their offsets")
+    if count and int(verdicts.max()) > max(Verdict):
+        raise unpacker.unreadable(f"it holds the unknown verdict {int(verdicts.max())}")
+    return VerdictBatch(
+        heading,
+        decider,
+        offsets,
+        verdicts,
+        reasons,
+        distances,
+        replayed.astype(np.bool_),
+        kinds,
+        fingerprints,
+        ids,
+        details,
+        original_ids,
+        positions,
+        names,
+    )
+
+
+def _unpack_originals(
+    unpacker: Unpacker, original_ids: list[str | None], positions: list[Position | None]
+) -> dict[str, str]:
+    """Fill in ids and positions of originals; returns the topics of their streams."""
+    sources, names = [], {}
+    for _ in range(unpacker.number()):
+        stream, name = unpacker.text(), unpacker.text()
+        sources.append(Source(stream, unpacker.number()))
+        if name:
+            names[stream] = name
+    count = unpacker.number()
+    rows, source_numbers = unpacker.column(np.uint32, count), unpacker.column(np.uint32, count)
+    offsets, found = unpacker.column(np.uint64, count), unpacker.texts(count)
+    if count and (int(rows.max()) >= len(positions) or int(source_numbers.max()) >= len(sources)):
+        raise unpacker.unreadable("an original in it belongs to no document, or to no source")
+    columns = (rows.tolist(), source_numbers.tolist(), offsets.tolist(), found)
+    for row, number, offset, original_id in zip(*columns, strict=True):
+        positions[row] = Position(sources[number], offset)
+        original_ids[row] = original_id
+    return names

@@ -1,0 +1,56 @@
+"""Parts of a service: which part reads which topic under which group, and what it writes."""
+
+from typing import Literal, get_args
+
+from streamer.settings.settings import Settings
+
+Part = Literal["fingerprint", "decide", "route"]
+"""A part of the path that may run in processes of its own: each is named by the verb that it ends with."""
+
+PARTS: tuple[Part, ...] = get_args(Part)
+
+DOCUMENTS_A_BATCH = 256
+"""Documents in a record of the topics between the parts, at most."""
+
+
+def settings_of(settings: Settings, part: Part) -> Settings:
+    """Settings of one part: its group, its input, the size of its batches, and `part` itself.
+
+    Each part has a group of its own: <kafka.group>.fingerprint, <kafka.group>.decide. `route` reads under `kafka.group`
+    itself, so that a committed offset of that group means "delivered", in parts or not.
+    """
+    kafka, topics, batch = settings.kafka, settings.topics, settings.batch
+    if part != "route":
+        kafka = kafka.model_copy(update={"group": f"{kafka.group}.{part}"})
+    if part == "fingerprint" and batch.idle_ms is not None:
+        batch = batch.model_copy(update={"wait_ms": min(batch.wait_ms, batch.idle_ms)})
+    if part == "decide":
+        topics = topics.model_copy(update={"input": topics.fingerprints})
+        batch = batch.model_copy(update={"records_max": max(1, batch.records_max // DOCUMENTS_A_BATCH)})
+    chosen = settings.model_copy(update={"kafka": kafka, "topics": topics, "batch": batch})
+    chosen._part = part
+    return chosen
+
+
+def input_key(settings: Settings) -> str:
+    """Key of the setting that names the topic which is read."""
+    return "topics.fingerprints" if settings.part == "decide" else "topics.input"
+
+
+def outputs_of(settings: Settings) -> dict[str, str]:
+    """Topics that are written, by the keys of their settings."""
+    topics = settings.topics
+    if settings.part == "fingerprint":
+        return {"topics.fingerprints": topics.fingerprints}
+    if settings.part == "decide":
+        return {"topics.verdicts": topics.verdicts}
+    return {
+        "topics.unique": topics.unique,
+        "topics.duplicate": topics.duplicate,
+        "topics.dead_letter": topics.dead_letter,
+    }
+
+
+def writes_between_parts(settings: Settings) -> bool:
+    """Whether what is written goes to one topic, and stays in the partition that it was read from."""
+    return settings.part in ("fingerprint", "decide")

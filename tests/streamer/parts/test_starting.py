@@ -1,0 +1,102 @@
+"""Where sources begin in a part without an index."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from index import Source
+from streamer.errors import Rebalancing, RecoveryRefused
+from streamer.parts.starting import Beginner
+from streamer.service.recovery import Unrecovered
+from streamer.settings.settings import Recovery
+from streamer.transports.transport import Assigned
+
+ONE, TWO = Source("stream", 0), Source("stream", 1)
+FIRST, END = 4, 100
+
+
+class Outside:
+    """Committed offsets, and what a part asked for."""
+
+    def __init__(self, committed: Mapping[Source, int], *, rebalancing: bool = False) -> None:
+        self._committed = dict(committed)
+        self._rebalancing = rebalancing
+        self.sought: dict[Source, int] = {}
+        self.started: dict[Source, int] = {}
+
+    def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
+        return {source: self._committed.get(source) for source in sources}
+
+    def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        return dict.fromkeys(sources, FIRST)
+
+    def end_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
+        return dict.fromkeys(sources, END)
+
+    def commit_start(self, offsets: Mapping[Source, int]) -> None:
+        if self._rebalancing:
+            raise Rebalancing("the group shares its partitions out anew")
+        self.started.update(offsets)
+
+    def seek(self, source: Source, offset: int, _applied: object) -> None:
+        self.sought[source] = offset
+
+
+def begun(
+    outside: Outside, delivered: Mapping[Source, int] | None = None, others: tuple[Source, ...] = (), **policy: Any
+) -> Any:
+    beginner = Beginner(outside, Recovery(**policy), lambda: delivered or {})  # type: ignore[arg-type]
+    return beginner.recover(Assigned((ONE,), {"stream": "documents"}, others))
+
+
+def test_a_part_goes_on_where_its_group_stands() -> None:
+    outside = Outside({ONE: 30})
+    assert begun(outside)[ONE].begin == 30
+    assert (outside.sought, outside.started) == ({ONE: 30}, {})
+
+
+def test_a_part_begins_where_the_whole_service_has_delivered_to_if_that_is_further() -> None:
+    for committed in ({}, {ONE: 30}):
+        outside = Outside(committed)
+        assert begun(outside, {ONE: 50})[ONE].begin == 50
+        assert (outside.sought, outside.started) == ({ONE: 50}, {ONE: 50})
+    assert begun(Outside({ONE: 60}), {ONE: 50})[ONE].begin == 60
+
+
+def test_a_first_start_begins_at_the_first_record_and_says_so_to_the_group() -> None:
+    outside = Outside({})
+    assert begun(outside)[ONE].begin == FIRST
+    assert outside.started == {ONE: FIRST}
+
+
+def test_a_first_start_at_the_end_is_refused_for_the_parts_would_begin_at_different_ends() -> None:
+    with pytest.raises(RecoveryRefused, match=r"recovery\.first_start"):
+        begun(Outside({}), first_start="latest")
+
+
+def test_a_partition_that_is_added_later_begins_at_its_first_record() -> None:
+    outside = Outside({TWO: 9})
+    assert begun(outside, others=(TWO,), first_start="latest")[ONE].begin == FIRST
+
+
+def test_documents_that_retention_took_are_for_a_person_to_skip() -> None:
+    with pytest.raises(RecoveryRefused, match=r"recovery\.offsets_gone"):
+        begun(Outside({ONE: 1}))
+    plan = begun(Outside({ONE: 1}), offsets_gone="skip")[ONE]
+    assert (plan.begin, plan.skipped, plan.restore) == (FIRST, FIRST - 1, range(0))
+
+
+def test_an_input_that_lost_records_is_refused() -> None:
+    with pytest.raises(RecoveryRefused, match="the input ends at 100"):
+        begun(Outside({ONE: 101}))
+
+
+def test_nothing_is_restored_where_there_is_no_index() -> None:
+    assert begun(Outside({ONE: 30}), index_behind="stop")[ONE].restore == range(0)
+
+
+def test_a_rebalance_amid_the_start_lets_the_part_look_again() -> None:
+    outside = Outside({}, rebalancing=True)
+    assert begun(outside) is Unrecovered.WAITING
+    assert outside.sought == {}
