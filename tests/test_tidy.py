@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import index
+import index.dataflow
 import index.tools
 from tests.support.paths import ROOT
 
@@ -77,6 +78,7 @@ LAYERS = (
     ("streamer.errors",),
     ("index.tools",),
     ("index.index",),
+    ("index.dataflow",),
     ("index.decide",),
     ("index.families",),
     ("index.session", "index.turn"),
@@ -88,7 +90,11 @@ LAYERS = (
 )
 """Rooms from top to bottom: a module imports from its own room and from rooms further down."""
 
-PUBLIC_NAMES = {"index": set(index.__all__), "index.tools": set(index.tools.__all__)}
+PUBLIC_NAMES = {
+    "index": set(index.__all__),
+    "index.dataflow": set(index.dataflow.__all__),
+    "index.tools": set(index.tools.__all__),
+}
 
 PURE = {"index.decide.rule"} | {
     f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash", "template")
@@ -167,7 +173,7 @@ def test_every_module_stands_in_a_room_and_imports_point_downwards_only(name: st
             assert ROOMS[target] > ROOMS[room], f"{name} imports {used}"
 
 
-INDEX_FOR_THE_STREAMER = {"index", "index.tools", "index.kernels.jit"}
+INDEX_FOR_THE_STREAMER = {"index", "index.dataflow", "index.tools", "index.kernels.jit"}
 
 
 @pytest.mark.parametrize("name", sorted(name for name in ALL_MODULES if name.split(".")[0] == "streamer"))
@@ -221,6 +227,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
 
 WITHOUT_TESTS_OF_THEIR_OWN = {
     "only types, names and messages": (
+        "index.dataflow.message",
         "index.errors",
         "index.storage.counters",
         "index.storage.file.commit_hooks",
@@ -258,6 +265,15 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.segments.compaction_state",
         "index.storage.sources",
         "index.storage.stamp",
+    ),
+    "tests/index/dataflow/test_flow.py": (
+        "index.dataflow.claim",
+        "index.dataflow.join",
+        "index.dataflow.leaves",
+        "index.dataflow.name",
+        "index.dataflow.recall",
+        "index.dataflow.resolve",
+        "index.dataflow.verify",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/storage/test_store.py": ("index.storage.holding",),
