@@ -47,6 +47,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.transport",
         "streamer.transports.kafka.unreadable",
     },
+    "pyflink": {"streamer.flink.job"},
     "lmdb": {"index.storage.data_file", "index.storage.store", "index.tools.backup"},
     "jieba": {"streamer.text.segmentation"},
     "prometheus_client": {"streamer.observe.metrics"},
@@ -59,14 +60,14 @@ ONLY_IMPORTERS = {
 }
 
 LAYERS = (
-    ("streamer.__main__",),
+    ("streamer.__main__", "streamer.flink.job"),
     ("streamer.cli",),
     ("streamer.service.supervisor",),
     ("streamer.ask",),
     ("streamer.demo", "streamer.what_if"),
     ("streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
     ("streamer.service.worker",),
-    ("streamer.parts",),
+    ("streamer.parts", "streamer.flink"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
@@ -349,6 +350,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.what_if.documents",
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
+    "tests/flink": ("streamer.flink.job",),
     "tests/contract": (
         "streamer.transports.kafka.confluent.examination",
         "streamer.transports.kafka.confluent.reader",

@@ -11,6 +11,7 @@ import xxhash
 from index.dataflow.message import Arrival, Kind, Message, Stage, Task
 from index.dataflow.rows import ADDS, ASKS, PAGE_BITS, Layout, Rows, by_group, document_keys, shard_of, shard_of_batches
 from index.dataflow.texts import pack_texts
+from index.decide.prepare import require_sound
 from index.entry import Entries
 from index.entry import Kind as EntryKind
 from index.errors import ParametersDiffer
@@ -65,6 +66,7 @@ class Order:
         task.put(_STATE, json.dumps([known.stamp, ends, time_ms]).encode())
         if not new:
             return
+        require_sound(arrival.entries, self._parameters)
         first = int(np.searchsorted(arrival.entries.offsets, np.uint64(begin)))
         entries = arrival.entries.take(np.arange(first, len(arrival.entries)))
         slot = -(-time_ms // self._slot_ms) * self._slot_ms

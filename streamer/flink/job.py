@@ -1,0 +1,223 @@
+"""The job on Apache Flink; the only importer of pyflink. It holds what the flow needs of an engine: state, time, and channels.
+
+    fingerprints ─KafkaSource─► order ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
+
+1. Event time is the time at which the broker took a record. Each partition's watermark follows it, and no partition counts as
+   idle: a record that comes late would be decided out of order.
+2. An operator's messages wait in its state until the watermark has reached the end of their slot.
+3. State and timers are in the checkpoint. Whatever fails, Flink goes back to one, and decides all since again, to the same
+   verdicts.
+4. So the sink writes at least once. `route` drops what it has, by offset.
+
+Run as `flink run --python streamer/flink/job.py`, in an environment with this package; docs/flink.md has the rest.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.common.serialization import ByteArraySchema
+from pyflink.datastream import DataStream, KeyedProcessFunction, OutputTag, RuntimeContext, StreamExecutionEnvironment
+from pyflink.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
+from pyflink.datastream.state import MapStateDescriptor
+from pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
+
+from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message, Stage
+from streamer.flink.batches import arrival, partition_of, verdict_batch
+from streamer.flink.carried import dataflow_of
+from streamer.flink.client_properties import client_properties
+from streamer.flink.partition_keys import partition_keys
+from streamer.settings.settings import Settings, load
+
+SENDERS = {
+    Stage.CLAIM: (Stage.ORDER,),
+    Stage.RECALL: (Stage.ORDER, Stage.CLAIM),
+    Stage.VERIFY: (Stage.ORDER, Stage.RECALL),
+    Stage.RESOLVE: (Stage.CLAIM, Stage.VERIFY),
+    Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
+    Stage.JOIN: (Stage.ORDER, Stage.NAME),
+}
+"""Who sends to an operator; each sender has one output for each receiver."""
+
+
+def tag_of(stage: Stage) -> OutputTag:
+    """Output of messages to an operator."""
+    return OutputTag(stage.name.lower(), Types.PICKLED_BYTE_ARRAY())
+
+
+class _Task:
+    """State of the key at hand, as operators ask for it."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def get(self, name: bytes) -> bytes | None:
+        content: bytes | None = self._state.get(name)
+        return content
+
+    def put(self, name: bytes, content: bytes) -> None:
+        self._state.put(name, content)
+
+
+class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
+    """ORDER: bytes of batches in, messages out."""
+
+    def __init__(self, flow: Dataflow, topic: str) -> None:
+        self._flow, self._topic = flow, topic
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """See `KeyedProcessFunction`."""
+        self._order = self._flow.order()
+        self._tags = {stage: tag_of(stage) for stage in Stage}
+        kept = MapStateDescriptor("state", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
+        self._task = _Task(runtime_context.get_map_state(kept))
+
+    def process_element(self, value: bytes, ctx: Any) -> Iterator[Any]:
+        """See `KeyedProcessFunction`."""
+        for message in self._order.arrive(self._task, arrival(bytes(value), ctx.timestamp(), self._topic)):
+            yield self._tags[message.stage], tuple(message)
+
+
+class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
+    """Any operator behind ORDER: messages in, messages or verdicts out."""
+
+    def __init__(self, flow: Dataflow, stage: Stage, decider: str, keys: Sequence[bytes]) -> None:
+        self._flow, self._stage, self._decider, self._keys = flow, stage, decider, keys
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """See `KeyedProcessFunction`."""
+        self._operator: Any = self._flow.operators()[self._stage]
+        self._tags = {stage: tag_of(stage) for stage in Stage}
+        kept = MapStateDescriptor("state", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
+        waiting = MapStateDescriptor("waiting", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
+        self._task = _Task(runtime_context.get_map_state(kept))
+        self._waiting = runtime_context.get_map_state(waiting)
+        # How many messages wait, by key and slot: known of those that came since the start.
+        self._counts: dict[tuple[int, int], int] = {}
+
+    def process_element(self, value: tuple[Any, ...], ctx: Any) -> Sequence[Any]:
+        """See `KeyedProcessFunction`."""
+        message = Message(*value)
+        if message.slot <= ctx.timer_service().current_watermark():
+            raise AssertionError(
+                f"a message for the slot {message.slot} came to {self._stage.name} after it was complete"
+            )
+        if (self._stage, message.kind) in KEPT_AT_ONCE:
+            self._operator.keep(self._task, message)
+            return ()
+        at = message.key, message.slot
+        count = self._counts.get(at)
+        if count is None:
+            count = len(self._waiting_messages(message.slot))
+            ctx.timer_service().register_event_time_timer(message.slot)
+        self._waiting.put((message.slot, count), value)
+        self._counts[at] = count + 1
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        """See `KeyedProcessFunction`."""
+        messages = self._waiting_messages(timestamp)
+        for number in range(len(messages)):
+            self._waiting.remove((timestamp, number))
+        self._counts.pop((ctx.get_current_key(), timestamp), None)
+        for found in self._operator.complete(self._task, timestamp, messages):
+            if isinstance(found, Decided):
+                yield Row(self._keys[found.partition], verdict_batch(found, self._decider))
+            else:
+                yield self._tags[found.stage], tuple(found)
+
+    def _waiting_messages(self, slot: int) -> list[Message]:
+        messages: list[Message] = []
+        while True:
+            value = self._waiting.get((slot, len(messages)))
+            if value is None:
+                return messages
+            messages.append(Message(*value))
+
+
+def build(environment: StreamExecutionEnvironment, settings: Settings, options: argparse.Namespace) -> None:
+    """Wire the job of these settings into an environment."""
+    flow = dataflow_of(settings)
+    topic = options.fingerprints
+    client = client_properties(settings.kafka)
+    source = (
+        KafkaSource.builder()
+        .set_properties(client)
+        .set_topics(topic)
+        .set_group_id(f"{settings.kafka.group}-flink")
+        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        .set_value_only_deserializer(ByteArraySchema())
+        .set_property("isolation.level", "read_committed")
+        .set_property("partition.discovery.interval.ms", "-1")
+        .build()
+    )
+    arrived = environment.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "fingerprints").uid(
+        "source"
+    )
+    ordered = (
+        arrived.key_by(lambda content: partition_of(bytes(content)), key_type=Types.INT())
+        .process(OrderFunction(flow, topic), output_type=Types.PICKLED_BYTE_ARRAY())
+        .uid("order")
+        .name("order")
+    )
+    outputs: dict[Stage, DataStream] = {Stage.ORDER: ordered}
+    keys = partition_keys(options.partitions)
+    verdicts = Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
+    for stage in flow.stages[1:]:
+        streams = [outputs[sender].get_side_output(tag_of(stage)) for sender in SENDERS[stage] if sender in outputs]
+        function = StageFunction(flow, stage, options.decider, keys)
+        kind = verdicts if stage is Stage.JOIN else Types.PICKLED_BYTE_ARRAY()
+        step = streams[0].union(*streams[1:]).key_by(lambda message: message[1], key_type=Types.INT())
+        outputs[stage] = step.process(function, output_type=kind).uid(stage.name.lower()).name(stage.name.lower())
+        if stage is Stage.RESOLVE:
+            outputs[stage].set_parallelism(1)
+    _write(environment, outputs[Stage.JOIN], client, options.verdicts)
+
+
+def _write(
+    environment: StreamExecutionEnvironment, verdicts: DataStream, client: Mapping[str, str], topic: str
+) -> None:
+    """Write verdicts with the keys of their partitions; the DataStream sink of PyFlink can set no key of its own."""
+    tables = StreamTableEnvironment.create(environment)
+    columns = Schema.new_builder().column("k", DataTypes.BYTES()).column("v", DataTypes.BYTES()).build()
+    sink = TableDescriptor.for_connector("kafka").schema(columns).option("topic", topic)
+    options = {
+        "key.format": "raw",
+        "key.fields": "k",
+        "value.format": "raw",
+        "value.fields-include": "EXCEPT_KEY",
+        "sink.delivery-guarantee": "at-least-once",
+        **{f"properties.{name}": value for name, value in client.items()},
+        # In the order of their offsets, however often the producer has to send again.
+        "properties.enable.idempotence": "true",
+        "properties.acks": "all",
+    }
+    for name, value in options.items():
+        sink = sink.option(name, value)
+    tables.create_temporary_table("verdicts", sink.build())
+    statements = tables.create_statement_set()
+    statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
+    statements.attach_as_datastream()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Submit the job to the cluster that Flink's own options name."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--config", type=Path, help="TOML file of the service's settings")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting; repeatable"
+    )
+    parser.add_argument("--fingerprints", default="documents-fingerprints")
+    parser.add_argument("--verdicts", default="documents-verdicts")
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--decider", default="flink")
+    options = parser.parse_args(arguments)
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    build(environment, load(options.config, options.set), options)
+    environment.execute("neardup decide")
+
+
+if __name__ == "__main__":
+    main()
