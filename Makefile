@@ -68,6 +68,9 @@ kafka: $(INSTALLED_DEV) ## a real Apache Kafka broker to try things with; Ctrl-C
 
 flink-setup: $(INSTALLED_DEV) $(INSTALLED_FLINK) ## make the environment of Flink (.venv-flink)
 
+flink: flink-setup ## the whole service on this machine with a real Flink cluster that decides; Ctrl-C stops it
+	@$(BIN)/python -m deploy.flink_service --directory .flink --port $(KAFKA_PORT)
+
 test-flink: flink-setup ## decide FLINK_DOCUMENTS fingerprints on a real Flink cluster, with kills and a rescale
 	@FLINK_DOCUMENTS=$(FLINK_DOCUMENTS) $(BIN)/pytest --flink tests/flink
 

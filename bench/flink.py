@@ -54,7 +54,9 @@ def alone(parameters: Parameters, contents: Sequence[bytes]) -> tuple[float, flo
     for slot, at in enumerate(range(0, len(contents), BATCHES_A_SLOT)):
         waiting: dict[tuple[int, int], list[Message]] = defaultdict(list)
 
-        def take(messages: Iterable[Message | Decided], waiting: dict[tuple[int, int], list[Message]] = waiting) -> None:
+        def take(
+            messages: Iterable[Message | Decided], waiting: dict[tuple[int, int], list[Message]] = waiting
+        ) -> None:
             for message in messages:
                 if isinstance(message, Decided):
                     verdict_batch(message, "bench")
@@ -98,7 +100,9 @@ def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], doc
             size = flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"]
             wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters), verdicts.told)
         rate = (documents - first) / seconds
-        print(f"{scheme} on Flink: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, {wrong} wrong")
+        print(
+            f"{scheme} on Flink: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, {wrong} wrong"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,7 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} processors", flush=True)
         seconds, size = alone(parameters, contents)
         rate = options.documents / seconds
-        print(f"{scheme}, operators alone: {rate:,.0f} documents/s, {size / options.documents:,.0f} bytes of state a document")
+        print(
+            f"{scheme}, operators alone: {rate:,.0f} documents/s, {size / options.documents:,.0f} bytes of state a document"
+        )
         if not options.alone:
             on_flink(scheme, parameters, contents, options.documents)
     return 0

@@ -198,6 +198,9 @@ class LocalFlink:
         configuration.mkdir(parents=True, exist_ok=True)
         for name in ("log4j-console.properties", "log4j-cli.properties"):
             shutil.copy(self._home / "conf" / name, configuration)
+        with (configuration / "log4j-console.properties").open("a") as quieter:
+            # The sink names one of its metrics twice, and says so at every checkpoint.
+            quieter.write("logger.metrics.name = org.apache.flink.metrics.MetricGroup\nlogger.metrics.level = ERROR\n")
         own = {
             "jobmanager.rpc.address": HOST,
             "jobmanager.rpc.port": str(self._rpc_port),

@@ -5,7 +5,6 @@ resemble each other are dealt to all partitions, so that many of them are on the
 """
 
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from streamer.records.verdict_batch import unpack_verdicts
 PARTITIONS = 4
 STREAM, TOPIC = "planted-stream", "documents"
 NEAR_SHARE, EXACT_SHARE, UNDECIDABLE_SHARE = 0.25, 0.02, 0.01
-SIGN_OF_LIFE_SECONDS = 0.1
 
 
 class Told(NamedTuple):
@@ -99,24 +97,16 @@ def batch(
 
 @dataclass
 class Feeder:
-    """Writes batches to the topic of fingerprints, and signs of life to every partition until it is stopped."""
+    """Writes batches to the topic of fingerprints."""
 
     bootstrap_servers: str
     topic: str
-    words: int
-    ends: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
-    _enough: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> "Feeder":
-        self._lock = threading.Lock()
         self._producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, linger_ms=5, max_block_ms=60_000)
-        self._thread = threading.Thread(target=self._live, daemon=True)
-        self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._enough.set()
-        self._thread.join()
         self._producer.close()
 
     def feed(self, contents: Sequence[bytes], documents_per_second: float | None = None) -> None:
@@ -124,20 +114,11 @@ class Feeder:
         begin, fed = time.monotonic(), 0
         for content in contents:
             heading = unpack_fingerprints(content, "made up").heading
-            with self._lock:
-                self._producer.send(self.topic, content, partition=heading.partition)
-                self.ends[heading.partition] = heading.end
+            self._producer.send(self.topic, content, partition=heading.partition)
             fed += heading.end - heading.begin
             if documents_per_second is not None:
                 time.sleep(max(0.0, begin + fed / documents_per_second - time.monotonic()))
         self._producer.flush()
-
-    def _live(self) -> None:
-        nothing = np.zeros((0, self.words), np.uint64), np.zeros(0, np.uint8), ()
-        while not self._enough.wait(SIGN_OF_LIFE_SECONDS):
-            with self._lock:
-                for partition, end in enumerate(self.ends):
-                    self._producer.send(self.topic, batch(partition, end, *nothing), partition=partition)
 
 
 def create_topics(bootstrap_servers: str, *topics: str) -> None:
@@ -161,7 +142,7 @@ def sequential(bootstrap_servers: str, topic: str, parameters: Parameters) -> di
         Index.open(Path(directory), parameters, map_bytes_max=2**36) as index,
     ):
         for _, partition, begin, found in sorted(arrived, key=lambda each: each[:3]):
-            decisions = index.admit(found.entries, {Source(STREAM, partition): found.heading.end})
+            decisions = index.admit(found.entries, {found.entries.sources[0]: found.heading.end})
             told[partition, begin] = Told(
                 found.entries.offsets.tolist(),
                 decisions.verdicts.tolist(),

@@ -25,7 +25,7 @@ _STATE = b"recorded"
 class Recorded(NamedTuple):
     """What ORDER knows of a partition.
 
-    stamp    of its fingerprints, and of the flow
+    stamp    of its fingerprints, and of the flow; empty before its first document
     ends     by stream: every offset below is decided
     time_ms  of its last batch, in the order
     """
@@ -52,7 +52,7 @@ class Order:
 
         Raises ParametersDiffer where the batch, or the state, belongs to other settings; ValueError for a broken batch.
         """
-        known = self._recorded(task, arrival)
+        known = self._recorded(task)
         stream, ends = arrival.source.stream, known.ends
         # Time goes on with every batch, also an empty one: the watermark does. It never goes back, as the log's clock may.
         time_ms = max(arrival.time_ms, known.time_ms)
@@ -63,6 +63,7 @@ class Order:
                 # A topic that was made again begins at the same offsets: keys must differ all the same.
                 time_ms = max(time_ms, known.time_ms + 1)
             ends = {**ends, stream: arrival.end}
+            known = self._of_settings(known, arrival)
         task.put(_STATE, json.dumps([known.stamp, ends, time_ms]).encode())
         if not new:
             return
@@ -72,17 +73,19 @@ class Order:
         slot = -(-time_ms // self._slot_ms) * self._slot_ms
         yield from self._handed_out(arrival, entries, begin, first, time_ms, slot)
 
-    def _recorded(self, task: Task, arrival: Arrival) -> Recorded:
-        """What is known of the partition; raises where it belongs to other settings."""
-        own = json.dumps([self._stamp, arrival.stamp])
+    def _recorded(self, task: Task) -> Recorded:
         content = task.get(_STATE)
-        known = Recorded(own, {}, 0) if content is None else Recorded(*json.loads(content))
-        if known.stamp != own:
+        return Recorded("", {}, 0) if content is None else Recorded(*json.loads(content))
+
+    def _of_settings(self, known: Recorded, arrival: Arrival) -> Recorded:
+        """What is known, with the settings of its first batch; raises where this one is of others."""
+        own = json.dumps([self._stamp, arrival.stamp])
+        if known.stamp not in ("", own):
             raise ParametersDiffer(
                 f"Partition {arrival.source.partition} of {arrival.name} was decided with other settings so far: {known.stamp}; "
                 f"asked {own}. Use those settings, or begin with an empty state."
             )
-        return known
+        return known._replace(stamp=own)
 
     def _handed_out(
         self, arrival: Arrival, entries: Entries, begin: int, first: int, time_ms: int, slot: int

@@ -2,9 +2,12 @@
 
 import struct
 
+import numpy as np
+
+from index import Entries, Source
 from index.dataflow import Arrival, Decided
 from streamer.records.envelope import Heading
-from streamer.records.fingerprint_batch import unpack_fingerprints
+from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
 
 _PARTITION = struct.Struct("<I")
@@ -33,6 +36,17 @@ def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
         entries,
         content,
     )
+
+
+def sign_of_life(partition: int) -> bytes:
+    """A batch that decides nothing, and tells that time goes on in a partition."""
+    heading = Heading("{}", "", "", partition, 0, 0)
+    nothing, none = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+    source = Source(heading.stream, partition)
+    entries = Entries(
+        (source,), none.astype(np.uint32), nothing, none, none, nothing.reshape(0, 1), nothing.astype(np.int64), ()
+    )
+    return pack_fingerprints(FingerprintBatch(heading, entries, ()))
 
 
 def verdict_batch(decided: Decided, decider: str) -> bytes:

@@ -13,7 +13,7 @@ Run as `flink run --python streamer/flink/job.py`, in an environment with this p
 """
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,12 @@ from pyflink.datastream.state import MapStateDescriptor
 from pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
 
 from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message, Stage
-from streamer.flink.batches import arrival, partition_of, verdict_batch
+from streamer.flink.batches import arrival, partition_of, sign_of_life, verdict_batch
 from streamer.flink.carried import dataflow_of
 from streamer.flink.client_properties import client_properties
 from streamer.flink.partition_keys import partition_keys
 from streamer.settings.settings import Settings, load
+from streamer.transports.kafka.topics import partitions_between
 
 SENDERS = {
     Stage.CLAIM: (Stage.ORDER,),
@@ -40,6 +41,13 @@ SENDERS = {
     Stage.JOIN: (Stage.ORDER, Stage.NAME),
 }
 """Who sends to an operator; each sender has one output for each receiver."""
+
+
+DECIDER = "flink"
+"""Who decided, as verdicts say."""
+
+SIGNS_PER_SECOND = 10
+"""Signs of life for each partition."""
 
 
 def tag_of(stage: Stage) -> OutputTag:
@@ -83,8 +91,8 @@ class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
 class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
     """Any operator behind ORDER: messages in, messages or verdicts out."""
 
-    def __init__(self, flow: Dataflow, stage: Stage, decider: str, keys: Sequence[bytes]) -> None:
-        self._flow, self._stage, self._decider, self._keys = flow, stage, decider, keys
+    def __init__(self, flow: Dataflow, stage: Stage, keys: Sequence[bytes]) -> None:
+        self._flow, self._stage, self._keys = flow, stage, keys
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """See `KeyedProcessFunction`."""
@@ -124,7 +132,7 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
         self._counts.pop((ctx.get_current_key(), timestamp), None)
         for found in self._operator.complete(self._task, timestamp, messages):
             if isinstance(found, Decided):
-                yield Row(self._keys[found.partition], verdict_batch(found, self._decider))
+                yield Row(self._keys[found.partition], verdict_batch(found, DECIDER))
             else:
                 yield self._tags[found.stage], tuple(found)
 
@@ -137,16 +145,14 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
             messages.append(Message(*value))
 
 
-def build(environment: StreamExecutionEnvironment, settings: Settings, options: argparse.Namespace) -> None:
-    """Wire the job of these settings into an environment."""
-    flow = dataflow_of(settings)
-    topic = options.fingerprints
-    client = client_properties(settings.kafka)
+def build(environment: StreamExecutionEnvironment, settings: Settings, partitions: int) -> None:
+    """Wire the job of these settings into an environment; `partitions`: of both topics."""
+    flow, keys, client = dataflow_of(settings), partition_keys(partitions), client_properties(settings.kafka)
     source = (
         KafkaSource.builder()
         .set_properties(client)
-        .set_topics(topic)
-        .set_group_id(f"{settings.kafka.group}-flink")
+        .set_topics(settings.topics.fingerprints)
+        .set_group_id(f"{settings.kafka.group}.flink")
         .set_starting_offsets(KafkaOffsetsInitializer.earliest())
         .set_value_only_deserializer(ByteArraySchema())
         .set_property("isolation.level", "read_committed")
@@ -158,48 +164,62 @@ def build(environment: StreamExecutionEnvironment, settings: Settings, options: 
     )
     ordered = (
         arrived.key_by(lambda content: partition_of(bytes(content)), key_type=Types.INT())
-        .process(OrderFunction(flow, topic), output_type=Types.PICKLED_BYTE_ARRAY())
+        .process(OrderFunction(flow, settings.topics.fingerprints), output_type=Types.PICKLED_BYTE_ARRAY())
         .uid("order")
         .name("order")
     )
     outputs: dict[Stage, DataStream] = {Stage.ORDER: ordered}
-    keys = partition_keys(options.partitions)
-    verdicts = Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
+    record = Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
     for stage in flow.stages[1:]:
         streams = [outputs[sender].get_side_output(tag_of(stage)) for sender in SENDERS[stage] if sender in outputs]
-        function = StageFunction(flow, stage, options.decider, keys)
-        kind = verdicts if stage is Stage.JOIN else Types.PICKLED_BYTE_ARRAY()
+        kind = record if stage is Stage.JOIN else Types.PICKLED_BYTE_ARRAY()
         step = streams[0].union(*streams[1:]).key_by(lambda message: message[1], key_type=Types.INT())
-        outputs[stage] = step.process(function, output_type=kind).uid(stage.name.lower()).name(stage.name.lower())
+        name = stage.name.lower()
+        outputs[stage] = step.process(StageFunction(flow, stage, keys), output_type=kind).uid(name).name(name)
         if stage is Stage.RESOLVE:
             outputs[stage].set_parallelism(1)
-    _write(environment, outputs[Stage.JOIN], client, options.verdicts)
+    _write(environment, outputs[Stage.JOIN], settings, keys)
 
 
 def _write(
-    environment: StreamExecutionEnvironment, verdicts: DataStream, client: Mapping[str, str], topic: str
+    environment: StreamExecutionEnvironment, verdicts: DataStream, settings: Settings, keys: Sequence[bytes]
 ) -> None:
-    """Write verdicts with the keys of their partitions; the DataStream sink of PyFlink can set no key of its own."""
+    """Write verdicts, and signs of life into the topic of fingerprints: without these, time would stand where nothing comes.
+
+    A record has the key of its partition, which PyFlink's sink of a DataStream could not give it.
+    """
     tables = StreamTableEnvironment.create(environment)
     columns = Schema.new_builder().column("k", DataTypes.BYTES()).column("v", DataTypes.BYTES()).build()
-    sink = TableDescriptor.for_connector("kafka").schema(columns).option("topic", topic)
+    for name, topic in (("verdicts", settings.topics.verdicts), ("signs", settings.topics.fingerprints)):
+        tables.create_temporary_table(name, _sink(columns, topic, settings))
+    ticks = TableDescriptor.for_connector("datagen").option("rows-per-second", str(SIGNS_PER_SECOND))
+    tick = Schema.new_builder().column("tick", DataTypes.BIGINT()).build()
+    tables.create_temporary_table("ticks", ticks.schema(tick).build())
+    # No join with a list of all: Flink would keep every tick for ever.
+    each = [f"SELECT X'{key.hex()}', X'{sign_of_life(place).hex()}' FROM ticks" for place, key in enumerate(keys)]
+    statements = tables.create_statement_set()
+    statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
+    statements.add_insert_sql(f"INSERT INTO signs {' UNION ALL '.join(each)}")
+    statements.attach_as_datastream()
+
+
+def _sink(columns: Schema, topic: str, settings: Settings) -> TableDescriptor:
     options = {
+        "topic": topic,
         "key.format": "raw",
         "key.fields": "k",
         "value.format": "raw",
         "value.fields-include": "EXCEPT_KEY",
         "sink.delivery-guarantee": "at-least-once",
-        **{f"properties.{name}": value for name, value in client.items()},
+        **{f"properties.{name}": value for name, value in client_properties(settings.kafka).items()},
         # In the order of their offsets, however often the producer has to send again.
         "properties.enable.idempotence": "true",
         "properties.acks": "all",
     }
+    sink = TableDescriptor.for_connector("kafka").schema(columns)
     for name, value in options.items():
         sink = sink.option(name, value)
-    tables.create_temporary_table("verdicts", sink.build())
-    statements = tables.create_statement_set()
-    statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
-    statements.attach_as_datastream()
+    return sink.build()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -209,14 +229,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting; repeatable"
     )
-    parser.add_argument("--fingerprints", default="documents-fingerprints")
-    parser.add_argument("--verdicts", default="documents-verdicts")
-    parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--decider", default="flink")
     options = parser.parse_args(arguments)
+    settings = load(options.config, options.set)
     environment = StreamExecutionEnvironment.get_execution_environment()
-    build(environment, load(options.config, options.set), options)
-    environment.execute("neardup decide")
+    build(environment, settings, partitions_between(settings))
+    environment.execute(f"{settings.kafka.group}: decide")
 
 
 if __name__ == "__main__":

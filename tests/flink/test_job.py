@@ -30,9 +30,9 @@ class World:
         self.flink, self.bootstrap_servers = flink, kafka.bootstrap_servers
         self.topics = [f"{name}-{scheme}-fingerprints", f"{name}-{scheme}-verdicts"]
         chosen = [*SCHEMES[scheme], *CARRIED, f"kafka.bootstrap_servers={kafka.bootstrap_servers}"]
+        chosen += [f"topics.fingerprints={self.topics[0]}", f"topics.verdicts={self.topics[1]}"]
         self.parameters = parameters_for(load(None, chosen, {}), {})
         self.options = [part for each in chosen for part in ("--set", each)]
-        self.options += ["--fingerprints", self.topics[0], "--verdicts", self.topics[1]]
         create_topics(self.bootstrap_servers, *self.topics)
         self.contents = list(batches_of(planted(self.parameters, DOCUMENTS, seed=1), seed=2))
         self.job = self.submit()
@@ -51,7 +51,7 @@ class World:
     @contextmanager
     def fed(self) -> Iterator[tuple[Feeder, Verdicts]]:
         with (
-            Feeder(self.bootstrap_servers, self.topics[0], self.parameters.words) as feeder,
+            Feeder(self.bootstrap_servers, self.topics[0]) as feeder,
             Verdicts(self.bootstrap_servers, self.topics[1]) as verdicts,
         ):
             yield feeder, verdicts
