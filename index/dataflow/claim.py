@@ -73,7 +73,8 @@ class Claim:
         """
         claims = claims[np.lexsort((claims["low"], claims["high"], claims["page"]))]
         pages, of_claims = np.unique(claims["page"], return_inverse=True)
-        stored, counts = buckets.read(task, pages.tolist())
+        opened = buckets.read(task, pages.tolist())
+        stored, counts = opened.entries, opened.counts
         of_stored = np.repeat(np.arange(len(pages)), counts)
         leading = _leading(claims, of_claims, stored, of_stored)
         leaders = np.zeros(len(leading), stored.dtype)
@@ -88,8 +89,7 @@ class Claim:
         lengths = np.where(claims["use"] & ASKS, counts[of_claims] + earlier, 0)
         for some, rows, others in _runs(begins[of_claims], lengths):
             yield pages[of_claims[some[rows]]].astype(np.int64), claims[some[rows]], residents[others]
-        for place, entered in by_group(of_claims[leading]):
-            buckets.add(task, int(pages[place]), leaders[entered])
+        buckets.add(task, opened, of_claims[leading], leaders)
 
     def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
         """Pairs that are near enough, or may be, by what a bucket tells."""

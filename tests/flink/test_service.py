@@ -59,5 +59,5 @@ def test_every_document_comes_out_once_with_the_verdict_of_one_index(tmp_path: P
         each["neardup.position"]: (each["neardup.verdict"], each.get("neardup.original.id")) for each in told
     } == by_position
     verdicts = Counter(each["neardup.verdict"] for each in told)
-    assert verdicts["dead-letter"] == 1
+    assert verdicts["dead-letter"] >= 1
     assert verdicts["duplicate"] > DOCUMENTS / 20
