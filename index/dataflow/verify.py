@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from index.dataflow.message import Decided, Kind, Message, Stage, Task
 from index.dataflow.rows import Layout, Rows, numbered, rows_of
-from index.kernels import minhash
-from index.matching.minhash import DISTANCE_UNITS
 from index.storage.parameters import Parameters
 
 
@@ -26,9 +24,9 @@ class Verify:
             return
         contents = (each.content for each in messages if each.kind == Kind.SIGNATURES)
         signatures = rows_of(contents, self._layout.signature)
-        places, parameters = _places(signatures, pairs), self._parameters
-        own = signatures[places]
-        distances = self._distances(signatures, places, pairs)
+        own, parameters = signatures[_places(signatures, pairs)], self._parameters
+        # Not by compiled loops: they let the interpreter's lock go, and in a JVM's threads the interpreter then stood still.
+        distances = parameters.distances(own["fingerprint"], pairs["of_fingerprint"])
         counts = distances <= parameters.distance_max
         if parameters.look is not None:
             judged = parameters.look.judge(distances, own["look"], pairs["of_look"])
@@ -40,14 +38,6 @@ class Verify:
             hits[name] = (pairs if name in (pairs.dtype.names or ()) else own)[name][counts]
         hits["distance"] = distances[counts]
         yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, hits.tobytes())
-
-    def _distances(self, signatures: Rows, places: npt.NDArray[np.int64], pairs: Rows) -> npt.NDArray[np.int16]:
-        """Distance of each pair, whose document stands at these places; by compiled loops where signatures are long."""
-        own, others, banding = signatures["fingerprint"], pairs["of_fingerprint"], self._parameters.banding
-        if banding is None:
-            return self._parameters.distances(own[places], others)
-        left, right = (np.ascontiguousarray(each.astype(np.uint64, copy=False)) for each in (own, others))
-        return minhash.distances(left, right, places, np.arange(len(pairs)), banding.bin_bits, DISTANCE_UNITS)
 
 
 def _places(signatures: Rows, pairs: Rows) -> npt.NDArray[np.int64]:
