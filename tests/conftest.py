@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,14 @@ import pytest
 if TYPE_CHECKING:
     from deploy.local_kafka import LocalKafka
     from tests.support.secure_kafka import SecureKafka
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--flink", action="store_true", help="collect tests/flink, which needs an environment of its own")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path == Path(__file__).with_name("flink") and not config.getoption("--flink") else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import index
+import index.dataflow
 import index.tools
 from tests.support.paths import ROOT
 
@@ -46,6 +47,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.transport",
         "streamer.transports.kafka.unreadable",
     },
+    "pyflink": {"streamer.flink.job"},
     "lmdb": {"index.storage.data_file", "index.storage.store", "index.tools.backup"},
     "jieba": {"streamer.text.segmentation"},
     "prometheus_client": {"streamer.observe.metrics"},
@@ -58,14 +60,14 @@ ONLY_IMPORTERS = {
 }
 
 LAYERS = (
-    ("streamer.__main__",),
+    ("streamer.__main__", "streamer.flink.job"),
     ("streamer.cli",),
     ("streamer.service.supervisor",),
     ("streamer.ask",),
     ("streamer.demo", "streamer.what_if"),
     ("streamer.index_admin", "streamer.verification", "streamer.doctor", "streamer.give_back"),
     ("streamer.service.worker",),
-    ("streamer.parts",),
+    ("streamer.parts", "streamer.flink"),
     ("streamer.service", "streamer.evaluation"),
     ("streamer.explain",),
     ("streamer.fingerprint.scheme", "streamer.fingerprint.warm_up"),
@@ -77,6 +79,7 @@ LAYERS = (
     ("streamer.errors",),
     ("index.tools",),
     ("index.index",),
+    ("index.dataflow",),
     ("index.decide",),
     ("index.families",),
     ("index.session", "index.turn"),
@@ -88,7 +91,11 @@ LAYERS = (
 )
 """Rooms from top to bottom: a module imports from its own room and from rooms further down."""
 
-PUBLIC_NAMES = {"index": set(index.__all__), "index.tools": set(index.tools.__all__)}
+PUBLIC_NAMES = {
+    "index": set(index.__all__),
+    "index.dataflow": set(index.dataflow.__all__),
+    "index.tools": set(index.tools.__all__),
+}
 
 PURE = {"index.decide.rule"} | {
     f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash", "template")
@@ -167,7 +174,7 @@ def test_every_module_stands_in_a_room_and_imports_point_downwards_only(name: st
             assert ROOMS[target] > ROOMS[room], f"{name} imports {used}"
 
 
-INDEX_FOR_THE_STREAMER = {"index", "index.tools", "index.kernels.jit"}
+INDEX_FOR_THE_STREAMER = {"index", "index.dataflow", "index.tools", "index.kernels.jit"}
 
 
 @pytest.mark.parametrize("name", sorted(name for name in ALL_MODULES if name.split(".")[0] == "streamer"))
@@ -221,6 +228,7 @@ def test_tests_stand_where_their_modules_stand() -> None:
 
 WITHOUT_TESTS_OF_THEIR_OWN = {
     "only types, names and messages": (
+        "index.dataflow.message",
         "index.errors",
         "index.storage.counters",
         "index.storage.file.commit_hooks",
@@ -258,6 +266,15 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "index.storage.segments.compaction_state",
         "index.storage.sources",
         "index.storage.stamp",
+    ),
+    "tests/index/dataflow/test_flow.py": (
+        "index.dataflow.claim",
+        "index.dataflow.join",
+        "index.dataflow.leaves",
+        "index.dataflow.name",
+        "index.dataflow.recall",
+        "index.dataflow.resolve",
+        "index.dataflow.verify",
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/storage/test_store.py": ("index.storage.holding",),
@@ -333,6 +350,7 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.what_if.documents",
     ),
     "tests/streamer/cli/test_compare.py": ("streamer.what_if.report",),
+    "tests/flink": ("streamer.flink.job",),
     "tests/contract": (
         "streamer.transports.kafka.confluent.examination",
         "streamer.transports.kafka.confluent.reader",

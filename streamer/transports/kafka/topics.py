@@ -154,6 +154,21 @@ def between_parts(settings: Settings) -> list[str]:
     return []
 
 
+def partitions_between(settings: Settings) -> int:
+    """Number of partitions of both topics between the parts. Raises SettingsError, BrokerUnavailable."""
+    names = [settings.topics.fingerprints, settings.topics.verdicts]
+    with broker_errors(settings, "looking for the topics"), make_admin(settings) as admin:
+        found = partition_counts(admin, names)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise SettingsError(
+            f"no topic {', '.join(map(repr, missing))} at {', '.join(settings.kafka.bootstrap_servers)}: make what is missing "
+            "with `streamer topics create --parts`, or correct the names under [topics]"
+        )
+    _require_equal(found)
+    return found[names[0]]
+
+
 def partition_counts(admin: KafkaAdminClient, names: list[str]) -> dict[str, int]:
     """How many partitions each of these topics has, of those that are there. Raises KafkaError."""
     found = admin.describe_topics(names) if names else []

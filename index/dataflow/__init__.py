@@ -1,0 +1,23 @@
+"""Deciding as a flow: operators with keyed state, whose verdicts are those of one index that is fed in the order of the log.
+
+    order ──► claim ──► [recall ──► verify] ──► resolve ──► name ──► join
+
+`Dataflow` has all operators; whatever runs them brings state, and tells how far time has come. docs/flink.md says why the
+verdicts are right.
+"""
+
+from index.dataflow.flow import Dataflow
+from index.dataflow.message import KEPT_AT_ONCE, Arrival, Decided, Keeper, Kind, Message, Operator, Stage, Task
+
+__all__ = [
+    "KEPT_AT_ONCE",
+    "Arrival",
+    "Dataflow",
+    "Decided",
+    "Keeper",
+    "Kind",
+    "Message",
+    "Operator",
+    "Stage",
+    "Task",
+]

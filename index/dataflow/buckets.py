@@ -1,0 +1,75 @@
+"""Buckets of CLAIM in the state: entries by page, in chunks, so that adding one to a large bucket rewrites little."""
+
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.dataflow.message import Kind, Task
+from index.dataflow.rows import Rows
+
+_HEAD = struct.Struct("<I")
+_PAGE = struct.Struct("<BQ")
+_CHUNK = struct.Struct("<BQI")
+
+
+class Buckets:
+    """Entries of one kind under pages.
+
+    A page has one open chunk, behind the number of its full ones: b"".join([count, entries]). Full chunks never change.
+    """
+
+    def __init__(self, kind: Kind, entry: np.dtype[np.void], chunk_entries: int):
+        self._kind, self._entry = int(kind), entry
+        self._chunk_bytes = chunk_entries * entry.itemsize
+
+    def read(self, task: Task, pages: Sequence[int]) -> "Opened":
+        """Read these pages, which are distinct."""
+        heads, parts, counts = [], [], np.zeros(len(pages), np.int64)
+        for place, page in enumerate(pages):
+            head = task.get(_PAGE.pack(self._kind, page))
+            heads.append(head)
+            if head is None:
+                continue
+            (full,) = _HEAD.unpack_from(head)
+            for chunk in range(full):
+                content = task.get(_CHUNK.pack(self._kind, page, chunk))
+                assert content is not None, "a full chunk is never removed"
+                parts.append(content)
+            parts.append(head[_HEAD.size :])
+            counts[place] = (full * self._chunk_bytes + len(head) - _HEAD.size) // self._entry.itemsize
+        return Opened(np.frombuffer(b"".join(parts), self._entry), counts, pages, heads)
+
+    def add(self, task: Task, opened: "Opened", places: npt.NDArray[np.intp], entries: Rows) -> None:
+        """Add entries behind those of opened pages; `places`: of their pages among the opened ones, intp [n], ascending."""
+        content, size = entries.tobytes(), entries.dtype.itemsize
+        of_pages, begins = np.unique(places, return_index=True)
+        bounds = pairwise([*begins.tolist(), len(places)])
+        for place, (begin, end) in zip(of_pages.tolist(), bounds, strict=True):
+            self._append(task, opened.pages[place], opened.heads[place], content[begin * size : end * size])
+
+    def _append(self, task: Task, page: int, head: bytes | None, added: bytes) -> None:
+        full, content = 0, added
+        if head is not None:
+            (full,), content = _HEAD.unpack_from(head), head[_HEAD.size :] + added
+        while len(content) >= self._chunk_bytes:
+            task.put(_CHUNK.pack(self._kind, page, full), content[: self._chunk_bytes])
+            full, content = full + 1, content[self._chunk_bytes :]
+        task.put(_PAGE.pack(self._kind, page), _HEAD.pack(full) + content)
+
+
+class Opened(NamedTuple):
+    """Pages as they were read.
+
+    entries  in the order in which they were added, one page behind the other
+    counts   int64 [pages], how many entries each page has
+    heads    count of full chunks and open chunk of each page, None where the page has no entry
+    """
+
+    entries: Rows
+    counts: npt.NDArray[np.int64]
+    pages: Sequence[int]
+    heads: Sequence[bytes | None]

@@ -1,0 +1,159 @@
+"""CLAIM: who has the same block or band meets here, in order. Keyed by shard of the keys.
+
+A document meets every earlier one of its bucket. All documents enter, also those that turn out to be duplicates: who was
+rejected is not known here, and the rule asks. One exception keeps buckets small however often a page is copied: of documents that
+are alike in all that is compared only the first enters. Alike documents have the same matches, so a later one is no unique one
+unless the first is, and wherever it is near enough, the first is as near, and earlier.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from index.dataflow.buckets import Buckets
+from index.dataflow.message import Decided, Kind, Message, Stage, Task
+from index.dataflow.rows import (
+    ADDS,
+    ASKS,
+    CANDIDATE,
+    PAGE_BITS,
+    REJECT,
+    Layout,
+    Rows,
+    by_group,
+    rows_of,
+    shard_of_batches,
+)
+from index.entry import NO_DISTANCE
+from index.matching.distance import hamming
+from index.matching.simhash import probe_radii
+from index.storage.parameters import Parameters
+
+PAIRS_AT_ONCE = 2**18
+"""Pairs compared at once: bounds their memory."""
+
+
+class Claim:
+    """Finds the earlier documents that share a key with each document: hits where that tells the distance, or candidates."""
+
+    def __init__(self, parameters: Parameters, layout: Layout, shards: int, chunk_entries: int):
+        """See `Dataflow`."""
+        self._parameters, self._layout, self._shards = parameters, layout, shards
+        self._near = Buckets(Kind.NEAR_CLAIMS, layout.near_entry, chunk_entries)
+        self._exact = Buckets(Kind.EXACT_CLAIMS, layout.exact_entry, chunk_entries)
+        self._recalls = parameters.banding is not None or parameters.look is not None
+        if parameters.banding is None:
+            self._radii = np.array(probe_radii(parameters.blocks, parameters.distance_max))
+
+    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
+        """Let the claims of a slot meet what is there, and each other, in order."""
+        exact = rows_of((each.content for each in messages if each.kind == Kind.EXACT_CLAIMS), self._layout.exact_claim)
+        near = rows_of((each.content for each in messages if each.kind == Kind.NEAR_CLAIMS), self._layout.near_claim)
+        if len(exact):
+            met = [_equal(rows, others, 0) for _, rows, others in self._meet(task, exact, self._exact)]
+            met.append(np.empty(0, REJECT))
+            yield from self._by_original(np.concatenate(met), Stage.NAME, Kind.REJECTS, slot)
+        if len(near):
+            met = [self._compared(*each) for each in self._meet(task, near, self._near)]
+            found = np.concatenate([np.empty(0, CANDIDATE if self._recalls else self._layout.hit), *met])
+            if self._recalls:
+                yield from self._by_original(found, Stage.RECALL, Kind.CANDIDATES, slot)
+            elif len(found):
+                yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, found.tobytes())
+
+    def _by_original(self, pairs: Rows, stage: Stage, kind: Kind, slot: int) -> Iterator[Message]:
+        for shard, places in by_group(shard_of_batches(pairs["of_high"], pairs["of_low"], self._shards)):
+            yield Message(stage, shard, slot, kind, pairs[places].tobytes())
+
+    def _meet(self, task: Task, claims: Rows, buckets: Buckets) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Rows]]:
+        """Pairs of a claim and an earlier entry or claim of its page, in portions: pages int64 [m], claims and entries [m].
+
+        Then enters the claims, but for those that something alike came before.
+        """
+        claims = claims[np.lexsort((claims["low"], claims["high"], claims["page"]))]
+        pages, of_claims = np.unique(claims["page"], return_inverse=True)
+        opened = buckets.read(task, pages.tolist())
+        stored, counts = opened.entries, opened.counts
+        of_stored = np.repeat(np.arange(len(pages)), counts)
+        leading = _leading(claims, of_claims, stored, of_stored)
+        leaders = np.zeros(len(leading), stored.dtype)
+        for name in stored.dtype.names or ():
+            leaders[name] = claims[name][leading]
+        # A page's residents: what stood there, then its leaders in order. A claim meets those before it: a run of them.
+        pages_of_residents = np.concatenate([of_stored, of_claims[leading]])
+        residents = np.concatenate([stored, leaders])[np.argsort(pages_of_residents, kind="stable")]
+        begins = np.searchsorted(np.sort(pages_of_residents), np.arange(len(pages)))
+        firsts = np.searchsorted(of_claims, of_claims)
+        earlier = np.searchsorted(leading, np.arange(len(claims))) - np.searchsorted(leading, firsts)
+        lengths = np.where(claims["use"] & ASKS, counts[of_claims] + earlier, 0)
+        for some, rows, others in _runs(begins[of_claims], lengths):
+            yield pages[of_claims[some[rows]]].astype(np.int64), claims[some[rows]], residents[others]
+        buckets.add(task, opened, of_claims[leading], leaders)
+
+    def _compared(self, pages: npt.NDArray[np.int64], claims: Rows, others: Rows) -> Rows:
+        """Pairs that are near enough, or may be, by what a bucket tells."""
+        parameters = self._parameters
+        if parameters.banding is not None:
+            return _equal(claims, others, NO_DISTANCE)
+        distances = hamming(claims["words"], others["words"])
+        near = np.flatnonzero(distances <= parameters.distance_max)
+        claims, others, distances = claims[near], others[near], distances[near]
+        blocks = np.bitwise_count((claims["words"] ^ others["words"]).astype(">u8").view(">u2"))
+        # Whoever shares several blocks meets in each, and counts in the first.
+        first = np.argmax(blocks <= self._radii, axis=1) == pages[near] >> PAGE_BITS
+        claims, others, distances = claims[first], others[first], distances[first]
+        if self._recalls:
+            return _pairs(claims, others, distances)
+        hits = np.zeros(len(claims), self._layout.hit)
+        _fill(hits, claims, others, distances)
+        if parameters.root is not None:
+            hits["fingerprint"], hits["of_fingerprint"] = claims["words"], others["words"]
+        return hits
+
+
+def _leading(
+    claims: Rows, of_claims: npt.NDArray[np.intp], stored: Rows, of_stored: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Claims that enter, ascending: nothing alike stands in their page, nor comes before them."""
+    adding = np.flatnonzero(claims["use"] & ADDS)
+    field = "alike" if "alike" in (stored.dtype.names or ()) else "words"
+    alike = np.atleast_2d(np.concatenate([stored[field], claims[field][adding]]).T)
+    pages = np.concatenate([of_stored, of_claims[adding]])
+    order = np.lexsort((*alike, pages))
+    again = (pages[order[1:]] == pages[order[:-1]]) & (alike[:, order[1:]] == alike[:, order[:-1]]).all(axis=0)
+    # Sorting is stable: the first of each run came first.
+    first = order[np.concatenate([[True], ~again])] if len(order) else order
+    return np.sort(adding[first[first >= len(stored)] - len(stored)])
+
+
+def _runs(
+    begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Each row with all places of its run, in portions: rows int64 [r], their places in `rows` int64 [m], places int64 [m]."""
+    asking = np.flatnonzero(lengths)
+    portions = np.cumsum(lengths[asking]) // PAIRS_AT_ONCE
+    for _, some in by_group(portions):
+        rows = asking[some]
+        of_rows = lengths[rows]
+        repeated = np.repeat(np.arange(len(rows)), of_rows)
+        within = np.arange(len(repeated)) - np.repeat(np.cumsum(of_rows) - of_rows, of_rows)
+        yield rows, repeated, begins[rows][repeated] + within
+
+
+def _equal(claims: Rows, others: Rows, distance: int) -> Rows:
+    """Pairs with equal words."""
+    equal = (claims["words"] == others["words"]).all(axis=1)
+    return _pairs(claims[equal], others[equal], distance)
+
+
+def _pairs(claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int) -> Rows:
+    pairs = np.zeros(len(claims), REJECT)
+    _fill(pairs, claims, others, distances)
+    return pairs
+
+
+def _fill(pairs: Rows, claims: Rows, others: Rows, distances: npt.NDArray[np.int16] | int) -> None:
+    for name in ("high", "low"):
+        pairs[name], pairs[f"of_{name}"] = claims[name], others[name]
+    pairs["distance"] = distances

@@ -1,0 +1,80 @@
+"""The whole flow: its operators, and what must not change as long as their state lives."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from index.dataflow.claim import Claim
+from index.dataflow.join import Join
+from index.dataflow.message import Operator, Stage
+from index.dataflow.name import Name
+from index.dataflow.order import Order
+from index.dataflow.recall import Recall
+from index.dataflow.resolve import Resolve
+from index.dataflow.rows import Layout
+from index.dataflow.verify import Verify
+from index.errors import ParametersDiffer
+from index.matching.minhash import HASH_BITS
+from index.storage.parameters import Parameters
+
+FORMAT_VERSION = 1
+"""Of the state and of all messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataflow:
+    """Deciding as a flow.
+
+    parameters     of the index whose verdicts these are; the fingerprint's own stamp comes with each batch
+    shards         keys of CLAIM, RECALL, VERIFY and NAME: a task has some of them. More than tasks, ever
+    slot_ms        documents are decided in slots of time so long: longer ones are cheaper, and verdicts come later
+    band_bits      MinHash: bits of a band's hash that name its bucket, 1 to 24: about as many as documents have
+    chunk_entries  entries of a bucket that are written again where one is added, at most
+
+    Raises ParametersDiffer for what the flow does not carry.
+    """
+
+    parameters: Parameters
+    shards: int = 64
+    slot_ms: int = 50
+    band_bits: int = 20
+    chunk_entries: int = 256
+
+    def __post_init__(self) -> None:
+        if self.parameters.template is not None:
+            raise ParametersDiffer(
+                "Templates are learnt from all pages of a family in turn, and a flow has no place where these meet: "
+                "set index.templates = false."
+            )
+        if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS - 16:
+            raise ValueError("shards, slot_ms and chunk_entries are at least 1, and band_bits 1 to 24")
+
+    @property
+    def stamp(self) -> str:
+        """All that must not change as long as the state lives, as text. A slot's length may, and so may chunks."""
+        fields = replace(self.parameters, fingerprint={}).fields()
+        return json.dumps([FORMAT_VERSION, self.shards, self.band_bits, fields], sort_keys=True)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The operators that this flow needs: SimHash without a second look compares where documents meet."""
+        recalls = self.parameters.banding is not None or self.parameters.look is not None
+        return tuple(stage for stage in Stage if recalls or stage not in (Stage.RECALL, Stage.VERIFY))
+
+    def order(self) -> Order:
+        """The first operator, which takes batches from the log."""
+        layout = Layout.of(self.parameters)
+        return Order(self.parameters, layout, self.stamp, self.shards, self.slot_ms, self.band_bits)
+
+    def operators(self) -> Mapping[Stage, Operator]:
+        """The operators behind ORDER."""
+        parameters, layout = self.parameters, Layout.of(self.parameters)
+        operators: dict[Stage, Operator] = {
+            Stage.CLAIM: Claim(parameters, layout, self.shards, self.chunk_entries),
+            Stage.RECALL: Recall(layout, self.shards),
+            Stage.VERIFY: Verify(parameters, layout),
+            Stage.RESOLVE: Resolve(parameters, layout, self.shards),
+            Stage.NAME: Name(),
+            Stage.JOIN: Join(),
+        }
+        return {stage: operators[stage] for stage in self.stages if stage is not Stage.ORDER}

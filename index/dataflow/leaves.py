@@ -1,0 +1,46 @@
+"""What is kept of documents in the state: leaves of a few rows of a batch, so that one document is read without its batch."""
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from index.dataflow.rows import Rows, by_group, numbered, row_numbers
+
+LEAF_BITS = 4
+"""A leaf has 16 rows. It is part of what the state looks like, and never changes."""
+
+LEAF_ROWS = 2**LEAF_BITS
+
+_LEAF = struct.Struct(">QQ")
+
+
+def leaf_name(high: int, low: int) -> bytes:
+    """Name of the leaf that holds the document with this key."""
+    return _LEAF.pack(high, low >> LEAF_BITS)
+
+
+def leaves_of(
+    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]
+) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
+    """Name of each distinct leaf, with the places of its documents, n of which have these keys."""
+    leaves = low >> np.uint64(LEAF_BITS)
+    numbers, distinct = numbered(high, leaves)
+    for leaf, places in by_group(numbers):
+        place = distinct[leaf]
+        yield leaf_name(int(high[place]), int(low[place])), places
+
+
+def rows_in_leaf(low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Place of each document in its leaf, int64 [n]."""
+    places: npt.NDArray[np.int64] = row_numbers(low) & (LEAF_ROWS - 1)
+    return places
+
+
+def distinct_pairs(pairs: Rows) -> Rows:
+    """Each pair of documents once."""
+    own, _ = numbered(pairs["high"], pairs["low"])
+    of, _ = numbered(pairs["of_high"], pairs["of_low"])
+    _, places = np.unique(np.stack([own, of]), axis=1, return_index=True)
+    return pairs[places]

@@ -1,0 +1,51 @@
+"""NAME: ids and positions of documents. Keyed by shard of batches; rejects come to their original."""
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from index.dataflow.leaves import LEAF_ROWS, leaf_name, leaves_of, rows_in_leaf
+from index.dataflow.message import Decided, Kind, Message, Stage, Task
+from index.dataflow.rows import NAMED, REJECT, ROW_BITS, by_group, partitions, rows_of
+from index.dataflow.texts import pack_texts, unpack_texts
+
+_HEADING = struct.Struct("<QQQQ")
+_COUNT = struct.Struct("<I")
+
+
+class Name:
+    """Adds id and position of the original to rejects."""
+
+    def keep(self, task: Task, message: Message) -> None:
+        """Keep the names of a batch."""
+        high, begin, _, count = _HEADING.unpack_from(message.content)
+        offsets = np.frombuffer(message.content, "<u8", count, _HEADING.size)
+        stream, name, *ids = unpack_texts(message.content, _HEADING.size + offsets.nbytes)
+        for first in range(0, count, LEAF_ROWS):
+            some = slice(first, first + LEAF_ROWS)
+            leaf = offsets[some].tobytes() + pack_texts([stream, name, *ids[some]])
+            task.put(leaf_name(high, begin << ROW_BITS | first), _COUNT.pack(len(offsets[some])) + leaf)
+
+    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
+        """Send the rejects on to their partitions."""
+        rejects = rows_of((message.content for message in messages), REJECT)
+        named = np.zeros(len(rejects), NAMED)
+        for column in ("high", "low", "distance"):
+            named[column] = rejects[column]
+        named["partition"] = partitions(rejects["of_high"])
+        texts = np.empty((len(rejects), 3), object)
+        for leaf, places in leaves_of(rejects["of_high"], rejects["of_low"]):
+            content = task.get(leaf)
+            assert content is not None, "a document is named before anybody resembles it"
+            (count,) = _COUNT.unpack_from(content)
+            offsets = np.frombuffer(content, "<u8", count, _COUNT.size)
+            stream, name, *ids = unpack_texts(content, _COUNT.size + offsets.nbytes)
+            for place, row in zip(places.tolist(), rows_in_leaf(rejects["of_low"][places]).tolist(), strict=True):
+                named["offset"][place] = offsets[row]
+                texts[place] = stream, name, ids[row]
+        for partition, places in by_group(partitions(rejects["high"])):
+            content = (
+                _COUNT.pack(len(places)) + named[places].tobytes() + pack_texts(texts[places].reshape(-1).tolist())
+            )
+            yield Message(Stage.JOIN, partition, slot, Kind.NAMED, content)

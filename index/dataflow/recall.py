@@ -1,0 +1,39 @@
+"""RECALL: what is kept of each document for comparing it. Keyed by shard of batches; candidates come to the earlier document."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from index.dataflow.leaves import distinct_pairs, leaves_of
+from index.dataflow.message import Decided, Kind, Message, Stage, Task
+from index.dataflow.rows import CANDIDATE, Layout, by_group, rows_of, shard_of_batches
+
+
+class Recall:
+    """Adds fingerprint and look of the earlier document to candidates. Pairs that met in several bands go on once."""
+
+    def __init__(self, layout: Layout, shards: int):
+        """See `Dataflow`."""
+        self._layout, self._shards = layout, shards
+
+    def keep(self, task: Task, message: Message) -> None:
+        """Keep the signatures of a batch."""
+        signatures = rows_of([message.content], self._layout.signature)
+        for name, places in leaves_of(signatures["high"], signatures["low"]):
+            task.put(name, signatures[places].tobytes())
+
+    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
+        """Send the candidates on."""
+        pairs = distinct_pairs(rows_of((message.content for message in messages), CANDIDATE))
+        recalled = np.zeros(len(pairs), self._layout.recalled)
+        for column in CANDIDATE.names or ():
+            recalled[column] = pairs[column]
+        for name, places in leaves_of(pairs["of_high"], pairs["of_low"]):
+            content = task.get(name)
+            assert content is not None, "a document is kept before anybody meets it"
+            kept = np.frombuffer(content, self._layout.signature)
+            here = np.searchsorted(kept["low"], pairs["of_low"][places])
+            for column in (self._layout.signature.names or ())[2:]:
+                recalled[f"of_{column}"][places] = kept[column][here]
+        for shard, places in by_group(shard_of_batches(pairs["high"], pairs["low"], self._shards)):
+            yield Message(Stage.VERIFY, shard, slot, Kind.RECALLED, recalled[places].tobytes())

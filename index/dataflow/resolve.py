@@ -1,0 +1,191 @@
+"""RESOLVE: the rule, for all documents that resemble an earlier one. One key: every decision sees those before it.
+
+Most documents never come here: who hits nobody is unique. The others are decided by `index.decide.rule`, with the documents of a
+slot as its rows and all earlier ones as its index.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from index.dataflow.leaves import distinct_pairs
+from index.dataflow.message import Decided, Kind, Message, Stage, Task
+from index.dataflow.rows import REJECT, ROW_BITS, Layout, Rows, by_group, numbered, rows_of, shard_of_batches
+from index.decide.rule import Matched, Outcome, Roots, decide
+from index.entry import NO_DISTANCE, NO_NUMBER, Verdict
+from index.entry import Kind as EntryKind
+from index.matching.distance import Matches, nearest
+from index.storage.parameters import Parameters
+
+_NAME = struct.Struct(">cQQ")
+_REJECTED, _SIGNATURE = b"r", b"s"
+
+_STATUS = np.dtype([("low", "<u8"), ("root_high", "<u8"), ("root_low", "<u8"), ("entered", "?")])
+"""What became of a rejected document, in the state of its batch: its original, and whether it is an entry itself."""
+
+_Numbers = npt.NDArray[np.int64]
+
+
+class _Known(NamedTuple):
+    """The documents that a slot asks of: those that hit, those that are hit, and roots of these. Numbered in their order.
+
+    high, low  uint64 [n] each, the keys
+    counts     bool [n], whether a document is an entry, as far as it was decided before
+    roots      int64 [n], of an entry that was rejected the number of its original; of all others their own
+    """
+
+    high: npt.NDArray[np.uint64]
+    low: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.bool_]
+    roots: _Numbers
+
+
+class _Signatures(NamedTuple):
+    """Fingerprints uint64 [n, words] and looks uint8 [n, look bytes] of known documents, as far as the rule asks of them."""
+
+    fingerprints: npt.NDArray[np.uint64]
+    looks: npt.NDArray[np.uint8]
+
+
+class Resolve:
+    """Decides in order who is rejected, and by whom."""
+
+    def __init__(self, parameters: Parameters, layout: Layout, shards: int):
+        """See `Dataflow`."""
+        self._parameters, self._layout, self._shards = parameters, layout, shards
+
+    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
+        """Decide the documents of a slot that hit anybody."""
+        hits = distinct_pairs(rows_of((message.content for message in messages), self._layout.hit))
+        if not len(hits):
+            return
+        known, hitting, hit = _known(task, hits)
+        signatures = None if self._parameters.root is None else self._signatures(task, hits, known, hitting, hit)
+        # All before the first that hits anybody are decided; the others are rows, also the unique ones of this slot.
+        first = int(hitting.min())
+        matches = Matches(hitting, hits["distance"].astype(np.int16), hit.astype(np.uint64))
+        outcome = self._decided(matches, known, first, signatures)
+        rows = np.flatnonzero(outcome.verdicts == Verdict.DUPLICATE)
+        originals = _originals(outcome, rows, first)
+        self._keep(task, known, outcome, rows, originals, first, signatures)
+        rejects = np.zeros(len(rows), REJECT)
+        rejects["high"], rejects["low"] = known.high[first + rows], known.low[first + rows]
+        rejects["of_high"], rejects["of_low"] = known.high[originals], known.low[originals]
+        rejects["distance"] = outcome.distances[rows]
+        for shard, places in by_group(shard_of_batches(rejects["of_high"], rejects["of_low"], self._shards)):
+            yield Message(Stage.NAME, shard, slot, Kind.REJECTS, rejects[places].tobytes())
+
+    def _decided(self, matches: Matches, known: _Known, first: int, signatures: _Signatures | None) -> Outcome:
+        """The rule, with the documents from `first` on as its rows, and those before as its index."""
+        count = len(known.high) - first
+        before = matches.numbers < first
+        in_index = matches.take(before)
+        numbers = in_index.numbers.astype(np.int64)
+        counts = known.counts[numbers]
+        if signatures is not None:
+            counts = counts & (self._to_roots(signatures, in_index.rows, known.roots[numbers]) != NO_DISTANCE)
+        best = nearest(in_index.take(counts), 1)
+        distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
+        distances[best.rows - first] = best.distances
+        originals[best.rows - first] = known.roots[best.numbers.astype(np.int64)].astype(np.uint64)
+        among = matches.take(~before)
+        pairs = nearest(Matches(among.rows - first, among.distances, among.numbers - np.uint64(first)), None)
+        kinds = np.full(count, EntryKind.NEAR, np.uint8)
+        matched = Matched(kinds, distances, originals, pairs, np.arange(count))
+        return decide(matched, self._parameters.insert, first, self._roots(matched, first, signatures))
+
+    def _to_roots(self, signatures: _Signatures, rows: _Numbers, roots: _Numbers) -> npt.NDArray[np.int16]:
+        fingerprints, looks = signatures
+        return self._parameters.root_distances(fingerprints[rows], fingerprints[roots], looks[rows], looks[roots])
+
+    def _roots(self, matched: Matched, first: int, signatures: _Signatures | None) -> Roots | None:
+        """Roots as the rule takes them: the rows, and behind them all documents before."""
+        rule, count = self._parameters.root, len(matched.kinds)
+        if rule is None or signatures is None:
+            return None
+        fingerprints = np.roll(signatures.fingerprints, -first, axis=0)
+        looks = np.roll(signatures.looks, -first, axis=0)
+        places = np.where(matched.originals != NO_NUMBER, count + matched.originals.astype(np.int64), np.arange(count))
+        return Roots(self._parameters.root_distances, rule.apart, fingerprints, looks, places)
+
+    def _signatures(self, task: Task, hits: Rows, known: _Known, hitting: _Numbers, hit: _Numbers) -> _Signatures:
+        """What travels with the hits, and what is kept of roots."""
+        parameters = self._parameters
+        fingerprints = np.zeros((len(known.high), parameters.words), np.uint64)
+        looks = np.zeros((len(known.high), parameters.look_bytes), np.uint8)
+        there = np.zeros(len(known.high), np.bool_)
+        for numbers, prefix in ((hitting, ""), (hit, "of_")):
+            there[numbers] = True
+            fingerprints[numbers] = hits[f"{prefix}fingerprint"]
+            if parameters.look is not None:
+                looks[numbers] = hits[f"{prefix}look"]
+        for number in np.flatnonzero(~there).tolist():
+            content = task.get(_NAME.pack(_SIGNATURE, int(known.high[number]), int(known.low[number])))
+            assert content is not None, "the signature of a root is kept with its first member"
+            fingerprints[number] = np.frombuffer(content, "<u8", parameters.words)
+            looks[number] = np.frombuffer(content, np.uint8, offset=8 * parameters.words)
+        return _Signatures(fingerprints, looks)
+
+    def _keep(
+        self,
+        task: Task,
+        known: _Known,
+        outcome: Outcome,
+        rows: _Numbers,
+        originals: _Numbers,
+        first: int,
+        signatures: _Signatures | None,
+    ) -> None:
+        """Note who was rejected, and the signatures of roots that have members."""
+        status = np.zeros(len(rows), _STATUS)
+        low = known.low[first + rows]
+        status["low"], status["entered"] = low, outcome.entering[rows]
+        status["root_high"], status["root_low"] = known.high[originals], known.low[originals]
+        for name, places in _batches(known.high[first + rows], low):
+            task.put(name, status[places].tobytes())
+        if signatures is None:
+            return
+        for number in np.unique(originals[outcome.entering[rows]]).tolist():
+            name = _NAME.pack(_SIGNATURE, int(known.high[number]), int(known.low[number]))
+            task.put(name, signatures.fingerprints[number].astype("<u8").tobytes() + signatures.looks[number].tobytes())
+
+
+def _known(task: Task, hits: Rows) -> tuple[_Known, _Numbers, _Numbers]:
+    """All documents that hits ask of, with what is known of them; and the numbers of both documents of each hit."""
+    high, low, of_high, of_low = (hits[name].astype(np.uint64) for name in ("high", "low", "of_high", "of_low"))
+    statuses = []
+    for name, places in _batches(of_high, of_low):
+        content = task.get(name)
+        if content is not None:
+            kept = np.frombuffer(content, _STATUS)
+            kept = kept[np.isin(kept["low"], of_low[places])]
+            statuses.append((np.full(len(kept), of_high[places[0]]), kept))
+    rejected = np.concatenate([np.empty(0, np.uint64), *(each for each, _ in statuses)])
+    status = np.concatenate([np.empty(0, _STATUS), *(kept for _, kept in statuses)])
+    entered = status["entered"]
+    highs = np.concatenate([high, of_high, rejected, status["root_high"][entered]])
+    lows = np.concatenate([low, of_low, status["low"], status["root_low"][entered]])
+    numbers, distinct = numbered(highs, lows)
+    hitting, hit, of_rejected, of_roots = np.split(numbers, np.cumsum([len(high), len(high), len(status)]))
+    counts, roots = np.ones(len(distinct), np.bool_), np.arange(len(distinct))
+    counts[of_rejected], roots[of_rejected[entered]] = entered, of_roots
+    return _Known(highs[distinct], lows[distinct], counts, roots), hitting, hit
+
+
+def _originals(outcome: Outcome, rows: _Numbers, first: int) -> _Numbers:
+    """Numbers of the originals of these rows, among the known documents. The rule counts entering rows from `first` on."""
+    originals = outcome.originals[rows].astype(np.int64)
+    entering = np.concatenate([np.arange(first), first + np.flatnonzero(outcome.entering)])
+    return entering[originals]
+
+
+def _batches(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> Iterator[tuple[bytes, npt.NDArray[np.intp]]]:
+    """Name of the state of each distinct batch, with the places of its documents."""
+    begins = low >> np.uint64(ROW_BITS)
+    keys = np.stack([high, begins], axis=1)
+    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+    for batch, places in by_group(inverse.reshape(-1)):
+        yield _NAME.pack(_REJECTED, *distinct[batch].tolist()), places

@@ -1,0 +1,49 @@
+"""VERIFY: candidates become hits, by the pure comparisons of `index.matching`. Keyed by shard of batches."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from index.dataflow.message import Decided, Kind, Message, Stage, Task
+from index.dataflow.rows import Layout, Rows, numbered, rows_of
+from index.storage.parameters import Parameters
+
+
+class Verify:
+    """Compares each document with its candidates: signatures of MinHash, or the second looks of SimHash."""
+
+    def __init__(self, parameters: Parameters, layout: Layout):
+        """See `Dataflow`."""
+        self._parameters, self._layout = parameters, layout
+
+    def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:  # noqa: ARG002
+        """Compare the candidates of a slot; nothing is kept."""
+        pairs = rows_of((each.content for each in messages if each.kind == Kind.RECALLED), self._layout.recalled)
+        if not len(pairs):
+            return
+        contents = (each.content for each in messages if each.kind == Kind.SIGNATURES)
+        signatures = rows_of(contents, self._layout.signature)
+        own, parameters = signatures[_places(signatures, pairs)], self._parameters
+        # Not by compiled loops: they let the interpreter's lock go, and in a JVM's threads the interpreter then stood still.
+        distances = parameters.distances(own["fingerprint"], pairs["of_fingerprint"])
+        counts = distances <= parameters.distance_max
+        if parameters.look is not None:
+            judged = parameters.look.judge(distances, own["look"], pairs["of_look"])
+            distances, counts = judged.distances, counts & judged.counts
+        hits = np.zeros(int(counts.sum()), self._layout.hit)
+        if not len(hits):
+            return
+        for name in hits.dtype.names or ():
+            hits[name] = (pairs if name in (pairs.dtype.names or ()) else own)[name][counts]
+        hits["distance"] = distances[counts]
+        yield Message(Stage.RESOLVE, 0, slot, Kind.HITS, hits.tobytes())
+
+
+def _places(signatures: Rows, pairs: Rows) -> npt.NDArray[np.int64]:
+    """Place of each pair's document among the signatures, int64 [n]."""
+    keys = [np.concatenate([signatures[name], pairs[name]]) for name in ("high", "low")]
+    numbers, distinct = numbered(*keys)
+    places = np.empty(len(distinct), np.int64)
+    places[numbers[: len(signatures)]] = np.arange(len(signatures))
+    return places[numbers[len(signatures) :]]

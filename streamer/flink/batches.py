@@ -1,0 +1,77 @@
+"""What the flow reads and writes: batches of fingerprints as arrivals, and its verdicts as batches. Pure."""
+
+import struct
+
+import numpy as np
+
+from index import Entries, Source
+from index.dataflow import Arrival, Decided
+from streamer.records.envelope import Heading
+from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
+from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
+
+_PARTITION = struct.Struct("<I")
+_PARTITION_AT = 8
+
+
+def partition_of(content: bytes) -> int:
+    """Partition of the input that a batch is from, read before the batch is; 0 of what is no batch, which `arrival` refuses."""
+    if len(content) < _PARTITION_AT + _PARTITION.size:
+        return 0
+    partition: int = _PARTITION.unpack_from(content, _PARTITION_AT)[0]
+    return partition
+
+
+def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
+    """A batch as the flow takes it; `topic`: where it stood, for people. Raises BatchUnreadable."""
+    batch = unpack_fingerprints(content, f"a record of {topic}")
+    heading, entries = batch.heading, batch.entries
+    return Arrival(
+        time_ms,
+        entries.sources[0],
+        heading.topic,
+        heading.begin,
+        heading.end,
+        heading.stamp,
+        entries,
+        content,
+    )
+
+
+def sign_of_life(partition: int) -> bytes:
+    """A batch that decides nothing, and tells that time goes on in a partition."""
+    heading = Heading("{}", "", "", partition, 0, 0)
+    nothing, none = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+    source = Source(heading.stream, partition)
+    entries = Entries(
+        (source,), none.astype(np.uint32), nothing, none, none, nothing.reshape(0, 1), nothing.astype(np.int64), ()
+    )
+    return pack_fingerprints(FingerprintBatch(heading, entries, ()))
+
+
+def verdict_batch(decided: Decided, decider: str) -> bytes:
+    """Verdicts as `route` reads them; `decider`: name of whoever decided."""
+    batch = unpack_fingerprints(decided.content, "a batch in the state")
+    heading, rows = batch.heading, slice(decided.first, None)
+    entries = batch.entries
+    return pack_verdicts(
+        VerdictBatch(
+            heading=Heading(
+                heading.stamp, heading.stream, heading.topic, heading.partition, decided.begin, heading.end
+            ),
+            decider=decider,
+            offsets=entries.offsets[rows],
+            verdicts=decided.verdicts,
+            reasons=entries.reasons[rows],
+            distances=decided.distances,
+            # What is decided again is decided alike, and nobody can tell.
+            replayed=decided.verdicts == -1,
+            kinds=entries.kinds[rows],
+            fingerprints=entries.fingerprints[rows],
+            ids=list(entries.ids)[rows],
+            details=list(batch.details)[rows],
+            original_ids=decided.original_ids,
+            original_positions=decided.original_positions,
+            names=decided.names,
+        )
+    )

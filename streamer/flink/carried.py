@@ -1,0 +1,46 @@
+"""Which settings a flow carries. What it does not carry is refused at start, with the setting's name and the reason."""
+
+from index.dataflow import Dataflow
+from streamer.errors import SettingsError
+from streamer.fingerprint.scheme import parameters_for
+from streamer.settings.settings import Settings
+
+
+def dataflow_of(settings: Settings, **sizes: int) -> Dataflow:
+    """The flow that decides as these settings say; `sizes` as in `Dataflow`. Raises SettingsError with one line per problem."""
+    problems = refusals(settings)
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return Dataflow(parameters_for(settings, {}), **sizes)
+
+
+def refusals(settings: Settings) -> list[str]:
+    """What these settings ask for that a flow cannot do, one line each."""
+    index, problems = settings.index, []
+    if settings.fingerprint.scheme == "minhash" and index.insert == "root" and index.templates:
+        problems.append(
+            "index.templates: Flink learns no templates, for a template is learnt from all pages of a family in turn, and "
+            "these meet in no one place: set index.templates = false, or decide on one host."
+        )
+    if index.recrawl != "duplicate":
+        problems.append(
+            f"index.recrawl: {index.recrawl}: Flink knows no older versions, for an update takes the older one's place, and "
+            'the documents that resembled that one were decided elsewhere: set index.recrawl = "duplicate", or decide on one '
+            "host."
+        )
+    if settings.guard.policy != "alert":
+        problems.append(
+            "guard.policy: pass: Flink watches no hosts, for a host's pages are decided in many places: set guard.policy = "
+            '"alert", or decide on one host.'
+        )
+    if index.entries_max is not None:
+        problems.append(
+            "index.entries_max: Flink counts no entries, for none of its tasks knows all of them: leave it out, or decide on "
+            "one host."
+        )
+    if index.age_max_hours is not None:
+        problems.append(
+            "index.age_max_hours: an age is the record time of a document's partition against that of another document, and "
+            "Flink's tasks know neither: leave it out, or decide on one host."
+        )
+    return problems

@@ -1,0 +1,240 @@
+"""The job on Apache Flink; the only importer of pyflink. It holds what the flow needs of an engine: state, time, and channels.
+
+    fingerprints ─KafkaSource─► order ─► claim ─► [recall ─► verify] ─► resolve ─► name ─► join ─KafkaSink─► verdicts
+
+1. Event time is the time at which the broker took a record. Each partition's watermark follows it, and no partition counts as
+   idle: a record that comes late would be decided out of order.
+2. An operator's messages wait in its state until the watermark has reached the end of their slot.
+3. State and timers are in the checkpoint. Whatever fails, Flink goes back to one, and decides all since again, to the same
+   verdicts.
+4. So the sink writes at least once. `route` drops what it has, by offset.
+
+Run as `flink run --python streamer/flink/job.py`, in an environment with this package; docs/flink.md has the rest.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.common.serialization import ByteArraySchema
+from pyflink.datastream import DataStream, KeyedProcessFunction, OutputTag, RuntimeContext, StreamExecutionEnvironment
+from pyflink.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
+from pyflink.datastream.state import MapStateDescriptor
+from pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
+
+from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message, Stage
+from streamer.flink.batches import arrival, partition_of, sign_of_life, verdict_batch
+from streamer.flink.carried import dataflow_of
+from streamer.flink.client_properties import client_properties
+from streamer.flink.partition_keys import partition_keys
+from streamer.settings.settings import Settings, load
+from streamer.transports.kafka.topics import partitions_between
+
+SENDERS = {
+    Stage.CLAIM: (Stage.ORDER,),
+    Stage.RECALL: (Stage.ORDER, Stage.CLAIM),
+    Stage.VERIFY: (Stage.ORDER, Stage.RECALL),
+    Stage.RESOLVE: (Stage.CLAIM, Stage.VERIFY),
+    Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
+    Stage.JOIN: (Stage.ORDER, Stage.NAME),
+}
+"""Who sends to an operator; each sender has one output for each receiver."""
+
+
+DECIDER = "flink"
+"""Who decided, as verdicts say."""
+
+SIGNS_PER_SECOND = 10
+"""Signs of life for each partition."""
+
+
+def tag_of(stage: Stage) -> OutputTag:
+    """Output of messages to an operator."""
+    return OutputTag(stage.name.lower(), Types.PICKLED_BYTE_ARRAY())
+
+
+class _Task:
+    """State of the key at hand, as operators ask for it."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def get(self, name: bytes) -> bytes | None:
+        content: bytes | None = self._state.get(name)
+        return content
+
+    def put(self, name: bytes, content: bytes) -> None:
+        self._state.put(name, content)
+
+
+class OrderFunction(KeyedProcessFunction):  # type: ignore[misc]
+    """ORDER: bytes of batches in, messages out."""
+
+    def __init__(self, flow: Dataflow, topic: str) -> None:
+        self._flow, self._topic = flow, topic
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """See `KeyedProcessFunction`."""
+        self._order = self._flow.order()
+        self._tags = {stage: tag_of(stage) for stage in Stage}
+        kept = MapStateDescriptor("state", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
+        self._task = _Task(runtime_context.get_map_state(kept))
+
+    def process_element(self, value: bytes, ctx: Any) -> Iterator[Any]:
+        """See `KeyedProcessFunction`."""
+        for message in self._order.arrive(self._task, arrival(bytes(value), ctx.timestamp(), self._topic)):
+            yield self._tags[message.stage], tuple(message)
+
+
+class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
+    """Any operator behind ORDER: messages in, messages or verdicts out."""
+
+    def __init__(self, flow: Dataflow, stage: Stage, keys: Sequence[bytes]) -> None:
+        self._flow, self._stage, self._keys = flow, stage, keys
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """See `KeyedProcessFunction`."""
+        self._operator: Any = self._flow.operators()[self._stage]
+        self._tags = {stage: tag_of(stage) for stage in Stage}
+        kept = MapStateDescriptor("state", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
+        waiting = MapStateDescriptor("waiting", Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY())
+        self._task = _Task(runtime_context.get_map_state(kept))
+        self._waiting = runtime_context.get_map_state(waiting)
+        # How many messages wait, by key and slot: known of those that came since the start.
+        self._counts: dict[tuple[int, int], int] = {}
+
+    def process_element(self, value: tuple[Any, ...], ctx: Any) -> Sequence[Any]:
+        """See `KeyedProcessFunction`."""
+        message = Message(*value)
+        if message.slot <= ctx.timer_service().current_watermark():
+            raise AssertionError(
+                f"a message for the slot {message.slot} came to {self._stage.name} after it was complete"
+            )
+        if (self._stage, message.kind) in KEPT_AT_ONCE:
+            self._operator.keep(self._task, message)
+            return ()
+        at = message.key, message.slot
+        count = self._counts.get(at)
+        if count is None:
+            count = len(self._waiting_messages(message.slot))
+            ctx.timer_service().register_event_time_timer(message.slot)
+        self._waiting.put((message.slot, count), value)
+        self._counts[at] = count + 1
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        """See `KeyedProcessFunction`."""
+        messages = self._waiting_messages(timestamp)
+        for number in range(len(messages)):
+            self._waiting.remove((timestamp, number))
+        self._counts.pop((ctx.get_current_key(), timestamp), None)
+        for found in self._operator.complete(self._task, timestamp, messages):
+            if isinstance(found, Decided):
+                yield Row(self._keys[found.partition], verdict_batch(found, DECIDER))
+            else:
+                yield self._tags[found.stage], tuple(found)
+
+    def _waiting_messages(self, slot: int) -> list[Message]:
+        messages: list[Message] = []
+        while True:
+            value = self._waiting.get((slot, len(messages)))
+            if value is None:
+                return messages
+            messages.append(Message(*value))
+
+
+def build(environment: StreamExecutionEnvironment, settings: Settings, partitions: int) -> None:
+    """Wire the job of these settings into an environment; `partitions`: of both topics."""
+    flow, keys, client = dataflow_of(settings), partition_keys(partitions), client_properties(settings.kafka)
+    source = (
+        KafkaSource.builder()
+        .set_properties(client)
+        .set_topics(settings.topics.fingerprints)
+        .set_group_id(f"{settings.kafka.group}.flink")
+        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        .set_value_only_deserializer(ByteArraySchema())
+        .set_property("isolation.level", "read_committed")
+        .set_property("partition.discovery.interval.ms", "-1")
+        .build()
+    )
+    arrived = environment.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "fingerprints").uid(
+        "source"
+    )
+    ordered = (
+        arrived.key_by(lambda content: partition_of(bytes(content)), key_type=Types.INT())
+        .process(OrderFunction(flow, settings.topics.fingerprints), output_type=Types.PICKLED_BYTE_ARRAY())
+        .uid("order")
+        .name("order")
+    )
+    outputs: dict[Stage, DataStream] = {Stage.ORDER: ordered}
+    record = Types.ROW_NAMED(["k", "v"], [Types.PRIMITIVE_ARRAY(Types.BYTE())] * 2)
+    for stage in flow.stages[1:]:
+        streams = [outputs[sender].get_side_output(tag_of(stage)) for sender in SENDERS[stage] if sender in outputs]
+        kind = record if stage is Stage.JOIN else Types.PICKLED_BYTE_ARRAY()
+        step = streams[0].union(*streams[1:]).key_by(lambda message: message[1], key_type=Types.INT())
+        name = stage.name.lower()
+        outputs[stage] = step.process(StageFunction(flow, stage, keys), output_type=kind).uid(name).name(name)
+        if stage is Stage.RESOLVE:
+            outputs[stage].set_parallelism(1)
+    _write(environment, outputs[Stage.JOIN], settings, keys)
+
+
+def _write(
+    environment: StreamExecutionEnvironment, verdicts: DataStream, settings: Settings, keys: Sequence[bytes]
+) -> None:
+    """Write verdicts, and signs of life into the topic of fingerprints: without these, time would stand where nothing comes.
+
+    A record has the key of its partition, which PyFlink's sink of a DataStream could not give it.
+    """
+    tables = StreamTableEnvironment.create(environment)
+    columns = Schema.new_builder().column("k", DataTypes.BYTES()).column("v", DataTypes.BYTES()).build()
+    for name, topic in (("verdicts", settings.topics.verdicts), ("signs", settings.topics.fingerprints)):
+        tables.create_temporary_table(name, _sink(columns, topic, settings))
+    ticks = TableDescriptor.for_connector("datagen").option("rows-per-second", str(SIGNS_PER_SECOND))
+    tick = Schema.new_builder().column("tick", DataTypes.BIGINT()).build()
+    tables.create_temporary_table("ticks", ticks.schema(tick).build())
+    # No join with a list of all: Flink would keep every tick for ever.
+    each = [f"SELECT X'{key.hex()}', X'{sign_of_life(place).hex()}' FROM ticks" for place, key in enumerate(keys)]
+    statements = tables.create_statement_set()
+    statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
+    statements.add_insert_sql(f"INSERT INTO signs {' UNION ALL '.join(each)}")
+    statements.attach_as_datastream()
+
+
+def _sink(columns: Schema, topic: str, settings: Settings) -> TableDescriptor:
+    options = {
+        "topic": topic,
+        "key.format": "raw",
+        "key.fields": "k",
+        "value.format": "raw",
+        "value.fields-include": "EXCEPT_KEY",
+        "sink.delivery-guarantee": "at-least-once",
+        **{f"properties.{name}": value for name, value in client_properties(settings.kafka).items()},
+        # In the order of their offsets, however often the producer has to send again.
+        "properties.enable.idempotence": "true",
+        "properties.acks": "all",
+    }
+    sink = TableDescriptor.for_connector("kafka").schema(columns)
+    for name, value in options.items():
+        sink = sink.option(name, value)
+    return sink.build()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Submit the job to the cluster that Flink's own options name."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--config", type=Path, help="TOML file of the service's settings")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting; repeatable"
+    )
+    options = parser.parse_args(arguments)
+    settings = load(options.config, options.set)
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    build(environment, settings, partitions_between(settings))
+    environment.execute(f"{settings.kafka.group}: decide")
+
+
+if __name__ == "__main__":
+    main()

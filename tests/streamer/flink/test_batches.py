@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from index import Entries, Position, Source, Verdict
+from index.dataflow import Decided
+from streamer.flink.batches import arrival, partition_of, verdict_batch
+from streamer.records.envelope import BatchUnreadable, Heading
+from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
+from streamer.records.verdict_batch import unpack_verdicts
+
+SOURCE = Source("stream", 3)
+OFFSETS = [10, 11, 14, 15]
+
+
+def packed() -> bytes:
+    count = len(OFFSETS)
+    numbers = np.arange(count, dtype=np.uint8)
+    entries = Entries(
+        (SOURCE,),
+        np.zeros(count, np.uint32),
+        np.array(OFFSETS, np.uint64),
+        numbers,
+        numbers + np.uint8(20),
+        np.arange(count, dtype=np.uint64)[:, None],
+        np.zeros(count, np.int64),
+        [f"id-{offset}" for offset in OFFSETS],
+    )
+    return pack_fingerprints(
+        FingerprintBatch(Heading("{}", "stream", "documents", 3, 8, 20), entries, [None, None, None, "broken"])
+    )
+
+
+def test_a_batch_arrives_with_its_time_and_its_bytes() -> None:
+    content = packed()
+    found = arrival(content, 1_234, "fingerprints")
+    assert (found.time_ms, found.source, found.name, found.begin, found.end) == (1_234, SOURCE, "documents", 8, 20)
+    assert found.entries.offsets.tolist() == OFFSETS
+    assert found.content == content
+    assert partition_of(content) == 3
+
+
+def test_what_is_no_batch_is_refused_with_its_place() -> None:
+    assert partition_of(b"NDFP") == 0
+    with pytest.raises(BatchUnreadable, match="a record of fingerprints: no batch can be read there"):
+        arrival(b"something else", 0, "fingerprints")
+
+
+def test_verdicts_take_all_else_from_the_batch_from_their_first_row_on() -> None:
+    original = Position(Source("older", 1), 7)
+    verdicts = np.array([Verdict.DUPLICATE, Verdict.UNDECIDABLE, Verdict.DEAD_LETTER], np.uint8)
+    decided = Decided(
+        3,
+        11,
+        1,
+        verdicts,
+        np.array([2, -1, -1], np.int16),
+        ["first", None, None],
+        [original, None, None],
+        {"older": "documents-of-then"},
+        packed(),
+    )
+    found = unpack_verdicts(verdict_batch(decided, "flink"), "verdicts")
+    assert (found.heading.begin, found.heading.end, found.heading.partition) == (11, 20, 3)
+    assert found.decider == "flink"
+    assert found.offsets.tolist() == OFFSETS[1:]
+    assert found.verdicts.tolist() == verdicts.tolist()
+    assert found.reasons.tolist() == [21, 22, 23]
+    assert found.kinds.tolist() == [1, 2, 3]
+    assert found.fingerprints[:, 0].tolist() == [1, 2, 3]
+    assert list(found.ids) == ["id-11", "id-14", "id-15"]
+    assert list(found.details) == [None, None, "broken"]
+    assert list(found.original_positions) == [original, None, None]
+    assert found.names == {"older": "documents-of-then"}
+    assert not found.replayed.any()

@@ -1,0 +1,37 @@
+import pytest
+
+from streamer.errors import SettingsError
+from streamer.flink.carried import dataflow_of
+from streamer.settings.settings import load
+
+CARRIED = ["index.recrawl=duplicate", "index.templates=false"]
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize(("scheme", "second_look"), [("simhash", "none"), ("simhash", "cosine"), ("minhash", "none")])
+def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str, insert: str) -> None:
+    chosen = [f"fingerprint.scheme={scheme}", f"index.insert={insert}", f"fingerprint.second_look={second_look}"]
+    flow = dataflow_of(load(None, [*chosen, *CARRIED], {}), shards=7)
+    assert (flow.parameters.scheme, flow.parameters.insert, flow.shards) == (scheme, insert, 7)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("index.templates=true", r"index\.templates: Flink learns no templates, for .* set index\.templates = false"),
+        ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
+        ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
+        ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),
+        ("index.entries_max=1000", r"index\.entries_max: Flink counts no entries"),
+        ("index.age_max_hours=24", r"index\.age_max_hours: an age is"),
+    ],
+)
+def test_what_is_not_carried_is_refused_by_name_and_with_the_reason(setting: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        dataflow_of(load(None, [*CARRIED, setting], {}))
+
+
+def test_everything_that_is_refused_is_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        dataflow_of(load(None, [], {}))
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["index.templates", "index.recrawl"]
