@@ -13,7 +13,7 @@ from click.shell_completion import get_completion_class
 from rich.console import Console
 from rich.table import Table
 
-from streamer.cli.options import json_option
+from streamer.cli.options import json_option, settings_options
 
 DISTRIBUTION = "neardup-streamer"
 PROGRAM = "streamer"
@@ -28,6 +28,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 @click.command("version")
 @json_option
+@settings_options
 def version_command(as_json: bool) -> None:
     """Tell what a bug report needs: versions, formats, and this machine.
 
@@ -46,6 +47,7 @@ def version_command(as_json: bool) -> None:
 
 
 @click.command()
+@settings_options
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print what makes the Tab key complete commands and options in SHELL.
