@@ -51,13 +51,10 @@ class FingerprintPart(PreparingLoop):
         self._reached.update({source: plan.begin for source, plan in plans.items()})
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        found = self._prepare(whole, stopwatch)
+        found = self._prepared(whole, stopwatch)
         if found is None:
             return
-        documents, fingerprints = found
-        self._look_ahead()
-        self._attempts.loop.name(whole)
-        batch = whole.first(len(documents))
+        batch, documents, fingerprints = found
         with stopwatch.step("commit"):
             entries = entries_of(batch.records, documents, fingerprints)
             self._transport.deliver(batch, batches_of(batch, documents, entries, self._reached, self._stamp))

@@ -195,7 +195,7 @@ class Loop:
             self._enter(State.STOPPED)
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        """Take a batch that was read through the rest of the path."""
+        """Take a batch that was read through the rest of the path: every subclass says how."""
         raise NotImplementedError
 
     @contextmanager
@@ -317,8 +317,25 @@ class PreparingLoop(Loop):
             self._attempts.loop.enter(name)
         super()._enter_step(name)
 
+    def _prepared(
+        self, whole: Batch, stopwatch: Stopwatch
+    ) -> tuple[Batch, list[Document | DeadLetter], Fingerprints] | None:
+        """A batch, or its first records, with documents and fingerprints; None where a stop was asked for first.
+
+        Begins with the batch that comes next, if it is at hand. What may end a process is left to a trial.
+        """
+        found = self._prepare(whole, stopwatch)
+        if found is None:
+            return None
+        documents, fingerprints = found
+        upcoming = None if self._stop_asked else self._transport.peek()
+        if upcoming is not None and not self._attempts.suspects(upcoming.records):
+            self._ahead.begin(upcoming, self._attempts.ahead)
+        self._attempts.loop.name(whole)
+        return whole.first(len(documents)), documents, fingerprints
+
     def _prepare(self, whole: Batch, stopwatch: Stopwatch) -> tuple[list[Document | DeadLetter], Fingerprints] | None:
-        """Documents and fingerprints of a batch, or of its first records; None where a stop was asked for first."""
+        """Documents and fingerprints of a batch, or of its first records; None as `_prepared`."""
         if self._attempts.suspects(whole.records):
             with stopwatch.step("decode"):
                 self._ahead.settle()
@@ -333,12 +350,6 @@ class PreparingLoop(Loop):
         stopwatch.cpu_seconds["decode"] += decode_seconds
         stopwatch.cpu_seconds["fingerprint"] += fingerprint_seconds
         return documents, fingerprints
-
-    def _look_ahead(self) -> None:
-        """Begin with the batch that comes next, if it is at hand. What may end a process is left to a trial."""
-        upcoming = None if self._stop_asked else self._transport.peek()
-        if upcoming is not None and not self._attempts.suspects(upcoming.records):
-            self._ahead.begin(upcoming, self._attempts.ahead)
 
     def _require_whole(self, delivered: Batch, whole: Batch) -> None:
         """Raise TrialFailed where trials took so long that only the first records of a batch are delivered."""
@@ -380,14 +391,10 @@ class Service(PreparingLoop):
         self._shadow = shadow
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        found = self._prepare(whole, stopwatch)
+        found = self._prepared(whole, stopwatch)
         if found is None:
-            # A stop was asked for, and nothing is decided yet.
             return
-        documents, fingerprints = found
-        self._look_ahead()
-        self._attempts.loop.name(whole)
-        batch = whole.first(len(documents))
+        batch, documents, fingerprints = found
         with stopwatch.step("decide"):
             entries = entries_of(batch.records, documents, fingerprints)
             decisions = self._index.admit(entries, batch.ends, batch.marks)
@@ -483,7 +490,7 @@ def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_simil
 def seldom_searched() -> Iterator[None]:
     """Search for garbage a hundredth as often as usual.
 
-    As shipped, Python searches all that a batch holds again and again before it lets go of it: a twentieth of the time.
+    As shipped, Python searches all that a batch holds again and again before it lets go of it: some 9 % of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS_BETWEEN, *_SEARCHES_BETWEEN)
