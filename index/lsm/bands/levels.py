@@ -19,8 +19,11 @@ from index.storage.segments.band_codec import NO_ENTRIES, BandKey, Entries, pack
 from index.storage.segments.compaction_state import BAND_KEY, CompactionState, Level
 from index.storage.store import Transaction
 
-FIRST_SHARE = 8
-"""A segment of the first level has this many times fewer entries: it meets few segments of the last one."""
+FIRST_SHARE = 2
+"""A segment of the first level has this many times fewer entries: it meets few segments of the last one.
+
+Not many times fewer: where it moves on, the two segments of the last level at its ends are written anew with all that they hold.
+"""
 
 SETTLED_SHARE = 2
 """Where the first level has too many entries, this many times as many leave it as come, until it has not."""
@@ -154,7 +157,7 @@ def _taken(transaction: Transaction, band: int, begin: bytes, end: bytes | None)
 
 def divided(entries: Entries, bound: bytes | None) -> tuple[Entries, Entries]:
     """Entries below a bound, and the others; None: all are below."""
-    if bound is None:
+    if bound is None or not entries.shape[1]:
         return entries, entries[:, :0]
     hashed, number = np.frombuffer(bound, ">u8").astype(np.uint64)
     low, high = np.searchsorted(entries[0], hashed), np.searchsorted(entries[0], hashed, side="right")

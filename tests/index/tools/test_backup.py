@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import lmdb
+import psutil
 import pytest
 from lmdb import verify as lmdb_verify
 
@@ -152,7 +153,8 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
     slow = (
         "import sys, time; from index.tools import backup; from tests.support import index_switcher\n"
         "real = backup._copy_compacted\n"
-        "def slowly(*arguments, **options): print('held', flush=True); time.sleep(1.5); real(*arguments, **options)\n"
+        "def slowly(*arguments, **options):\n"
+        "    print('held', flush=True); sys.stdin.readline(); time.sleep(1.5); real(*arguments, **options)\n"
         "backup._copy_compacted = slowly\n"
         "index_switcher.main(*sys.argv[1:])"
     )
@@ -164,8 +166,14 @@ def test_a_process_that_waits_for_a_replaced_index_never_believes_the_former_loc
         switcher.stdin.write("\n")
         switcher.stdin.flush()
         assert switcher.stdout.readline() == "held\n"
-        begin = time.monotonic()
         with process("index_process", old, 1, 3, errors=subprocess.PIPE) as waiter:
+            # A busy machine may take its time to start a process: it is at the door once it has a file of the index open.
+            while not any(Path(file.path).parent == old for file in psutil.Process(waiter.pid).open_files()):
+                assert waiter.poll() is None
+                time.sleep(0.01)
+            begin = time.monotonic()
+            switcher.stdin.write("\n")
+            switcher.stdin.flush()
             output, complaint = waiter.communicate("\n", timeout=WAIT_SECONDS)
         assert time.monotonic() - begin > 0.5
     assert waiter.returncode == (0 if place == "never" else 1), complaint
