@@ -54,6 +54,11 @@ def readable() -> Iterator[None]:
         ) from error
 
 
+def is_of_engine(heading: Heading) -> bool:
+    """Whether a batch is a sign of life of an engine that decides, which knows of no input."""
+    return not heading.stream
+
+
 def place_of(topic: str, partition: int, offset: int) -> str:
     """Where a record stands, in words."""
     return f"{topic}/{partition} offset {offset}"
@@ -84,8 +89,9 @@ class Batches(Generic[Kind]):
         return range(first, max(first, end))
 
     def first_in(self, partition: int, stretch: range) -> Stored[Kind] | None:
-        """The first batch of a stretch of record offsets; None where none is there."""
-        return next((batches[0] for batches in self.read(partition, stretch) if batches), None)
+        """The first batch of a stretch of record offsets, but for an engine's signs of life; None where none is there."""
+        read = (stored for batches in self.read(partition, stretch) for stored in batches)
+        return next((stored for stored in read if not is_of_engine(stored.batch.heading)), None)
 
     def read(self, partition: int, stretch: range) -> Iterator[Sequence[Stored[Kind]]]:
         """All batches of a stretch of record offsets, some at a time; perhaps none while time passes."""

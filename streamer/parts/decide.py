@@ -5,17 +5,20 @@ The index knows documents under their own positions, and so cannot tell this par
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from index import Decisions, Index, Kind
 from streamer.errors import DeliveryDoubtful, SettingsError
-from streamer.parts.batches import place_of, readable
+from streamer.parts.batches import is_of_engine, place_of, readable
 from streamer.parts.deciding import DecidingTransport
 from streamer.parts.handing import between, part_report
 from streamer.records.envelope import differing
 from streamer.records.fingerprint_batch import FingerprintBatch, joined, unpack_fingerprints
 from streamer.records.record import Batch, Outgoing, Record
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
-from streamer.service.loop import Listener, Loop, Recovering, Stopwatch, StreamNames, report, tell
+from streamer.service.batch_report import Stopwatch, report
+from streamer.service.loop import Listener, Loop, Recovering
+from streamer.service.whole import StreamNames, tell
 from streamer.transports.transport import Place
 
 
@@ -35,7 +38,7 @@ class DecidePart(Loop):
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         with stopwatch.step("decide"):
-            batches = [self._unpacked(record) for record in whole.records]
+            batches = self._in_place(whole.records, [self._unpacked(record) for record in whole.records])
         for begin, end in _runs(batches):
             for record, batch in zip(whole.records[begin:end], batches[begin:end], strict=True):
                 if batch.heading.stream != self._deciding.stream_of(record.source.partition):
@@ -65,10 +68,26 @@ class DecidePart(Loop):
         tell(decisions)
         return decisions
 
+    def _in_place(self, records: Sequence[Record], batches: Sequence[FingerprintBatch]) -> list[FingerprintBatch]:
+        """The batches, with an engine's signs of life where the documents before them end."""
+        reached: dict[int, tuple[str, int]] = {}
+        found = []
+        for record, batch in zip(records, batches, strict=True):
+            partition, heading = record.source.partition, batch.heading
+            if is_of_engine(heading):
+                if partition not in reached:
+                    reached[partition] = self._deciding.stream_of(partition), self._deciding.told(partition)
+                stream, end = reached[partition]
+                batch = replace(batch, heading=replace(heading, stream=stream, begin=end, end=end))
+            else:
+                reached[partition] = heading.stream, heading.end
+            found.append(batch)
+        return found
+
     def _unpacked(self, record: Record) -> FingerprintBatch:
         with readable():
             found = unpack_fingerprints(record.value, place_of(record.topic, record.source.partition, record.offset))
-        if why := differing(self._stamp, found.heading.stamp):
+        if not is_of_engine(found.heading) and (why := differing(self._stamp, found.heading.stamp)):
             raise SettingsError(
                 f"{record.position}: these are fingerprints by other settings: {why}. Run all parts with the same settings "
                 "of the method."

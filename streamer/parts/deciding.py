@@ -59,6 +59,11 @@ class DecidingTransport(KafkaTransport):
         """Id of the input topic whose documents are decided in this partition, since it began."""
         return self._streams.get(partition, "")
 
+    def told(self, partition: int) -> int:
+        """Offset of the documents up to which it is committed that they were told, in this partition."""
+        own = self._own_claim(partition)
+        return own.place.offset if own is not None and own.place is not None else 0
+
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
         """See Transport."""
         found: dict[Source, Claim | None] = {}

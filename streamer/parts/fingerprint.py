@@ -15,11 +15,12 @@ from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
 from streamer.records.record import Batch, Outgoing, Record
-from streamer.service.attempts import Attempts
-from streamer.service.loop import Listener, PreparingLoop, Recovering, Stopwatch
+from streamer.service.batch_report import Stopwatch
+from streamer.service.loop import Listener, PreparingLoop, Recovering
 from streamer.service.pipeline import entries_of
+from streamer.service.poison.attempts import Attempts
+from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Plan
-from streamer.service.trial import Trials
 from streamer.transports.kafka.transport import KafkaTransport
 
 
@@ -51,10 +52,10 @@ class FingerprintPart(PreparingLoop):
         self._reached.update({source: plan.begin for source, plan in plans.items()})
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        found = self._prepared(whole, stopwatch)
-        if found is None:
+        ready = self._prepared(whole, stopwatch)
+        if ready is None:
             return
-        batch, documents, fingerprints = found
+        batch, documents, fingerprints = ready.batch, ready.documents, ready.fingerprints
         with stopwatch.step("commit"):
             entries = entries_of(batch.records, documents, fingerprints)
             self._transport.deliver(batch, batches_of(batch, documents, entries, self._reached, self._stamp))

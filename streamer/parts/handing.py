@@ -4,7 +4,7 @@ import numpy as np
 
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import POSITION, STREAM
-from streamer.service.loop import BatchReport, Stopwatch
+from streamer.service.batch_report import BatchReport, Stopwatch
 
 
 def between(read: Record, packed: bytes, now_ms: int) -> Outgoing:

@@ -5,7 +5,8 @@ from streamer.parts.handing import part_report
 from streamer.parts.routing import RoutingTransport
 from streamer.parts.told_verdicts import outgoing_of
 from streamer.records.record import Batch
-from streamer.service.loop import Listener, Loop, Recovering, Stopwatch
+from streamer.service.batch_report import Stopwatch
+from streamer.service.loop import Listener, Loop, Recovering
 
 
 class RoutePart(Loop):

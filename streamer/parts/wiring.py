@@ -10,11 +10,11 @@ from streamer.parts.routing import RoutingTransport
 from streamer.parts.starting import Beginner
 from streamer.records.decode import Decoder
 from streamer.records.envelope import stamp_text
-from streamer.service.attempts import Attempts
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
+from streamer.service.poison.attempts import Attempts
+from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Recoverer
-from streamer.service.trial import Trials
 from streamer.service.wiring import usable_directory
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings

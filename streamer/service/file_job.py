@@ -10,7 +10,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 from index import Applied, Index
 from streamer.fingerprint.scheme import scheme_for
-from streamer.service.loop import Listener, Service, State
+from streamer.service.loop import Listener, State
+from streamer.service.whole import Service
 from streamer.service.summary import Totals
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.settings import Recovery, Settings

@@ -8,41 +8,42 @@
 
 STARTING   the transport opens, and the first sources are recovered
 RESTORING  the index is being restored, by this worker or another: nobody decides before that is done
-RUNNING    batches walk the path, each decoded and fingerprinted while the one before is decided and delivered
-DRAINING   a stop was asked for: the batch under way is finished, no other is read
+RUNNING    batches walk the path, each decoded, fingerprinted and decided while the one before is delivered
+DRAINING   a stop was asked for: what is decided is delivered, and nothing else is read
 STOPPED    every resource is released
 
 An error leaves the loop as an exception. The loop retries nothing: a fresh process replays from the journal.
 """
 
 import gc
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import structlog
 
-from index import NO_DISTANCE, Decisions, Entries, HostShare, Index, Position, Source, Verdict, minhash
+from index import Source
 from streamer.errors import DeliveryDoubtful, TrialFailed
-from streamer.fingerprint.fingerprints import Fingerprints, hexadecimal
+from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.reason import Reason, label
-from streamer.records.record import Batch, Decision, Outgoing
-from streamer.records.route import explain, route
-from streamer.service.attempts import PURE_STEPS, Attempts
-from streamer.service.pipeline import Ahead, entries_of
+from streamer.records.record import Batch
+from streamer.service.batch_report import BatchReport, Stopwatch
+from streamer.service.pipeline import Ahead, Decide, Decided
+from streamer.service.poison.attempts import PURE_STEPS, Attempts
+from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Plan, Unrecovered
 from streamer.service.restoring import RestoringListener
-from streamer.service.trial import Trials
 from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
+
+AHEAD_STEPS = (*PURE_STEPS, "decide")
+"""Steps that are taken on the thread ahead."""
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
 """The six verbs, in order. Metrics, dashboard and documentation use the same words."""
@@ -71,58 +72,6 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     State.DRAINING: frozenset({State.STOPPED}),
     State.STOPPED: frozenset(),
 }
-
-
-@dataclass(slots=True)
-class Stopwatch:
-    """Seconds per step of one batch: wall time of the loop, and CPU time. `entered` is told the name of each step.
-
-    beside_seconds  CPU time that the thread ahead has taken so far, which is none of the step's
-    """
-
-    entered: Callable[[str], None]
-    beside_seconds: Callable[[], float]
-    wall_seconds: dict[str, float] = field(default_factory=dict)
-    cpu_seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Charge the time spent inside to the step `name`, one of STEPS."""
-        self.entered(name)
-        wall, cpu = time.perf_counter(), time.process_time() - self.beside_seconds()
-        yield
-        self.wall_seconds[name] = time.perf_counter() - wall
-        self.cpu_seconds[name] = time.process_time() - self.beside_seconds() - cpu
-
-
-@dataclass(frozen=True, slots=True)
-class BatchReport:
-    """Figures of one delivered batch, for metrics, progress bars and tables.
-
-    records           records in the batch
-    value_bytes       bytes of their values
-    step_seconds      wall time per step of STEPS: how long the loop was at it, or waited for it
-    step_cpu_seconds  CPU time per step of STEPS, whichever thread took it
-    outcomes          documents by (verdict label, reason label)
-    distances         int16 [duplicates], to their originals; empty where the index measures similarity
-    similarities      float64 [duplicates], to their originals; empty where the index measures distance
-    candidates        int64 [newly decided documents], entries compared with each
-    unequal           duplicates that are near but unequal to their originals
-    templates         templates that became known
-    replayed          documents whose verdict came from the journal
-    """
-
-    records: int
-    value_bytes: int
-    step_seconds: Mapping[str, float]
-    step_cpu_seconds: Mapping[str, float]
-    outcomes: Mapping[tuple[str, str], int]
-    distances: npt.NDArray[np.int16]
-    similarities: npt.NDArray[np.float64]
-    candidates: npt.NDArray[np.int64]
-    unequal: int
-    templates: int
-    replayed: int
 
 
 def _nobody(*_: object) -> None:
@@ -159,7 +108,7 @@ class Recovering(Protocol):
         """Break off what is under way."""
 
 
-class Loop:
+class Loop(ABC):
     """One worker: a transport, recovery, and a path that every batch walks, which subclasses know."""
 
     def __init__(self, transport: Transport, recoverer: Recovering, listener: Listener) -> None:
@@ -187,6 +136,8 @@ class Loop:
                 self._transport.open()
                 while not self._stop_asked and self._step():
                     self._listener.progress()
+                if self._stop_asked and self._owes():
+                    self._step()
             if self._state is State.RUNNING:
                 self._enter(State.DRAINING)
         finally:
@@ -194,19 +145,23 @@ class Loop:
             self._transport.close()
             self._enter(State.STOPPED)
 
+    @abstractmethod
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        """Take a batch that was read through the rest of the path: every subclass says how."""
-        raise NotImplementedError
+        """Take a batch that was read through the rest of the path."""
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
         """What the path needs while the loop runs."""
         yield
 
-    def _pause(self) -> None:
+    def _owes(self) -> bool:
+        """Whether a batch is decided and not delivered, when a stop was asked for."""
+        return False
+
+    def _pause(self) -> None:  # noqa: B027 - most paths prepare nothing
         """Let go of what is being prepared: sources begin anew."""
 
-    def _begun(self, plans: Mapping[Source, Plan]) -> None:
+    def _begun(self, plans: Mapping[Source, Plan]) -> None:  # noqa: B027 - most paths need not know
         """Take note of where sources begin."""
 
     def _beside_seconds(self) -> float:
@@ -276,8 +231,18 @@ class Loop:
                 self._listener.skipped(record.topic, record.source.partition, record.lost.offsets)
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A batch with its documents and fingerprints, and what is being decided of it; None where nobody here decides."""
+
+    batch: Batch
+    documents: list[Document | DeadLetter]
+    fingerprints: Fingerprints
+    decided: "Future[tuple[Decided, float]] | None"
+
+
 class PreparingLoop(Loop):
-    """A loop whose path begins with decode and fingerprint, one batch ahead."""
+    """A loop whose path begins with decode, fingerprint and perhaps decide, one batch ahead."""
 
     def __init__(
         self,
@@ -288,9 +253,10 @@ class PreparingLoop(Loop):
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
+        decide: Decide | None = None,
     ) -> None:
         super().__init__(transport, recoverer, listener)
-        self._ahead = Ahead(decoder, fingerprinter)
+        self._ahead = Ahead(decoder, fingerprinter, decide)
         self._attempts = attempts
         self._trials = trials
 
@@ -302,6 +268,9 @@ class PreparingLoop(Loop):
             finally:
                 self._ahead.close()
 
+    def _owes(self) -> bool:
+        return self._ahead.leave()
+
     def _pause(self) -> None:
         self._ahead.settle()
 
@@ -312,36 +281,37 @@ class PreparingLoop(Loop):
         return self._ahead.cpu_seconds()
 
     def _enter_step(self, name: str) -> None:
-        if name not in PURE_STEPS:
+        if name not in AHEAD_STEPS:
             # Those are noted by the thread that takes them.
             self._attempts.loop.enter(name)
         super()._enter_step(name)
 
-    def _prepared(
-        self, whole: Batch, stopwatch: Stopwatch
-    ) -> tuple[Batch, list[Document | DeadLetter], Fingerprints] | None:
-        """A batch, or its first records, with documents and fingerprints; None where a stop was asked for first.
+    def _prepared(self, whole: Batch, stopwatch: Stopwatch) -> Ready | None:
+        """A batch, or its first records, as far as it is prepared; None where a stop was asked for first.
 
         Begins with the batch that comes next, if it is at hand. What may end a process is left to a trial.
         """
-        found = self._prepare(whole, stopwatch)
-        if found is None:
+        ready = self._prepare(whole, stopwatch)
+        if ready is None:
             return None
-        documents, fingerprints = found
-        upcoming = None if self._stop_asked else self._transport.peek()
+        # What follows a part of a batch is the rest of it.
+        upcoming = self._transport.peek() if ready.batch is whole and not self._stop_asked else None
         if upcoming is not None and not self._attempts.suspects(upcoming.records):
             self._ahead.begin(upcoming, self._attempts.ahead)
         self._attempts.loop.name(whole)
-        return whole.first(len(documents)), documents, fingerprints
+        return ready
 
-    def _prepare(self, whole: Batch, stopwatch: Stopwatch) -> tuple[list[Document | DeadLetter], Fingerprints] | None:
-        """Documents and fingerprints of a batch, or of its first records; None as `_prepared`."""
+    def _prepare(self, whole: Batch, stopwatch: Stopwatch) -> Ready | None:
         if self._attempts.suspects(whole.records):
             with stopwatch.step("decode"):
                 self._ahead.settle()
                 tried = self._trials.run(whole.records, self._listener.progress, lambda: self._stop_asked)
             with stopwatch.step("fingerprint"):
-                return None if tried is None else (tried.documents, tried.fingerprints)
+                if tried is None:
+                    return None
+                batch = whole.first(len(tried.documents))
+                decided = self._ahead.decide(batch, tried.documents, tried.fingerprints, self._attempts.ahead)
+            return Ready(batch, tried.documents, tried.fingerprints, decided)
         prepared = self._ahead.take(whole, self._attempts.ahead)
         with stopwatch.step("decode"):
             documents, decode_seconds = prepared.documents.result()
@@ -349,7 +319,7 @@ class PreparingLoop(Loop):
             fingerprints, fingerprint_seconds = prepared.fingerprints.result()
         stopwatch.cpu_seconds["decode"] += decode_seconds
         stopwatch.cpu_seconds["fingerprint"] += fingerprint_seconds
-        return documents, fingerprints
+        return Ready(whole, documents, fingerprints, prepared.decided)
 
     def _require_whole(self, delivered: Batch, whole: Batch) -> None:
         """Raise TrialFailed where trials took so long that only the first records of a batch are delivered."""
@@ -357,133 +327,6 @@ class PreparingLoop(Loop):
             raise TrialFailed(
                 "trying every record of a batch took too long; what was tried is delivered, the rest is read again"
             )
-
-
-class Service(PreparingLoop):
-    """One worker of the whole service: a transport, an index, and the path between them."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        index: Index,
-        decoder: Decoder,
-        fingerprinter: Scheme,
-        recoverer: Recovering,
-        attempts: Attempts,
-        trials: Trials,
-        listener: Listener,
-        *,
-        connector_name: str,
-        task_id: str,
-        shadow: bool,
-    ) -> None:
-        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them.
-
-        `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
-        sends it.
-        """
-        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener)
-        self._index = index
-        self._by_similarity = index.parameters.by_similarity
-        self._names = StreamNames(index)
-        self._connector_name = connector_name
-        self._task_id = task_id
-        self._shadow = shadow
-
-    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
-        found = self._prepared(whole, stopwatch)
-        if found is None:
-            return
-        batch, documents, fingerprints = found
-        with stopwatch.step("decide"):
-            entries = entries_of(batch.records, documents, fingerprints)
-            decisions = self._index.admit(entries, batch.ends, batch.marks)
-            tell(decisions)
-        with stopwatch.step("route"):
-            outgoing = self._route(batch, documents, entries, decisions)
-        with stopwatch.step("commit"):
-            self._transport.deliver(batch, outgoing)
-        self._tell_of_lost(batch)
-        self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
-        self._require_whole(batch, whole)
-
-    def _route(
-        self, batch: Batch, documents: list[Document | DeadLetter], entries: Entries, decisions: Decisions
-    ) -> list[Outgoing]:
-        fingerprints = hexadecimal(entries.kinds, entries.fingerprints)
-        explained: list[Decision] = explain(
-            batch.records,
-            documents,
-            fingerprints,
-            decisions,
-            self._names.of(decisions.original_positions),
-            by_similarity=self._by_similarity,
-        )
-        return route(
-            batch.records,
-            explained,
-            connector_name=self._connector_name,
-            task_id=self._task_id,
-            with_headers=self._transport.takes_headers,
-            shadow=self._shadow,
-        )
-
-
-class StreamNames:
-    """Names of streams that originals come from."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._known: dict[str, str] = {}
-
-    def of(self, positions: Sequence[Position | None]) -> dict[str, str]:
-        """Names of at least the streams of these positions.
-
-        The index may know many streams, so names are read again only for a new stream.
-        """
-        named = {position.source.stream for position in positions if position is not None}
-        if not named <= self._known.keys():
-            self._known = self._index.stream_names()
-        return self._known
-
-
-def tell(decisions: Decisions) -> None:
-    """Log what is new of hosts and templates with a batch."""
-    _tell(decisions.crossings)
-    for head in decisions.templates:
-        log.info("template found", first_page=head)
-
-
-def _tell(crossings: Sequence[HostShare]) -> None:
-    """Log the hosts that a batch took beyond the limits of the guard, and those that came back."""
-    for host, documents, unequal, beyond in crossings:
-        if beyond:
-            log.warning("host beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)
-        else:
-            log.info("host no longer beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)
-
-
-def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
-    """Figures of a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
-    distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
-    # Each pair is packed into one number: numpy sorts pairs many times as slowly.
-    pairs, counts = np.unique(decisions.verdicts.astype(np.int64) << 8 | decisions.reasons, return_counts=True)
-    return BatchReport(
-        records=len(batch.records),
-        value_bytes=sum(len(record.value or b"") for record in batch.records),
-        step_seconds=stopwatch.wall_seconds,
-        step_cpu_seconds=stopwatch.cpu_seconds,
-        outcomes={
-            (Verdict(pair >> 8).label, label(Verdict(pair >> 8), Reason(pair & 0xFF))): count
-            for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
-        },
-        distances=distances[:0] if by_similarity else distances,
-        similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),
-        candidates=decisions.candidates[~decisions.replayed],
-        unequal=int(np.count_nonzero(distances > 0)),
-        templates=len(decisions.templates),
-        replayed=int(decisions.replayed.sum()),
-    )
 
 
 @contextmanager

@@ -1,13 +1,15 @@
-"""Decode and fingerprint, the pure half of the path: a batch of records in, a batch of entries out.
+"""Decode, fingerprint and decide, the half of the path before the outside: a batch of records in, decisions out.
 
-One batch is prepared ahead, on a thread of its own, while the batch before it is decided and delivered:
+One batch is prepared ahead, on a thread of its own, while the batch before it is delivered:
 
-    loop     | decide n | route n | commit n | read n+1 | decide n+1 | route n+1 ...
-    ahead    | decode n+1 | fingerprint n+1  |          | decode n+2 | fingerprint n+2 ...
+    loop     | route n | commit n                             | read n+1 | route n+1 | commit n+1 ...
+    ahead    | decode n+1 | fingerprint n+1 | decide n+1 |               | decode n+2 | fingerprint n+2 ...
 
-Nothing that is done ahead can be seen from outside, so it can be thrown away at any time. Decisions stay in order, and
-only the loop's own thread touches the transport and the index. The compiled half of the work runs beside the loop, without
-the interpreter's lock; the other half runs while the loop waits for the disk and for the brokers.
+Decode and fingerprint cannot be seen from outside, so they can be thrown away at any time. A decision stays: where its batch
+is not delivered, whoever reads the records next finds it in the journal, as after a crash between decide and commit. One
+thread decides all batches, so they are decided in order, and none after one that failed. Only the loop's own thread touches
+the transport. The compiled half of the work runs beside the loop, without the interpreter's lock; the other half runs while
+the loop waits for the brokers.
 """
 
 import threading
@@ -20,14 +22,16 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from index import Entries, Kind, Source
+from index import Decisions, Entries, Kind, Source
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Record
-from streamer.service.attempts import IDLE, Note
+from streamer.service.poison.attempts import IDLE, Note
 
 Item = TypeVar("Item", bound=np.generic)
+
+Documents = Sequence[Document | DeadLetter]
 
 
 def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | DeadLetter]) -> Fingerprints:
@@ -99,12 +103,27 @@ def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) 
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """What crossed the line to the index for a batch, and what came back."""
+
+    entries: Entries
+    decisions: Decisions
+
+
+Decide = Callable[[Batch, Documents, Fingerprints], Decided]
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch in preparation: its documents and their fingerprints, and the CPU seconds that either took, once done."""
+    """A batch in preparation: its documents, their fingerprints, and what was decided; with the CPU seconds that each took.
+
+    decided  None where nobody here decides
+    """
 
     records: Sequence[Record]
     documents: "Future[tuple[list[Document | DeadLetter], float]]"
     fingerprints: "Future[tuple[Fingerprints, float]]"
+    decided: "Future[tuple[Decided, float]] | None"
 
 
 class Ahead:
@@ -113,18 +132,36 @@ class Ahead:
     What it is at, it notes: a record that ends the process is found by the note.
     """
 
-    def __init__(self, decoder: Decoder, fingerprinter: Scheme) -> None:
+    def __init__(self, decoder: Decoder, fingerprinter: Scheme, decide: Decide | None = None) -> None:
+        """`decide`: what decides a batch; None: nobody does."""
         self._decoder = decoder
         self._fingerprinter = fingerprinter
+        self._decide = decide
+        self._has_failed = False
         self._clock: int | None = None
         self._thread = ThreadPoolExecutor(1, "ahead", initializer=self._take_clock)
         self._prepared: Prepared | None = None
 
     def begin(self, batch: Batch, note: Note) -> None:
         """Begin to prepare a batch."""
-        documents = self._thread.submit(self._decode, batch, note)
-        fingerprints = self._thread.submit(self._fingerprint, documents, note)
-        self._prepared = Prepared(batch.records, documents, fingerprints)
+        documents = self._thread.submit(self._decoded, batch, note)
+        fingerprints = self._thread.submit(self._fingerprinted, documents, note)
+        decided = None
+
+        def decide() -> tuple[Decided, float]:
+            return self._decided(batch, documents.result()[0], fingerprints.result()[0], note)
+
+        if self._decide is not None:
+            decided = self._thread.submit(decide)
+        self._prepared = Prepared(batch.records, documents, fingerprints, decided)
+
+    def decide(
+        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note
+    ) -> "Future[tuple[Decided, float]] | None":
+        """Decide a batch that was prepared elsewhere; None where nobody here decides."""
+        if self._decide is None:
+            return None
+        return self._thread.submit(self._decided, batch, documents, fingerprints, note)
 
     def take(self, batch: Batch, note: Note) -> Prepared:
         """The preparation of a batch, begun before or now. What was begun of any other batch is thrown away."""
@@ -135,9 +172,16 @@ class Ahead:
         return prepared
 
     def settle(self) -> None:
-        """Wait until nothing is being prepared: decoder and fingerprinter are free for another."""
+        """Wait until nothing is being prepared or decided: decoder, fingerprinter and index are free for another."""
         if self._prepared is not None:
             wait([self._prepared.fingerprints])
+            if self._prepared.decided is not None:
+                wait([self._prepared.decided])
+
+    def leave(self) -> bool:
+        """Give up a batch that nobody asked for, unless it is being decided; whether it was decided."""
+        decided = None if self._prepared is None else self._prepared.decided
+        return decided is not None and not decided.cancel() and decided.exception() is None
 
     def cpu_seconds(self) -> float:
         """CPU time that the thread has taken so far; 0 where the system cannot tell it."""
@@ -151,14 +195,14 @@ class Ahead:
         clock_of: Callable[[int], int] | None = getattr(time, "pthread_getcpuclockid", None)
         self._clock = None if clock_of is None else clock_of(threading.get_ident())
 
-    def _decode(self, batch: Batch, note: Note) -> tuple[list[Document | DeadLetter], float]:
+    def _decoded(self, batch: Batch, note: Note) -> tuple[list[Document | DeadLetter], float]:
         note.name(batch)
         note.enter("decode")
         begin = time.thread_time()
         documents = self._decoder.decode(batch.records)
         return documents, time.thread_time() - begin
 
-    def _fingerprint(
+    def _fingerprinted(
         self, decoded: "Future[tuple[list[Document | DeadLetter], float]]", note: Note
     ) -> tuple[Fingerprints, float]:
         documents, _ = decoded.result()
@@ -167,3 +211,18 @@ class Ahead:
         fingerprints = fingerprint_documents(self._fingerprinter, documents)
         note.enter(IDLE)
         return fingerprints, time.thread_time() - begin
+
+    def _decided(
+        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note
+    ) -> tuple[Decided, float]:
+        assert self._decide is not None, "nobody here decides"
+        if self._has_failed:
+            raise RuntimeError("the batch before was not decided, so this one must not be")
+        note.name(batch)
+        note.enter("decide")
+        begin = time.thread_time()
+        self._has_failed = True
+        decided = self._decide(batch, documents, fingerprints)
+        self._has_failed = False
+        note.enter(IDLE)
+        return decided, time.thread_time() - begin

@@ -8,7 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from index import Verdict
-from streamer.service.loop import STEPS, BatchReport
+from streamer.service.batch_report import BatchReport
+from streamer.service.loop import STEPS
 
 
 @dataclass(slots=True)

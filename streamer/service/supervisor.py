@@ -29,7 +29,7 @@ from streamer.ask.status import Status
 from streamer.observe import metrics
 from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
-from streamer.service.attempts import death_of
+from streamer.service.poison.attempts import death_of
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
 from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness

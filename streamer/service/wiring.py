@@ -10,11 +10,12 @@ from streamer.errors import SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for
 from streamer.records.decode import Decoder
 from streamer.records.reason import AS_NEW
-from streamer.service.attempts import Attempts
 from streamer.service.claims import MARGIN_SECONDS
-from streamer.service.loop import Listener, Service
+from streamer.service.loop import Listener
+from streamer.service.poison.attempts import Attempts
+from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Recoverer
-from streamer.service.trial import Trials
+from streamer.service.whole import Service
 from streamer.settings.settings import Guard as GuardSettings
 from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Settings

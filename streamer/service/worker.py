@@ -18,8 +18,9 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
+from streamer.service.batch_report import BatchReport
 from streamer.service.heartbeat import Heartbeats
-from streamer.service.loop import BatchReport, Listener, Loop, State
+from streamer.service.loop import Listener, Loop, State
 from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, exit_code_of, open_index
 from streamer.settings.parts import Part

@@ -8,7 +8,8 @@ from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.records.record import Batch, Outgoing
-from streamer.service.loop import BatchReport, Listener, Loop
+from streamer.service.batch_report import BatchReport
+from streamer.service.loop import Listener, Loop
 from streamer.settings.parts import Part
 from streamer.settings.settings import load
 from streamer.transports.kafka.transport import KafkaTransport

@@ -9,7 +9,9 @@ from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Batch, Outgoing
-from streamer.service.loop import BatchReport, Listener, Service
+from streamer.service.batch_report import BatchReport
+from streamer.service.loop import Listener
+from streamer.service.whole import Service
 from streamer.service.wiring import build_service
 from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.clients import Attempt
@@ -48,6 +50,7 @@ class DoomedTransport(KafkaTransport):
     def __init__(self, settings: Settings, doom: Doom) -> None:
         super().__init__(settings, "0")
         self._doom = doom
+        self.delivered_to = 0
 
     def read(self) -> Batch | Assigned:
         event = super().read()
@@ -58,6 +61,7 @@ class DoomedTransport(KafkaTransport):
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         super().deliver(batch, outgoing)
+        self.delivered_to = max(batch.ends.values(), default=self.delivered_to)
         self._doom.pass_by("after-kafka-commit")
 
 
@@ -73,7 +77,10 @@ def doom_steps(doom: Doom) -> None:
 
 
 def live(point: str, passage: int, count: int, journal: bool, overrides: list[str]) -> None:
-    """Work until this process has delivered `count` records, or dies before. Without a journal: the negative control."""
+    """Work until the first `count` records of the one partition are delivered, or die before.
+
+    Without a journal: the negative control.
+    """
     settings = load(None, overrides, {})
     doom = Doom(point, passage)
     doom_steps(doom)
@@ -83,16 +90,14 @@ def live(point: str, passage: int, count: int, journal: bool, overrides: list[st
         before_commit=lambda: doom.pass_by("before-index-commit"),
         after_commit=lambda: doom.pass_by("after-index-commit"),
     )
-    delivered = 0
     service: Service
+    transport: DoomedTransport
 
-    def add(batch: BatchReport) -> None:
-        nonlocal delivered
-        delivered += batch.records
-        if delivered >= count:
+    def look(_: BatchReport) -> None:
+        if transport.delivered_to >= count:
             service.stop()
 
     with Index.open(settings.index.directory, parameters, map_bytes_max=2**30, hooks=hooks, journal=journal) as index:
         transport = DoomedTransport(settings, doom)
-        service = build_service(settings, transport, index, fingerprinter, Listener(batch=add), settings.recovery)
+        service = build_service(settings, transport, index, fingerprinter, Listener(batch=look), settings.recovery)
         service.run()

@@ -10,8 +10,10 @@ from index.index import Index
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.record import Headers
-from streamer.service.loop import BatchReport, Listener, Service, State
+from streamer.service.batch_report import BatchReport
+from streamer.service.loop import Listener, State
 from streamer.service.restoring import RestoringListener
+from streamer.service.whole import Service
 from streamer.service.wiring import build_service, guard_of, recrawl_of, retention_of
 from streamer.settings.settings import Recovery, Settings
 from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Stored

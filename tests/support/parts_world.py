@@ -13,7 +13,8 @@ from kafka.structs import OffsetAndMetadata
 from streamer.fingerprint.scheme import scheme_for
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.records.record import Destination
-from streamer.service.loop import BatchReport, Listener, Loop
+from streamer.service.batch_report import BatchReport
+from streamer.service.loop import Listener, Loop
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.parts import Part, settings_of
 from streamer.settings.settings import Index, Recovery, Settings

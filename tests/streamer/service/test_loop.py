@@ -5,9 +5,10 @@ import shutil
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Condition
-from typing import Literal, NoReturn
+from threading import Condition, Event
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import orjson
@@ -15,17 +16,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from deploy.made_up_site import site as made_up_site
-from index import HostShare, Verdict
+from index import Decisions, Entries, HostShare, Index, Verdict, errors
 from index.storage.file.commit_hooks import CommitHooks
 from index.tools import Record as ExportedRecord
 from streamer.errors import RecoveryRefused, TrialFailed
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
-from streamer.service.loop import OBJECTS_BETWEEN, STEPS, Service, State, seldom_searched
-from streamer.service.pipeline import fingerprint_documents
-from streamer.service.trial import Trials, Tried
-from streamer.settings.settings import Batching, Decode, Fingerprint, Index, Recovery, Route, Settings, Workers
+from streamer.service.loop import OBJECTS_BETWEEN, STEPS, State, seldom_searched
+from streamer.service.pipeline import Ahead, fingerprint_documents
+from streamer.service.poison.trial import Trials, Tried
+from streamer.service.whole import Service
+from streamer.settings.settings import Batching, Decode, Fingerprint, Recovery, Route, Settings, Workers
+from streamer.settings.settings import Index as IndexSettings
 from tests.support.indexes import all_records, looked_at
 from tests.support.memory_broker import Crash, Crashed, CrashPoint, MemoryTransport, Stored
 from tests.support.memory_service import SENTENCES, World, document
@@ -70,29 +73,122 @@ def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
         assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
 
 
-def test_a_batch_is_decoded_while_the_batch_before_it_is_delivered(
+class Decided:
+    """First offsets of the batches that the index has decided; whoever delivers may wait for one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun: set[int] = set()
+        self._told = Condition()
+        admit = Index.admit
+
+        def tell(index: Index, entries: Entries, *arguments: Any) -> Decisions:
+            decisions = admit(index, entries, *arguments)
+            with self._told:
+                self.begun.add(int(entries.offsets[0]))
+                self._told.notify_all()
+            return decisions
+
+        monkeypatch.setattr(Index, "admit", tell)
+
+    def wait(self, offset: int) -> bool:
+        with self._told:
+            return self._told.wait_for(lambda: offset in self.begun, 60)
+
+
+def test_a_batch_is_decided_while_the_batch_before_it_is_delivered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decode, deliver = Decoder.decode, MemoryTransport.deliver
-    begun: set[int] = set()
-    told = Condition()
-
-    def tell(decoder: Decoder, records: Sequence[Record]) -> list[Document | DeadLetter]:
-        with told:
-            begun.add(records[0].offset)
-            told.notify_all()
-        return decode(decoder, records)
+    decided, deliver = Decided(monkeypatch), MemoryTransport.deliver
 
     def wait(transport: MemoryTransport, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         (end,) = batch.ends.values()
-        with told:
-            assert end + 3 > len(stream()) or told.wait_for(lambda: end in begun, 60)
+        assert end + 3 > len(stream()) or decided.wait(end)
         deliver(transport, batch, outgoing)
 
-    monkeypatch.setattr(Decoder, "decode", tell)
     monkeypatch.setattr(MemoryTransport, "deliver", wait)
     assert len(peaceful(tmp_path, settings()).outputs()) == len(stream())
-    assert begun == set(range(0, len(stream()), 3))
+    assert decided.begun == set(range(0, len(stream()), 3))
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+@pytest.mark.parametrize("point", list(CrashPoint))
+def test_what_was_decided_ahead_of_a_delivery_that_crashed_comes_out_once_and_as_it_was_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: CrashPoint, insert: str
+) -> None:
+    chosen = settings(index={"insert": insert})
+    expected = peaceful(tmp_path / "peace", chosen).outputs()
+    decided, deliver = Decided(monkeypatch), MemoryTransport.deliver
+
+    def wait(transport: MemoryTransport, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
+        assert batch.records[0].offset or decided.wait(3)
+        deliver(transport, batch, outgoing)
+
+    monkeypatch.setattr(MemoryTransport, "deliver", wait)
+    world = World(tmp_path / "crash", chosen)
+    world.fill([*stream()[:1], Crash(point), *stream()[1:]])
+    world.run()
+    assert world.starts == 2
+    assert world.outputs() == expected
+    assert sum(report.replayed for report in world.reports) >= 3
+
+
+def test_a_stop_delivers_what_is_decided_and_reads_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decided, deliver, run, running = Decided(monkeypatch), MemoryTransport.deliver, Service.run, list[Service]()
+
+    def noted(service: Service) -> None:
+        running.append(service)
+        run(service)
+
+    def stop(transport: MemoryTransport, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
+        if batch.records[0].offset == 0:
+            assert decided.wait(3)
+            running[-1].stop()
+        deliver(transport, batch, outgoing)
+
+    monkeypatch.setattr(Service, "run", noted)
+    monkeypatch.setattr(MemoryTransport, "deliver", stop)
+    world = World(tmp_path, settings())
+    world.fill(stream())
+    world.run_once()
+    assert decided.begun == {0, 3}
+    assert len(world.outputs()) == 6
+    assert world.states[-2:] == [State.DRAINING, State.STOPPED]
+    world.run_once()
+    assert len(world.outputs()) == len(stream())
+    assert not sum(report.replayed for report in world.reports)
+
+
+def test_nothing_is_decided_behind_a_batch_that_could_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first of two near-duplicates would be decided last."""
+    admit, begin, both = Index.admit, Ahead.begin, Event()
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def note(ahead: Ahead, batch: Batch, *arguments: Any) -> None:
+        begin(ahead, batch, *arguments)
+        if batch.records[0].offset == 6:
+            both.set()
+
+    def full(index: Index, entries: Entries, *arguments: Any) -> Decisions:
+        if int(entries.offsets[0]) == 3:
+            assert both.wait(60)
+            raise errors.IndexFull("no room")
+        return admit(index, entries, *arguments)
+
+    world = World(tmp_path, settings())
+    world.fill(stream())
+    with monkeypatch.context() as filled:
+        filled.setattr(Index, "admit", full)
+        filled.setattr(Ahead, "begin", note)
+        filled.setattr(ThreadPoolExecutor, "shutdown", lambda thread, **_: shutdown(thread))
+        with pytest.raises(errors.IndexFull):
+            world.run_once()
+    with looked_at(tmp_path) as index:
+        assert [applied.offset for applied in index.applied().values()] == [3]
+    assert len(world.outputs()) == 3 == sum(report.records for report in world.reports)
+    world.run()
+    assert world.outputs() == peaceful(tmp_path / "peace", settings()).outputs()
 
 
 def decisions_of(world: World) -> dict[str, Headers]:
@@ -144,7 +240,7 @@ def site(count: int) -> list[bytes]:
 def test_a_site_whose_pages_are_dropped_is_told_once_and_counted_whatever_crashes(
     tmp_path: Path, crash: CrashPoint | None
 ) -> None:
-    world = World(tmp_path, settings(5, guard={"documents_min": 10}, index=Index(templates=False)))
+    world = World(tmp_path, settings(5, guard={"documents_min": 10}, index=IndexSettings(templates=False)))
     items: list[bytes | Crash] = list(site(30))
     world.fill(items if crash is None else [*items[:17], Crash(crash), *items[17:]])
     with capture_logs() as told:
@@ -175,7 +271,7 @@ def test_a_template_that_becomes_known_is_told_once_and_counted_and_its_pages_ar
 
 def passing(records_max: int = 5) -> Settings:
     return settings(
-        records_max, guard={"documents_min": 10, "policy": "pass"}, index=Index(insert="root", templates=False)
+        records_max, guard={"documents_min": 10, "policy": "pass"}, index=IndexSettings(insert="root", templates=False)
     )
 
 
@@ -239,7 +335,7 @@ def crawls() -> list[bytes]:
 
 
 def crawling(insert: str = "unique") -> Settings:
-    return settings(5, index=Index(insert=insert))  # type: ignore[arg-type]
+    return settings(5, index=IndexSettings(insert=insert))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("point", list(CrashPoint))
@@ -348,7 +444,8 @@ def test_replayed_verdicts_are_counted_as_such(tmp_path: Path) -> None:
     world = World(tmp_path, settings())
     world.fill([Crash(CrashPoint.BEFORE_COMMIT), *stream()])
     world.run()
-    assert sum(report.replayed for report in world.reports) == 3
+    # The first batch, and the second one where it was decided before the crash.
+    assert sum(report.replayed for report in world.reports) in {3, 6}
     assert sum(report.records for report in world.reports) == len(stream())
 
 
@@ -356,7 +453,7 @@ def test_replayed_verdicts_are_counted_as_such(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", [0, 5, 9])
 def test_an_index_that_lost_commits_is_restored_from_the_outputs(tmp_path: Path, kept: int, insert: str) -> None:
     """A copy of the index after `kept` records, or an empty one, takes the place of the index."""
-    chosen = settings(index=Index(insert=insert))  # type: ignore[arg-type]
+    chosen = settings(index=IndexSettings(insert=insert))  # type: ignore[arg-type]
     late = [document(f"late-{number}", text + "。") for number, text in enumerate(SENTENCES)]
     whole = World(tmp_path / "whole", chosen)
     whole.fill([*stream(), *late])
@@ -508,7 +605,7 @@ def test_simhash_survives_the_same_crashes(tmp_path: Path, offset: int, point: C
 
 @pytest.mark.parametrize("insert", ["unique", "all"])
 def test_a_simhash_index_that_was_lost_is_restored_from_the_outputs(tmp_path: Path, insert: str) -> None:
-    chosen = simhash_settings(index=Index(insert=insert))  # type: ignore[arg-type]
+    chosen = simhash_settings(index=IndexSettings(insert=insert))  # type: ignore[arg-type]
     whole = peaceful(tmp_path / "whole", chosen)
     world = World(tmp_path / "lost", chosen)
     world.fill(stream()[:9])
@@ -561,7 +658,7 @@ def test_with_a_second_look_a_crash_changes_nothing(tmp_path: Path, kind: str, p
 def test_an_index_with_a_second_look_that_was_lost_is_restored_from_the_outputs(
     tmp_path: Path, insert: str, kind: str
 ) -> None:
-    chosen = looking_settings(kind, index=Index(insert=insert))  # type: ignore[arg-type]
+    chosen = looking_settings(kind, index=IndexSettings(insert=insert))  # type: ignore[arg-type]
     whole = peaceful(tmp_path / "whole", chosen)
     world = World(tmp_path / "lost", chosen)
     world.fill(stream()[:9])

@@ -17,8 +17,8 @@ from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Batch, Record
-from streamer.service.attempts import Note, deaths
 from streamer.service.pipeline import Ahead, fingerprint_documents, prepare
+from streamer.service.poison.attempts import Note, deaths
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES, document
 

@@ -14,8 +14,8 @@ from index.entry import Source
 from index.errors import IndexFull
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Batch, Record
-from streamer.service import attempts
-from streamer.service.attempts import IDLE, Attempts, Stretch, death_of, deaths, stretches_of
+from streamer.service.poison import attempts
+from streamer.service.poison.attempts import IDLE, Attempts, Stretch, death_of, deaths, stretches_of
 from tests.support.paths import ROOT
 
 FIRST, SECOND = Source("stream", 0), Source("stream", 1)
@@ -109,7 +109,7 @@ def test_a_process_that_is_killed_leaves_its_step_and_its_positions(folder: Path
     program = f"""
 import os
 from pathlib import Path
-from tests.streamer.service.test_attempts import FIRST, SECOND, Attempts, batch_of
+from tests.streamer.service.poison.test_attempts import FIRST, SECOND, Attempts, batch_of
 with Attempts(Path({os.fspath(folder)!r}), 3) as mine:
     mine.loop.name(batch_of((FIRST, range(10, 20)), (SECOND, range(3))))
     mine.loop.enter("fingerprint")

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import structlog
 
-from streamer.errors import TrialFailed
+from streamer.errors import RegistryUnavailable, TrialFailed
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document, poison
@@ -67,7 +67,7 @@ class Trials:
         progress    called all the while
         stop_asked  called all the while; True ends the child at once, in whatever record
 
-        Raises TrialFailed where no child can be started.
+        Raises TrialFailed where no child can be started, and RegistryUnavailable, which is no record's fault.
         """
         log.warning(
             "trying every record of a batch in a process of its own", first=records[0].position, count=len(records)
@@ -121,11 +121,13 @@ class _Child:
             )
 
     def ask(self, record: Record) -> Answer | str:
-        """The answer to a record; where it ended the process, in words how. Raises _Stopped."""
+        """The answer to a record; where it ended the process, in words how. Raises _Stopped, RegistryUnavailable."""
         with suppress(BrokenPipeError):
             self._connection.send(record)
         if self._arrives(self._limit_seconds + _ALARM_MARGIN_SECONDS):
             answer = self._receive()
+            if isinstance(answer, RegistryUnavailable):
+                raise answer
             if answer is not None:
                 return answer
             # It is on its way out; its exit code tells more than a kill would.
@@ -162,9 +164,9 @@ class _Child:
         self._progress()
         return True
 
-    def _receive(self) -> Answer | None:
+    def _receive(self) -> Answer | RegistryUnavailable | None:
         try:
-            answer: Answer = self._connection.recv()
+            answer: Answer | RegistryUnavailable = self._connection.recv()
         except (EOFError, ConnectionResetError):
             return None
         return answer
@@ -184,6 +186,11 @@ def _serve(settings: Settings, connection: Connection) -> None:
             record: Record = connection.recv()
         except EOFError:
             return
+        try:
+            decoder.look_up([record])
+        except RegistryUnavailable as error:
+            connection.send(error)
+            continue
         signal.setitimer(signal.ITIMER_REAL, limit_seconds)
         try:
             documents = decoder.decode([record])

@@ -9,16 +9,19 @@ import orjson
 import pytest
 
 from index.entry import Kind, Source
+from streamer.errors import RegistryUnavailable
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Record
-from streamer.service import trial
 from streamer.service.pipeline import fingerprint_documents
-from streamer.service.trial import Trials, Tried
+from streamer.service.poison import trial
+from streamer.service.poison.trial import Trials, Tried
 from streamer.settings.settings import Settings
 from tests.support.memory_service import SENTENCES
 from tests.support.paths import ROOT
+from tests.support.schema_registry import framed
+from tests.support.services import free_port
 
 SETTINGS = Settings.model_validate(
     {"workers": {"document_timeout_ms": 1_000}, "fingerprint": {"markup": "html"}, "decode": {"id": "/id"}}
@@ -134,3 +137,12 @@ def test_a_child_that_does_not_get_ready_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(trial, "_BEAT_SECONDS", 0.01)
     with pytest.raises(trial.TrialFailed, match="did not get ready"):
         trials().run(records_of(sound(0)), lambda: None, never)
+
+
+def test_a_registry_that_cannot_be_asked_makes_no_record_poison() -> None:
+    settings = Settings.model_validate(
+        {"decode": {"format": "avro", "registry_url": f"http://127.0.0.1:{free_port()}"}}
+    )
+    trying = Trials(settings, scheme_for(settings), seconds_max=600)
+    with pytest.raises(RegistryUnavailable, match="none is lost"):
+        trying.run(records_of(framed(7, b"\0")), lambda: None, never)

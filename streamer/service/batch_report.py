@@ -1,0 +1,88 @@
+"""What a batch took, step by step, and the figures of a delivered one."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from index import NO_DISTANCE, Decisions, Verdict, minhash
+from streamer.records.reason import Reason, label
+from streamer.records.record import Batch
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds per step of one batch: wall time of the loop, and CPU time. `entered` is told the name of each step.
+
+    beside_seconds  CPU time that the thread ahead has taken so far, which is none of the step's
+    """
+
+    entered: Callable[[str], None]
+    beside_seconds: Callable[[], float]
+    wall_seconds: dict[str, float] = field(default_factory=dict)
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Charge the time spent inside to the step `name`, one of STEPS."""
+        self.entered(name)
+        wall, cpu = time.perf_counter(), time.process_time() - self.beside_seconds()
+        yield
+        self.wall_seconds[name] = time.perf_counter() - wall
+        self.cpu_seconds[name] = time.process_time() - self.beside_seconds() - cpu
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """Figures of one delivered batch, for metrics, progress bars and tables.
+
+    records           records in the batch
+    value_bytes       bytes of their values
+    step_seconds      wall time per step of STEPS: how long the loop was at it, or waited for it
+    step_cpu_seconds  CPU time per step of STEPS, whichever thread took it
+    outcomes          documents by (verdict label, reason label)
+    distances         int16 [duplicates], to their originals; empty where the index measures similarity
+    similarities      float64 [duplicates], to their originals; empty where the index measures distance
+    candidates        int64 [newly decided documents], entries compared with each
+    unequal           duplicates that are near but unequal to their originals
+    templates         templates that became known
+    replayed          documents whose verdict came from the journal
+    """
+
+    records: int
+    value_bytes: int
+    step_seconds: Mapping[str, float]
+    step_cpu_seconds: Mapping[str, float]
+    outcomes: Mapping[tuple[str, str], int]
+    distances: npt.NDArray[np.int16]
+    similarities: npt.NDArray[np.float64]
+    candidates: npt.NDArray[np.int64]
+    unequal: int
+    templates: int
+    replayed: int
+
+
+def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
+    """Figures of a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
+    distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
+    # Each pair is packed into one number: numpy sorts pairs many times as slowly.
+    pairs, counts = np.unique(decisions.verdicts.astype(np.int64) << 8 | decisions.reasons, return_counts=True)
+    return BatchReport(
+        records=len(batch.records),
+        value_bytes=sum(len(record.value or b"") for record in batch.records),
+        step_seconds=stopwatch.wall_seconds,
+        step_cpu_seconds=stopwatch.cpu_seconds,
+        outcomes={
+            (Verdict(pair >> 8).label, label(Verdict(pair >> 8), Reason(pair & 0xFF))): count
+            for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
+        },
+        distances=distances[:0] if by_similarity else distances,
+        similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),
+        candidates=decisions.candidates[~decisions.replayed],
+        unequal=int(np.count_nonzero(distances > 0)),
+        templates=len(decisions.templates),
+        replayed=int(decisions.replayed.sum()),
+    )

@@ -1,0 +1,130 @@
+"""The whole path in one worker: every batch is decided by the index beside it, and delivered to the outputs."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from index import Decisions, HostShare, Index, Position
+from streamer.fingerprint.fingerprints import Fingerprints, hexadecimal
+from streamer.fingerprint.scheme import Scheme
+from streamer.records.decode import Decoder
+from streamer.records.record import Batch, Decision, Outgoing
+from streamer.records.route import explain, route
+from streamer.service.batch_report import Stopwatch, report
+from streamer.service.loop import Listener, PreparingLoop, Recovering
+from streamer.service.pipeline import Decided, Documents, entries_of
+from streamer.service.poison.attempts import Attempts
+from streamer.service.poison.trial import Trials
+from streamer.transports.transport import Transport
+
+log = structlog.get_logger(__name__)
+
+
+class Service(PreparingLoop):
+    """One worker of the whole service: a transport, an index, and the path between them."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        index: Index,
+        decoder: Decoder,
+        fingerprinter: Scheme,
+        recoverer: Recovering,
+        attempts: Attempts,
+        trials: Trials,
+        listener: Listener,
+        *,
+        connector_name: str,
+        task_id: str,
+        shadow: bool,
+    ) -> None:
+        """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them.
+
+        `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
+        sends it.
+        """
+        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener, self._decide)
+        self._index = index
+        self._by_similarity = index.parameters.by_similarity
+        self._names = StreamNames(index)
+        self._connector_name = connector_name
+        self._task_id = task_id
+        self._shadow = shadow
+
+    def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
+        ready = self._prepared(whole, stopwatch)
+        if ready is None:
+            return
+        assert ready.decided is not None, "a service decides"
+        batch = ready.batch
+        with stopwatch.step("decide"):
+            decided, decide_seconds = ready.decided.result()
+        stopwatch.cpu_seconds["decide"] += decide_seconds
+        with stopwatch.step("route"):
+            outgoing = self._route(batch, ready.documents, decided)
+        with stopwatch.step("commit"):
+            self._transport.deliver(batch, outgoing)
+        self._tell_of_lost(batch)
+        self._listener.batch(report(batch, decided.decisions, stopwatch, by_similarity=self._by_similarity))
+        self._require_whole(batch, whole)
+
+    def _decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decided:
+        entries = entries_of(batch.records, documents, fingerprints)
+        decisions = self._index.admit(entries, batch.ends, batch.marks)
+        # At once: a decision is made once, and its batch may be delivered by another.
+        tell(decisions)
+        return Decided(entries, decisions)
+
+    def _route(self, batch: Batch, documents: Documents, decided: Decided) -> list[Outgoing]:
+        entries, decisions = decided.entries, decided.decisions
+        fingerprints = hexadecimal(entries.kinds, entries.fingerprints)
+        explained: list[Decision] = explain(
+            batch.records,
+            documents,
+            fingerprints,
+            decisions,
+            self._names.of(decisions.original_positions),
+            by_similarity=self._by_similarity,
+        )
+        return route(
+            batch.records,
+            explained,
+            connector_name=self._connector_name,
+            task_id=self._task_id,
+            with_headers=self._transport.takes_headers,
+            shadow=self._shadow,
+        )
+
+
+class StreamNames:
+    """Names of streams that originals come from."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._known: dict[str, str] = {}
+
+    def of(self, positions: Sequence[Position | None]) -> dict[str, str]:
+        """Names of at least the streams of these positions.
+
+        The index may know many streams, so names are read again only for a new stream.
+        """
+        named = {position.source.stream for position in positions if position is not None}
+        if not named <= self._known.keys():
+            self._known = self._index.stream_names()
+        return self._known
+
+
+def tell(decisions: Decisions) -> None:
+    """Log what is new of hosts and templates with a batch."""
+    _tell(decisions.crossings)
+    for head in decisions.templates:
+        log.info("template found", first_page=head)
+
+
+def _tell(crossings: Sequence[HostShare]) -> None:
+    """Log the hosts that a batch took beyond the limits of the guard, and those that came back."""
+    for host, documents, unequal, beyond in crossings:
+        if beyond:
+            log.warning("host beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)
+        else:
+            log.info("host no longer beyond guard.share_max", host=host, recent_documents=documents, unequal=unequal)
