@@ -37,8 +37,11 @@ docs/accuracy
 docs/benchmarks
 docs/limits
 docs/operations
+docs/clusters
+docs/releases
 docs/scaling
 docs/flink
+docs/inputs
 docs/api
 examples/scrapy/README
 docs/settings

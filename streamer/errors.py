@@ -94,6 +94,12 @@ class BrokerUnavailable(StreamerError):
     exit_code = os.EX_TEMPFAIL
 
 
+class RegistryUnavailable(StreamerError):
+    """The schema registry cannot be asked. The worker ends, and a fresh worker reads the records again."""
+
+    exit_code = os.EX_TEMPFAIL
+
+
 class TransactionHanging(StreamerError):
     """The broker holds a transaction open that nothing will end. Only a person may end it, not a guess."""
 

@@ -1,6 +1,7 @@
 """Arguments to settings, wiring, run, exit code. Data goes to standard output, all else to standard error."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,16 @@ def _warn_of_what_has_no_use(settings: Settings) -> None:
         )
 
 
+def _warn_of_markup(settings: Settings, files: Sequence[Path]) -> None:
+    """Warn where pages as crawlers stored them, told by the names of files, would be compared with all their tags."""
+    pages = [str(file) for file in files if ".warc" in file.suffixes and not {".wet", ".wat"} & set(file.suffixes)]
+    if pages and settings.fingerprint.markup == "none":
+        structlog.get_logger(__name__).warning(
+            'pages are HTML: fingerprint.markup = "html-main" compares their articles, and "html" their texts',
+            files=pages,
+        )
+
+
 @cli.command()
 @click.option(
     "--part",
@@ -96,7 +107,7 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
 @json_option
 @pass_chosen
 def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: Path | None, as_json: bool) -> None:
-    """Filter JSON Lines FILES into a folder.
+    """Filter FILES into a folder: JSON Lines, WARC, WET or Parquet.
 
     FILES are plain, .gz or .zst; - is standard input. The same command, run again, goes on where it stopped.
     """
@@ -107,6 +118,7 @@ def filter_command(chosen: Chosen, files: Sequence[Path], out: Path, directory: 
     settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=True)
     configure_logging("warning", settings.observe.log_format)
     _warn_of_what_has_no_use(settings)
+    _warn_of_markup(settings, files)
     with NoLeftovers(index=settings.index.directory, output=out):
         totals, finished = filter_files(settings, files, out, Console(stderr=True))
     if as_json:
@@ -200,14 +212,18 @@ def topics_create(chosen: Chosen, partitions: int, replicas: int, parts: bool) -
 def produce(chosen: Chosen, files: Sequence[Path], topic: str | None) -> None:
     """Send the lines of FILES to the input topic, in order.
 
-    FILES are plain, .gz or .zst; - is standard input.
+    FILES are as `filter` reads them: of WARC each page is a line, of Parquet each row.
     """
+    from streamer.service.summary import left_out_in_words
     from streamer.transports.files.line_reader import lines
     from streamer.transports.kafka.topics import produce as send
 
     settings = chosen.load()
-    count = send(settings, topic or settings.topics.input, (line for file in files for line in lines(file)))
+    left_out: Counter[str] = Counter()
+    count = send(settings, topic or settings.topics.input, (line for file in files for line in lines(file, left_out)))
     click.echo(f"{count}\t{topic or settings.topics.input}")
+    if left_out:
+        click.echo(f"no documents: {left_out_in_words(left_out)}", err=True)
 
 
 @cli.group("config")
@@ -243,12 +259,18 @@ def config_check(settings: Settings) -> None:
 
 
 def _missing_extras(settings: Settings) -> Iterator[str]:
+    from streamer.records.schemas import require_avro
     from streamer.text.main_text import require
     from streamer.transports.kafka.client import require_client
 
     if settings.fingerprint.markup == "html-main":
         try:
             require()
+        except SettingsError as error:
+            yield str(error)
+    if settings.decode.format == "avro":
+        try:
+            require_avro()
         except SettingsError as error:
             yield str(error)
     try:

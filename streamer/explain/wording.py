@@ -123,6 +123,16 @@ _WORDINGS = {
     ("dead-letter", "nested-too-deep"): Wording(
         "Put among the dead letters: its JSON is nested deeper than the parser goes.", _none
     ),
+    ("dead-letter", "not-of-registry"): Wording(
+        "Put among the dead letters: it does not begin with byte 0 and the id of a schema.", _keys("decode.format")
+    ),
+    ("dead-letter", "schema-unknown"): Wording(
+        "Put among the dead letters: the registry has no schema of Avro under the id that it names.",
+        _keys("decode.format"),
+    ),
+    ("dead-letter", "not-avro"): Wording(
+        "Put among the dead letters: its bytes are no Avro of the schema that it names.", _keys("decode.format")
+    ),
     ("dead-letter", "no-text"): Wording(
         "Put among the dead letters: it has no text where the settings look for one.",
         _keys("decode.text", "decode.preset"),

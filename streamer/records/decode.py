@@ -1,4 +1,4 @@
-"""Decode: a record becomes a Document, or a DeadLetter that says why not. No exception leaves this module.
+"""Decode: a record becomes a Document, or a DeadLetter that says why not. No record makes an exception leave this module.
 
 Bad JSON, a missing text, or a text that is no string makes a dead letter. A bad optional field (id, title, time, host,
 metadata) never does: it counts as missing.
@@ -18,6 +18,7 @@ from jsonpointer import JsonPointer
 
 from streamer.records.reason import Reason
 from streamer.records.record import Record
+from streamer.records.schemas import MAGIC, PREFIX_BYTES, Schemas, Undecodable, schema_of
 from streamer.settings.presets import PRESETS
 from streamer.settings.settings import Decode
 
@@ -83,13 +84,15 @@ class DeadLetter:
 
 
 class Decoder:
-    """Decodes records as the settings say; holds no state."""
+    """Decodes records as the settings say; holds no state but the schemas of a registry."""
 
     def __init__(self, settings: Decode) -> None:
+        """Raises SettingsError where the package for the format is missing."""
         preset = PRESETS[settings.preset]
         self._value_bytes_max = settings.value_bytes_max
         self._characters_max = settings.characters_max
-        self._is_json = settings.format == "json"
+        self._format = settings.format
+        self._schemas = Schemas(settings) if settings.format == "avro" else None
         self._lists = preset.lists
         self._text_pointer = settings.text if settings.text is not None else preset.text
         self._text = _parts(self._text_pointer)
@@ -100,8 +103,14 @@ class Decoder:
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
-        """One Document or DeadLetter per record, in order. Raises nothing, for any records."""
+        """One Document or DeadLetter per record, in order. Raises RegistryUnavailable, and nothing else, for any records."""
+        self.look_up(records)
         return [self._decode(record) for record in records]
+
+    def look_up(self, records: Sequence[Record]) -> None:
+        """Learn what the records need that stands elsewhere: their schemas. Raises RegistryUnavailable."""
+        if self._schemas is not None:
+            self._schemas.learn(record.value for record in records)
 
     def _decode(self, record: Record) -> Document | DeadLetter:
         value = record.value
@@ -114,17 +123,34 @@ class Decoder:
             return DeadLetter(Reason.TOO_LARGE, detail, _key_text(record))
         if value.startswith(_BYTE_ORDER_MARK):
             value = value[len(_BYTE_ORDER_MARK) :]
-        decoded = self._decode_json(record, value) if self._is_json else _decode_text(record, value)
+        try:
+            decoded = (
+                _decode_text(record, value) if self._format == "text" else self._decode_json(record, self._json(value))
+            )
+        except Undecodable as error:
+            return DeadLetter(error.reason, _bounded(str(error)), _key_text(record))
         if type(decoded) is Document and (count := len(decoded.title) + len(decoded.text)) > self._characters_max:
             detail = f"title and text have {count} characters, decode.characters_max is {self._characters_max}"
             return DeadLetter(Reason.TOO_LARGE, detail, decoded.id)
         return decoded
+
+    def _json(self, value: bytes) -> bytes:
+        """The JSON of a value. Raises Undecodable."""
+        if self._format == "json" or value.lstrip()[:1] == b"{":
+            return value
+        if self._schemas is not None:
+            return self._schemas.json_of(value)
+        schema_of(value)
+        return value[PREFIX_BYTES:]
 
     def _decode_json(self, record: Record, value: bytes) -> Document | DeadLetter:
         try:
             tree = orjson.loads(value)
         except orjson.JSONDecodeError as error:
             wrong = _not_utf_8(value, _key_text(record))
+            if value.startswith(MAGIC):
+                detail = "this looks like the wire format of a schema registry: set decode.format"
+                return DeadLetter(Reason.NOT_JSON if wrong is None else wrong.reason, detail, _key_text(record))
             if wrong is not None:
                 return wrong
             repaired = _ESCAPE.sub(_repair, value)

@@ -22,6 +22,9 @@ class Reason(IntEnum):
     TEXT_NOT_STRING = 22
     UNREADABLE = 23
     POISON = 24
+    NOT_OF_REGISTRY = 25
+    SCHEMA_UNKNOWN = 26
+    NOT_AVRO = 27
 
 
 AS_NEW = {Reason.ORDINARY: Reason.RECRAWLED, Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT}
@@ -49,6 +52,9 @@ _LABELS = {
     (Verdict.DEAD_LETTER, Reason.TEXT_NOT_STRING): "text-not-string",
     (Verdict.DEAD_LETTER, Reason.UNREADABLE): "unreadable",
     (Verdict.DEAD_LETTER, Reason.POISON): "poison",
+    (Verdict.DEAD_LETTER, Reason.NOT_OF_REGISTRY): "not-of-registry",
+    (Verdict.DEAD_LETTER, Reason.SCHEMA_UNKNOWN): "schema-unknown",
+    (Verdict.DEAD_LETTER, Reason.NOT_AVRO): "not-avro",
 }
 
 _VERDICTS = {(verdict.label, text): verdict for (verdict, _), text in _LABELS.items()}

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from index import Applied, Index
 from streamer.fingerprint.scheme import scheme_for
 from streamer.service.loop import Listener, State
-from streamer.service.whole import Service
 from streamer.service.summary import Totals
+from streamer.service.whole import Service
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.files.transport import FileTransport
@@ -100,6 +100,7 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
             if bar.live.is_started:
                 bar.stop()
         totals.before = transport.lines_delivered - totals.records
+        totals.left_out = transport.left_out
     totals.seconds = time.perf_counter() - begin
     return totals, not interrupted
 

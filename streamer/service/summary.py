@@ -16,8 +16,9 @@ from streamer.service.loop import STEPS
 class Totals:
     """Sums over the batches of one run.
 
-    before  records that earlier runs had delivered
-    shadow  whether duplicates go with the unique ones (route.shadow)
+    before    records that earlier runs had delivered
+    shadow    whether duplicates go with the unique ones (route.shadow)
+    left_out  records of WARC that hold no page, by kind, from the beginning of each file on
     """
 
     before: int = 0
@@ -28,6 +29,7 @@ class Totals:
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     step_cpu_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
     shadow: bool = False
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, batch: BatchReport) -> None:
         """Count one delivered batch."""
@@ -57,6 +59,7 @@ class Totals:
             "documents": self.records,
             **{verdict.label.replace("-", "_"): self.verdict(verdict) for verdict in _SHOWN},
             "already_decided": self.before + self.replayed,
+            "left_out": dict(sorted(self.left_out.items())),
             "seconds": self.seconds,
             "documents_per_second": self.records_per_second,
             "cpu_us_by_verb": self.cpu_us_by_step(),
@@ -84,6 +87,8 @@ def table(totals: Totals, out: Path) -> Table:
     known = totals.before + totals.replayed
     if known:
         rows.add_row("already decided", f"{known:,}", "by an earlier run: same verdicts, nothing changed")
+    if totals.left_out:
+        rows.add_row("no documents", f"{totals.left_out.total():,}", left_out_in_words(totals.left_out))
     rows.add_row("documents/s", f"{totals.records_per_second:,.0f}", f"{totals.seconds:.1f} s in all")
     for verdict, name in _FILES.items():
         if totals.shadow and verdict is Verdict.DUPLICATE:
@@ -92,6 +97,11 @@ def table(totals: Totals, out: Path) -> Table:
         rows.add_row(f"{words} in", "", str(out / name))
     rows.add_row("every verdict in", "", str(out / "verdicts.jsonl"))
     return rows
+
+
+def left_out_in_words(left_out: Counter[str]) -> str:
+    """What was left out, the most first."""
+    return "; ".join(f"{kind} {count:,}" for kind, count in left_out.most_common())
 
 
 _SHOWN: tuple[Verdict, ...] = tuple(each for each in Verdict if each not in (Verdict.TEMPLATE, Verdict.GIVEN_BACK))

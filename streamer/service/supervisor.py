@@ -29,9 +29,10 @@ from streamer.ask.status import Status
 from streamer.observe import metrics
 from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
-from streamer.service.poison.attempts import death_of
+from streamer.observe.service_manager import ServiceManager
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
+from streamer.service.poison.attempts import death_of
 from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
 from streamer.service.worker import work
 from streamer.settings.parts import Part, settings_of
@@ -90,6 +91,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._exit_code = os.EX_OK
         self._begun_seconds = time.time()
+        self._manager = ServiceManager.of_environment()
 
     def stop(self) -> None:
         """Ask for an orderly end. Safe to call from a signal handler and more than once."""
@@ -142,9 +144,12 @@ class Supervisor:
             server = HttpServer(http.host, http.port, measures.exposition, self.health, self.ready, guard, routes)
             with server:
                 log.info("serving metrics", url=f"{guard.scheme}://{http.host}:{server.port}/metrics")
+                # Not when it is ready: it waits for brokers that are away as long as it takes.
+                self._manager.started()
                 try:
                     self._watch(Path(directory), measures, desk)
                 finally:
+                    self._manager.stopping()
                     if desk is not None:
                         desk.end()
                     self._end_workers()
@@ -163,6 +168,7 @@ class Supervisor:
             self._show(measures)
             if desk is not None:
                 desk.attend([self._heartbeats.state(slot.number) for slot in self._slots])
+            self._manager.alive(self.ready()[1])
             alive = [slot.process.sentinel for slot in self._slots if slot.process is not None]
             multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)
 

@@ -22,6 +22,8 @@ class Preset:
 
 PRESETS = {
     "plain": Preset(text="/text", title="/title", id="/id", host=("/host", "/url")),
+    # What is made of a record of WARC or WET. Its id is the record's own: by /url pages crawled again become updates.
+    "warc": Preset(text="/text", id="/id", time="/time", host=("/url",)),
     # Only url names a single page: a crawlid has many pages, and several urls may redirect to one response_url.
     "scrapy-cluster": Preset(text="/body", id="/url", time="/timestamp", host=("/response_url", "/url")),
     # The Kafka index writer puts every field of a page into an array of strings, dates as Java prints them.

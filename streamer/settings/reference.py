@@ -63,6 +63,8 @@ _RELATIONS = """
   `index.root_distance_max` <= `fingerprint.bits`
 - `guard.policy = "pass"` needs an `index.insert` other than `"unique"`: a suspect is an entry
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
+- with `decode.format = "avro"` `decode.registry_url` is set, and the other `decode.registry_` settings only there;
+  `decode.registry_user` and `decode.registry_password` together
 
 SimHash does not read the section `minhash`, `index.root_similarity_min` and `index.templates`. MinHash does not read
 `index.distance_max`,
@@ -72,8 +74,6 @@ Where such a setting differs from its default, `streamer run` and `streamer filt
 
 ## Presets of crawlers
 
-| Setting | `plain` | `scrapy-cluster` | `nutch` |
-|---|---|---|---|
 """
 
 
@@ -105,7 +105,8 @@ def reference() -> str:
             "| Key | Value | Default | Variable | Meaning |\n|---|---|---|---|---|\n",
         ]
         parts += [_row(section, key, field) for key, field in model.model_fields.items()]
-    parts.append(_RELATIONS)
+    names = "".join(f" `{name}` |" for name in PRESETS)
+    parts.append(f"{_RELATIONS}| Setting |{names}\n|---|{'---|' * len(PRESETS)}\n")
     for key in ("text", "title", "id", "time", "host"):
         cells = [_pointers(getattr(preset, key)) for preset in PRESETS.values()]
         parts.append(f"| `decode.{key}` | {' | '.join(cells)} |\n")

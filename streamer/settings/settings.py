@@ -13,13 +13,15 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, model_
 
 from streamer.errors import SettingsError
 from streamer.settings.ask import Ask, ask_relations
+from streamer.settings.decode import Decode as Decode
+from streamer.settings.decode import decode_relations
 from streamer.settings.kafka import Kafka, security_relations
 from streamer.settings.method_presets import GONE, METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.methods import Fingerprint as Fingerprint
 from streamer.settings.methods import Minhash as Minhash
 from streamer.settings.second_look import DISTANCES, ROOT_SIMILARITY_MIN, look_relations, with_implied
 from streamer.settings.second_look import SecondLook as SecondLook
-from streamer.settings.types import File, Milliseconds, Pointer, Port, Section, Topic
+from streamer.settings.types import File, Milliseconds, Port, Section, Topic
 from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
 
 _OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
@@ -66,33 +68,6 @@ class Batching(Section):
         None,
         description="`run --part fingerprint`: write an empty batch for a partition that gave no record for this long, so that "
         "an engine which decides in the order of time need not wait for it.",
-    )
-
-
-class Decode(Section):
-    """How a record becomes a document. Fields are JSON pointers (RFC 6901)."""
-
-    preset: Literal["plain", "scrapy-cluster", "nutch"] = Field(
-        "plain", description="Fields of a known crawler; a pointer named below wins over the preset's."
-    )
-    format: Literal["json", "text"] = Field("json", description="What a value is: JSON, or the text itself (UTF-8).")
-    text: Pointer | None = Field(None, description="Pointer to the text.")
-    title: Pointer | None = Field(None, description="Pointer to the title.")
-    id: Pointer | None = Field(
-        None, description="Pointer to the id; where there is none the record's key, then its position, is the id."
-    )
-    time: Pointer | None = Field(
-        None,
-        description="Pointer to the time: ISO 8601, or seconds or milliseconds since 1970; where there is none the "
-        "record's timestamp.",
-    )
-    host: Pointer | None = Field(
-        None, description="Pointer to the host or URL that the document came from, by which the guard counts."
-    )
-    metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
-    value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
-    characters_max: int = Field(
-        8 * 2**20, ge=1, description="A document whose title and text have more characters is a dead letter."
     )
 
 
@@ -382,7 +357,6 @@ def _request_relations(settings: Settings) -> list[Relation]:
 def _size_relations(settings: Settings) -> list[Relation]:
     decode, topics = settings.decode, settings.topics
     names = list(Topics.model_fields)
-    mapped = ("text", "title", "id", "time", "host", "metadata")
     return [
         *(
             Relation(
@@ -396,24 +370,12 @@ def _size_relations(settings: Settings) -> list[Relation]:
             ("decode.value_bytes_max", "batch.bytes_max"),
             "must not exceed",
         ),
-        *(
-            Relation(
-                decode.format == "json" or getattr(decode, key) is None,
-                (f"decode.{key}", "decode.format"),
-                "has no use and must not be set with",
-            )
-            for key in mapped
-        ),
         Relation(
             settings.fingerprint.markers is None or settings.fingerprint.marker_factor > 1,
             ("fingerprint.markers", "fingerprint.marker_factor"),
             "has no use and must not be set with",
         ),
-        Relation(
-            decode.format == "json" or decode.preset == "plain",
-            ("decode.preset", "decode.format"),
-            "has no use and must not be set with",
-        ),
+        *decode_relations(decode),
     ]
 
 

@@ -2,6 +2,7 @@
 
 A line ends at b"\\n" and nowhere else; a b"\\r" before it belongs to the line. A last line without b"\\n" is a line.
 The first bytes tell the compression, so standard input may be compressed too. A file named .gz or .zst must be.
+Of WARC, WET and Parquet, which the first bytes tell too, a line is the JSON of one page or row (`warc`, `parquet`).
 
 Memory: a line is kept whole, because its own bytes are delivered even where it is too large to be decoded. A line longer
 than LINE_BYTES_MAX stops the reader with an error: without a limit a damaged file would take all memory.
@@ -10,9 +11,11 @@ than LINE_BYTES_MAX stops the reader with an error: without a limit a damaged fi
 import io
 import os
 import select
+import shlex
 import stat
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
@@ -23,6 +26,7 @@ import xxhash
 import zstandard
 
 from streamer.errors import InputUnreadable
+from streamer.transports.files import parquet, warc
 
 LINE_BYTES_MAX = 256 * 2**20
 """Longest line that is read."""
@@ -40,17 +44,35 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a first byte 0x50 to 0x5f; files of pzstd begin so
 _FOREIGN = {
-    b"WARC/": "WARC (or WET, or WAT)",
-    b"PAR1": "Parquet",
+    b"filedesc://": "ARC",
     b"Obj\x01": "Avro",
     b"SQLite format 3": "SQLite",
 }
 """With what files begin whose lines are no documents, whatever the settings. A page of HTML may be a line of text."""
 
-_TABLES = {".csv": "CSV", ".tsv": "TSV", ".xlsx": "a spreadsheet"}
-"""Files that only their names tell: a first line with commas may as well be a text."""
+_TABLES = {
+    ".csv": ("CSV", ","),
+    ".tsv": ("TSV", "\\t"),
+}
+"""Files of lines that only their names tell, and what parts their columns: a first line with commas may as well be a text."""
 
-_REFUSED_MAGIC = {b"\xfd7zXZ": "xz", b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip", b"BZh91AY&SY": "bzip2"}
+_AS_JSON_LINES = (
+    "{reads} {name} | python -c 'import csv,json,sys; csv.field_size_limit(2**31-1); "
+    '[print(json.dumps(row)) for row in csv.DictReader(sys.stdin, delimiter="{delimiter}")]\' | streamer filter - --out DIR'
+)
+"""A command that makes JSON Lines of a table, a row each, with the names of its first line."""
+
+_READS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
+
+_NAMED = {".warc": "WARC", ".wet": "WET", ".wat": "WAT", ".parquet": "Parquet", ".arc": "ARC"}
+"""Files whose names promise another beginning than a line of text."""
+
+_REFUSED_MAGIC = {
+    b"\xfd7zXZ": "xz",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"PK\x03\x04": "zip (or a spreadsheet)",
+    b"BZh91AY&SY": "bzip2",
+}
 
 
 class Damaged(Exception):
@@ -116,6 +138,7 @@ class LineReader:
     ) -> None:
         """Open `path`, or the file descriptor `standard_input` where `path` is '-'. Raises InputUnreadable."""
         self.name = str(path)
+        self._path = path
         self.count = 0
         self.ended = False
         """Whether all that can be read was handed out."""
@@ -126,7 +149,6 @@ class LineReader:
         except OSError as error:
             raise InputUnreadable(f"{self.name}: cannot be opened: {error.strerror}.") from error
         self._suffix = path.suffix.lower()
-        self._table = _TABLES.get(Path(path.stem).suffix.lower() if self._suffix in (".gz", ".zst") else self._suffix)
         self._has_begun = False
         self._poll = select.poll()
         if self._waits:
@@ -138,6 +160,7 @@ class LineReader:
         self._damage: str | None = None
         self._lines: list[bytes] = []
         self._lines_bytes = 0
+        self._warc: warc.WarcLines | None = None
         self._fragment: list[bytes] = []
         self._fragment_bytes = 0
         self._digest = xxhash.xxh3_128()
@@ -199,6 +222,11 @@ class LineReader:
         """XXH3-128 (16 bytes) over the lines handed out or skipped so far, each followed by b"\\n"."""
         return self._digest.digest()
 
+    @property
+    def left_out(self) -> Counter[str]:
+        """What of the input read so far holds no document, and gives no line: how many of each kind."""
+        return Counter() if self._warc is None else self._warc.left_out
+
     def close(self) -> None:
         """Close the file; standard input stays open."""
         self._raw.close()
@@ -218,6 +246,8 @@ class LineReader:
             if (plain := next(self._plain, None)) is not None:
                 self._split(plain)
                 return True
+            if self._exhausted:
+                return True
             if self._waits:
                 wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
                 if not self._poll.poll(wait_ms):
@@ -228,7 +258,7 @@ class LineReader:
             self._plain = self._decode(data)
         except OSError as error:
             self._stop(f"cannot be read: {error.strerror}")
-        except Damaged as error:
+        except (Damaged, warc.Unreadable, parquet.Unreadable) as error:
             self._stop(str(error))
         return True
 
@@ -244,6 +274,9 @@ class LineReader:
             if not ended and _too_short_to_tell(data, self._suffix):
                 return
             self._head = None
+            if data.startswith(parquet.BEGIN):
+                yield from self._rows()
+                return
             self._decompressor = _decompressor(data, self._suffix)
         for plain in self._decompressor.decode(data) if self._decompressor else (data,):
             if len(plain) <= _SPLIT_BYTES_MAX:
@@ -253,11 +286,33 @@ class LineReader:
         if ended:
             if self._decompressor:
                 self._decompressor.finish()
-            if self._fragment_bytes:
+            if self._warc is not None:
+                self._warc.finish()
+            elif self._fragment_bytes:
                 self._append([self._end_of_fragment(b"")])
             self._exhausted = True
 
+    def _rows(self) -> Iterator[bytes]:
+        """The rows of a Parquet file, which is read from its end on. Raises Damaged, Unreadable."""
+        if self._waits:
+            raise Damaged("this is Parquet, which cannot be read from a pipe: name the file")
+        self._has_begun = True
+        size = os.fstat(self._raw.fileno()).st_size
+        for plain, part in parquet.json_lines(self._path):
+            self.bytes_read = round(size * part)
+            yield plain
+        self._exhausted = True
+
     def _split(self, plain: bytes) -> None:
+        if not self._has_begun and b"\n" in plain:
+            plain = b"".join([*self._fragment, plain])
+            self._fragment, self._fragment_bytes = [], 0
+            if plain.startswith(warc.BEGIN):
+                self._warc = warc.WarcLines()
+                self._has_begun = True
+        if self._warc is not None:
+            self._cut(self._warc, plain)
+            return
         first, *others = plain.split(b"\n")
         if others:
             last = others.pop()
@@ -268,13 +323,21 @@ class LineReader:
             self._fragment_bytes += len(first)
             self._bound(self._fragment_bytes)
 
+    def _cut(self, records: warc.WarcLines, plain: bytes) -> None:
+        lines: list[bytes] = []
+        try:
+            lines.extend(records.cut(plain))
+        finally:
+            self._lines += lines
+            self._lines_bytes += sum(map(len, lines))
+
     def _bound(self, line_bytes: int) -> None:
         if line_bytes > self._line_bytes_max:
             raise Damaged(f"a line is longer than {self._line_bytes_max} bytes")
 
     def _append(self, lines: list[bytes]) -> None:
         if not self._has_begun:
-            _require_lines(lines[0], self._table)
+            _require_lines(lines[0], self._path)
             self._has_begun = True
         self._lines += lines
         self._lines_bytes += sum(map(len, lines))
@@ -306,14 +369,23 @@ def _decompressor(head: bytes, suffix: str) -> _Decompressor | None:
     return None
 
 
-def _require_lines(first: bytes, table: str | None) -> None:
-    """Raise Damaged where a first line, or the kind of table that the file's name tells, says that lines are no documents."""
-    found = table or next((kind for begin, kind in _FOREIGN.items() if first.startswith(begin)), None)
+def _require_lines(first: bytes, path: Path) -> None:
+    """Raise Damaged where a first line, or the file's name, says that lines are no documents."""
+    packed = path.suffix.lower() in _READS
+    suffix = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
+    if suffix in _TABLES:
+        table, delimiter = _TABLES[suffix]
+        reads = _READS[path.suffix.lower()] if packed else "cat"
+        command = _AS_JSON_LINES.format(reads=reads, name=shlex.quote(str(path)), delimiter=delimiter)
+        raise Damaged(f"this looks like {table}, which is not read. Make JSON Lines of it: {command}")
+    found = next((kind for begin, kind in _FOREIGN.items() if first.startswith(begin)), None)
     if found is not None:
         raise Damaged(
             f"this looks like {found}, which is not read: make JSON Lines of it, a document a line, with the text in a field "
             "that decode.text names"
         )
+    if suffix in _NAMED:
+        raise Damaged(f"the file is named {suffix} but does not begin like {_NAMED[suffix]}")
 
 
 def _too_short_to_tell(head: bytes, suffix: str) -> bool:
@@ -323,15 +395,17 @@ def _too_short_to_tell(head: bytes, suffix: str) -> bool:
     """
     if suffix == ".zst":
         return len(head) < len(_ZSTD_MAGIC)
-    magics = (_GZIP_MAGIC, _ZSTD_MAGIC, *_REFUSED_MAGIC)
+    magics = (_GZIP_MAGIC, _ZSTD_MAGIC, parquet.BEGIN, *_REFUSED_MAGIC)
     return any(len(head) < len(magic) and magic.startswith(head) for magic in magics)
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """Every line of a file or of standard input ('-'), without b"\\n". Raises InputUnreadable."""
+def lines(path: Path, left_out: Counter[str] | None = None) -> Iterator[bytes]:
+    """Every line of a file or of standard input ('-'), without b"\\n"; `left_out` takes the reader's. Raises InputUnreadable."""
     with closing(LineReader(path)) as reader:
         while taken := reader.lines(4096, 2**24):
             yield from taken
+        if left_out is not None:
+            left_out += reader.left_out
 
 
 def digests_at(path: Path, counts: Sequence[int]) -> dict[int, bytes]:

@@ -34,8 +34,8 @@ from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, di
 from streamer.transports.files.output_folder import OUTPUTS, VERDICTS, Delivered, DeliveryHooks, OutputFolder
 from streamer.transports.transport import FINISHED, Assigned, Claim, Finished, Trimmed
 
-TAIL_RECORDS_MAX = 100_000
-"""Most records that a crash can leave decided but undelivered: the largest `batch.records_max`."""
+TAIL_RECORDS_MAX = 200_000
+"""Most records that a crash can leave decided but undelivered: two batches of the largest `batch.records_max`."""
 
 
 @dataclass(slots=True)
@@ -78,6 +78,7 @@ class FileTransport:
         self._peeked: Batch | None = None
         self._proven: dict[str, Applied] = {}
         self._bytes_read_before = 0
+        self._left_out_before: Counter[str] = Counter()
 
     takes_headers = False
     """A line has no headers."""
@@ -92,6 +93,12 @@ class FileTransport:
         """Bytes read of the inputs, as they stand on disk."""
         at_work = self._reading.reader if self._reading else None
         return self._bytes_read_before + (at_work.bytes_read if at_work else 0)
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """What of the inputs read holds no document, and is no line: how many of each kind."""
+        at_work = self._reading.reader if self._reading else None
+        return self._left_out_before + (at_work.left_out if at_work else Counter())
 
     @property
     def lines_delivered(self) -> int:
@@ -331,6 +338,7 @@ class FileTransport:
     def _let_go(self) -> None:
         if self._reading and self._reading.reader:
             self._bytes_read_before += self._reading.reader.bytes_read
+            self._left_out_before += self._reading.reader.left_out
             self._reading.reader.close()
         self._reading = None
 

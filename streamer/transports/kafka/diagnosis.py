@@ -66,7 +66,7 @@ class Facts:
     refused    keys of timeouts that they do not allow
     untried    keys of timeouts that could not be tried for want of a right
     newest_ms  the latest time of a record of the input; None where it has none, or the brokers do not tell
-    withheld_from_parts  rights on topics that only a service in parts uses, and that are not allowed
+    withheld_from_parts  rights that only a service in parts uses, and that are not allowed
     """
 
     withheld: Sequence[Right]
@@ -103,7 +103,9 @@ def diagnose(settings: Settings) -> Facts:
         facts = _topics(admin, [getattr(topics, key) for key in type(topics).model_fields])
         of_parts = {right: None for part in PARTS for right in rights_of(settings_of(settings, part))}
         further = [right for right in of_parts if right not in rights and facts.get(right.name) is not None]
-        withheld_from_parts = tuple(withheld_on_topics(admin, further)) if further else ()
+        withheld_from_parts = (
+            [*withheld_on_topics(admin, further), *_denied_to_parts(settings, admin)] if further else []
+        )
         of_input = facts[topics.input]
         newest_ms = None if of_input is None else _newest_ms(admin, topics.input, of_input.partitions)
         trials = {
@@ -120,8 +122,21 @@ def diagnose(settings: Settings) -> Facts:
         refused=tuple(key for (key, _), (error, refusal) in trials.items() if error is refusal),
         untried=tuple(key for (key, resource), _ in trials.items() if resource in denied),
         newest_ms=newest_ms,
-        withheld_from_parts=withheld_from_parts,
+        withheld_from_parts=tuple(withheld_from_parts),
     )
+
+
+def _denied_to_parts(settings: Settings, admin: KafkaAdminClient) -> list[Right]:
+    """Rights on groups and transactional ids that a part of its own name needs beside those of the whole service."""
+    denied: list[Right] = []
+    for part in PARTS:
+        own = settings_of(settings, part)
+        if own.kafka.group == settings.kafka.group:
+            continue
+        tried = {Resource.GROUP: _try_group, Resource.TRANSACTIONAL_ID: _try_transactional_id}
+        refused = {resource for resource, trial in tried.items() if issubclass(trial(own, admin), AuthorizationError)}
+        denied += [right for right in rights_of(own) if right.resource in refused]
+    return denied
 
 
 def codecs() -> dict[str, bool]:

@@ -117,6 +117,33 @@ def create_topics(
     return {name: outcomes[name] for name in wanted}
 
 
+def seed_topic(settings: Settings) -> str:
+    """Topic of an index's entries, from which a job on another engine begins."""
+    return f"{settings.topics.fingerprints}-seeds"
+
+
+def create_seed_topic(settings: Settings, partitions: int) -> None:
+    """Create it, empty. Raises SettingsError where it is there already, BrokerUnavailable."""
+    name = seed_topic(settings)
+    # The times of its records are places in an order, and no times: retention would take them at once.
+    configs = {
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": str(2**63 - 1),
+        "retention.ms": "-1",
+        "max.message.bytes": str(settings.kafka.request_bytes_max),
+    }
+    wanted = {name: {"num_partitions": partitions, "replication_factor": -1, "configs": configs}}
+    with broker_errors(settings, f"creating topic {name!r}"), make_admin(settings) as admin:
+        (answer,) = admin.create_topics(wanted, raise_errors=False)["topics"]
+        if answer["error_code"]:
+            error = for_code(answer["error_code"])
+            remedy = " Delete it first." if error is TopicAlreadyExistsError else ""
+            raise SettingsError(
+                f"topic {name!r} cannot be created: {answer.get('error_message') or error.__name__}.{remedy}"
+            )
+        admin.wait_for_topics([name])
+
+
 def require_topics(settings: Settings, *, to_read: bool = False) -> str:
     """Id of the input topic, once all topics are found to exist and this user may use them as the service does.
 
@@ -238,6 +265,8 @@ class Loader:
         self._topic = topic
         self.written = 0
         """Records that were acknowledged."""
+        self.ends: dict[int, int] = {}
+        """Offset behind the last of them, by partition."""
         require_fast_checksums()
         with broker_errors(settings, f"looking for topic {topic!r}"), make_admin(settings) as admin:
             if topic_ids(admin, [topic])[topic] is None:
@@ -247,14 +276,22 @@ class Loader:
 
     def send(self, values: Iterable[bytes]) -> None:
         """Write every value as a record; returns once all are acknowledged. Raises BrokerUnavailable where not all could be."""
-        remaining = iter(values)
+        self.send_to((None, None, value) for value in values)
+
+    def send_to(self, records: Iterable[tuple[int | None, int | None, bytes]]) -> None:
+        """As `send`, of values with the partition that each goes to, and the time that it bears, in milliseconds since 1970."""
+        remaining = iter(records)
         try:
             # In portions: the client would take any number of records into memory.
             while portion := list(islice(remaining, _LOAD_RECORDS)):
-                sent = [self._producer.send(self._topic, value=value) for value in portion]
+                sent = [
+                    self._producer.send(self._topic, value=value, partition=partition, timestamp_ms=time_ms)
+                    for partition, time_ms, value in portion
+                ]
                 self._producer.flush(timeout=self._timeout_seconds)
                 for future in sent:
-                    future.get(timeout=0)
+                    at = future.get(timeout=0)
+                    self.ends[at.partition] = max(at.offset + 1, self.ends.get(at.partition, 0))
                 self.written += len(sent)
         except KafkaError as error:
             raise BrokerUnavailable(

@@ -279,14 +279,16 @@ def test_a_check_fails_where_a_setting_has_no_effect(overrides: list[str], keys:
 
 
 def test_a_check_fails_where_an_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = ("config", "check", "--set", "fingerprint.markup=html-main")
+    avro = ("--set", "decode.format=avro", "--set", "decode.registry_url=http://registry:8081")
+    check = ("config", "check", "--set", "fingerprint.markup=html-main", *avro)
     assert run(*check).code == 0
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     missing = run(*check, "--set", "fingerprint.bits=128")
     assert missing.code == os.EX_CONFIG
-    extra, idle = missing.err.removeprefix("streamer: ").splitlines()
+    extra, registry, idle = missing.err.removeprefix("streamer: ").splitlines()
     assert extra.startswith("fingerprint.markup: ")
     assert 'pip install "neardup-streamer[html]"' in extra
+    assert 'pip install "neardup-streamer[registry]"' in registry
     assert idle.startswith("fingerprint.bits: ")
 
 

@@ -397,6 +397,19 @@ def test_of_several_nutch_values_text_is_joined_and_other_fields_take_the_first(
     assert document(value, preset="nutch") == Document("1", "a\nb", "t\nu", STAMP_MS, "x", ())
 
 
+def test_a_page_of_an_archive_has_the_time_of_its_crawl() -> None:
+    value = {
+        "id": "<urn:uuid:1>",
+        "url": "https://a.example/1",
+        "time": "2026-11-22T10:00:00Z",
+        "type": "response",
+        "content_type": "text/html",
+        "text": "<p>news</p>",
+    }
+    assert document(value, preset="warc") == Document("<urn:uuid:1>", "<p>news</p>", "", 1795341600000, "a.example", ())
+    assert dead_letter({"id": "<urn:uuid:1>", "no_text": "damaged"}, preset="warc").reason is Reason.NO_TEXT
+
+
 def test_nutch_arrays_without_text_are_dead_letters() -> None:
     assert dead_letter({"content": []}, preset="nutch").reason is Reason.NO_TEXT
     assert dead_letter({"content": ["a", 1]}, preset="nutch").reason is Reason.TEXT_NOT_STRING

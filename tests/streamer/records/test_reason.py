@@ -20,7 +20,7 @@ def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
         reason.name: {Reason.ORDINARY: 6, Reason.SHORT_TEXT: 3}.get(reason, 1) for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 21
+    assert len(listed) == len(set(listed)) == 24
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
@@ -79,4 +79,7 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "TEXT_NOT_STRING": 22,
         "UNREADABLE": 23,
         "POISON": 24,
+        "NOT_OF_REGISTRY": 25,
+        "SCHEMA_UNKNOWN": 26,
+        "NOT_AVRO": 27,
     }

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from index.entry import Verdict
-from streamer.service.loop import STEPS, BatchReport
+from streamer.service.batch_report import BatchReport
+from streamer.service.loop import STEPS
 from streamer.service.summary import Totals, table
 
 OUT = Path("out")
@@ -65,6 +66,7 @@ def test_pages_of_templates_are_unique_by_their_reason(totals: Totals) -> None:
 
 
 def test_machines_get_every_total_by_name(totals: Totals) -> None:
+    totals.left_out.update({"response, image/png": 1200, "request": 1})
     found = totals.as_json(OUT)
     assert found.pop("cpu_us_by_verb") == pytest.approx(dict.fromkeys(STEPS, 1.0))
     assert found == {
@@ -76,6 +78,7 @@ def test_machines_get_every_total_by_name(totals: Totals) -> None:
         "update": 0,
         "suspect": 0,
         "already_decided": 5,
+        "left_out": {"request": 1, "response, image/png": 1200},
         "seconds": 4.0,
         "documents_per_second": 2.5,
         "reasons": {
@@ -109,6 +112,13 @@ def test_people_get_verdicts_with_their_reasons_and_where_the_lines_are(totals: 
     assert ["dead", "letters", "2", "not-json", "2"] in shown
     assert ["unique", "in", "out/unique.jsonl"] in shown
     assert ["every", "verdict", "in", "out/verdicts.jsonl"] in shown
+    assert not [line for line in shown if line[:2] == ["no", "documents"]]
+
+
+def test_people_are_told_what_was_left_out_the_most_first(totals: Totals) -> None:
+    totals.left_out.update({"request": 1, "response, image/png": 1200})
+    told = ["no", "documents", "1,201", "response,", "image/png", "1,200;", "request", "1"]
+    assert told in lines(totals)
 
 
 def test_what_was_decided_before_has_a_line_only_where_there_was_something(totals: Totals) -> None:

@@ -121,6 +121,23 @@ def test_all_workers_are_started_at_once_and_left_alone_while_they_run(play: Cal
     assert not any(process.killed for process in steady.stage.processes)
 
 
+def test_a_service_manager_hears_of_start_life_and_end(
+    play: Callable[..., Play], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        steady = play([])
+        steady.run(stop_at=2)
+        heard = []
+        while not heard or heard[-1] != "STOPPING=1":
+            heard.append(manager.recv(4096).decode())
+
+    assert heard[0] == "READY=1"
+    assert heard[1].startswith("WATCHDOG=1\nSTATUS=worker 0 ")
+
+
 def test_a_worker_that_goes_on_failing_is_started_later_and_later_up_to_the_longest_wait(
     play: Callable[..., Play],
 ) -> None:

@@ -1,5 +1,10 @@
+import csv
 import gzip
+import io
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -130,20 +135,41 @@ def test_a_damaged_file_gives_lines_before_the_damage_and_then_an_error(tmp_path
     [
         ("in.gz", b"", "named .gz but does not begin like one"),
         ("in.zst", b"{}\n", "named .zst but does not begin like one"),
-        ("in.gz", gzip.compress(b"a\n") + b"rubbish", "damaged"),
+        ("in.gz", gzip.compress(b"a\n", mtime=0) + b"rubbish", "damaged"),
         ("in.jsonl", b"BZh91AY&SY....", "bzip2 is not read"),
         ("in.jsonl", b"\xfd7zXZ\0....", "xz is not read"),
-        ("in.warc.gz", gzip.compress(b"WARC/1.1\r\nWARC-Type: warcinfo\r\n"), "this looks like WARC .or WET, or WAT."),
-        ("in.wet", b"WARC/1.0\r\nWARC-Type: conversion\r\n", "this looks like WARC"),
-        ("in.jsonl", b"PAR1\x15\x04\x15\n", "this looks like Parquet"),
+        ("in.warc.gz", gzip.compress(b"WARC/1.1\r\nWARC-Type: warcinfo\r\n", mtime=0), "ends within WARC record 1"),
+        ("in.wet.gz", gzip.compress(b'{"text": "a"}\n', mtime=0), "named .wet but does not begin like WET"),
+        ("in.warc", b"filedesc://a.arc 127.0.0.1 20260101000000 text/plain 77\n", "this looks like ARC"),
+        ("in.jsonl", b"PAR1\x15\x04\x15\n", "the Parquet file is damaged"),
+        ("in.parquet", b'{"text": "a"}\n', "named .parquet but does not begin like Parquet"),
         ("in", b"Obj\x01\x04\x14avro.codec\n", "this looks like Avro"),
         ("in.CSV", b"id,text\n1,a\n", "this looks like CSV"),
-        ("in.tsv.gz", gzip.compress(b"id\ttext\n"), "this looks like TSV"),
+        ("in.tsv.gz", gzip.compress(b"id\ttext\n", mtime=0), "this looks like TSV"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_name(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     with pytest.raises(InputUnreadable, match=message):
         list(lines(write(tmp_path / name, content)))
+
+
+@pytest.mark.parametrize(
+    ("name", "pack", "parts"),
+    [("pages.csv", bytes, ","), ("my pages.tsv.gz", gzip.compress, "\t")],
+)
+def test_a_table_is_refused_with_a_command_that_makes_lines_of_it(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes], parts: str
+) -> None:
+    long = "Words, 渡轮 and\nmore " * 10_000
+    table = io.StringIO()
+    csv.writer(table, delimiter=parts).writerows([["id", "text"], ["a", long], ["b", "short"]])
+    with pytest.raises(InputUnreadable, match=r"which is not read\. Make JSON Lines of it: ") as refused:
+        list(lines(write(tmp_path / name, pack(table.getvalue().encode()))))
+    command = str(refused.value).partition("Make JSON Lines of it: ")[2].partition(" | streamer filter")[0]
+    made = subprocess.run(
+        command.replace("python -c", f"{sys.executable} -c"), shell=True, check=True, capture_output=True
+    ).stdout
+    assert [json.loads(line) for line in made.splitlines()] == [{"id": "a", "text": long}, {"id": "b", "text": "short"}]
 
 
 def test_compression_is_told_by_the_first_bytes_where_the_name_is_silent(tmp_path: Path) -> None:

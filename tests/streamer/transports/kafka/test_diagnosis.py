@@ -7,6 +7,7 @@ import pytest
 from kafka import KafkaProducer
 
 from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Kafka, Settings
 from streamer.transports.kafka.diagnosis import Facts, codecs, diagnose, greetings
 from streamer.transports.kafka.handshake import Greeting, own_certificate_expires
@@ -172,3 +173,36 @@ def test_a_certificate_of_ones_own_tells_when_it_ends(secure_kafka: SecureKafka)
 
 def test_all_codecs_are_there() -> None:
     assert set(codecs().values()) == {True}
+
+
+def test_groups_and_transactional_ids_of_parts_are_tried_where_their_topics_are_there(
+    secure_kafka: SecureKafka,
+) -> None:
+    settings = make_settings(secure_kafka.open_address)
+    between = {key: f"{settings.kafka.group}-{key}" for key in ("fingerprints", "verdicts")}
+    settings = settings.model_copy(update={"topics": settings.topics.model_copy(update=between)})
+    create_topics(settings, 1, 1, parts=True)
+    user = secure_kafka.make_user()
+    of_part = {part: rights_of(settings_of(settings, part)) for part in PARTS}
+    missing = {
+        right
+        for part in ("fingerprint", "decide")
+        for right in of_part[part]
+        if right.resource is (Resource.GROUP if part == "decide" else Resource.TRANSACTIONAL_ID)
+    }
+    secure_kafka.allow(
+        user,
+        [
+            Right(
+                right.operation,
+                right.resource.value.replace("-", "_"),
+                right.name,
+                prefixed=right.resource is Resource.TRANSACTIONAL_ID,
+            )
+            for right in {right for rights in of_part.values() for right in rights} - missing
+        ],
+    )
+    kafka = Kafka(**(settings.kafka.model_dump() | secure_kafka.connection("SECURE", user)))
+    facts = diagnose(settings.model_copy(update={"kafka": kafka}))
+    assert set(facts.withheld_from_parts) == missing
+    assert not facts.withheld

@@ -1,18 +1,23 @@
 """Topics by hand: made once, and filled in order."""
 
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
 
+import orjson
 import pytest
 from kafka.admin import ConfigResource
 
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.parts import PARTS, Part, settings_of
 from streamer.settings.settings import Settings
+from streamer.transports.files.line_reader import lines
 from streamer.transports.kafka.clients import make_admin
 from streamer.transports.kafka.topics import Note, create_topics, parse_note, produce, require_topics
 from streamer.transports.transport import Place
+from tests.support.command_line import run
 from tests.support.transport_worlds import committed_records, make_settings
+from tests.support.web_archives import Archive
 
 pytestmark = pytest.mark.kafka
 
@@ -85,6 +90,21 @@ def test_the_loader_writes_every_value_in_order(fresh: Settings) -> None:
     assert produce(fresh, fresh.topics.input, iter(values)) == 6_000
     found = committed_records(fresh.kafka.bootstrap_servers[0], fresh.topics.input)
     assert [each.value for each in found] == values
+
+
+def test_pages_of_an_archive_are_sent_a_line_each_and_what_is_no_page_is_told(fresh: Settings, tmp_path: Path) -> None:
+    create_topics(fresh, 1, 1)
+    archive = Archive()
+    archive.add("request", "http://a.example/1", b"", http=[("Host", "a.example")])
+    archive.page("http://a.example/1", "<p>The ferry, 渡轮</p>")
+    (tmp_path / "crawl.warc.gz").write_bytes(archive.members)
+    server = f"kafka.bootstrap_servers={fresh.kafka.bootstrap_servers[0]}"
+    done = run("produce", tmp_path / "crawl.warc.gz", "--topic", fresh.topics.input, "--set", server)
+    assert (done.code, done.out) == (0, f"1\t{fresh.topics.input}\n")
+    assert "no documents: request 1" in done.err
+    found = committed_records(fresh.kafka.bootstrap_servers[0], fresh.topics.input)
+    assert [each.value for each in found] == list(lines(tmp_path / "crawl.warc.gz"))
+    assert "渡轮" in orjson.loads(found[0].value or b"")["text"]
 
 
 def test_the_loader_makes_no_topic(fresh: Settings) -> None:

@@ -1,0 +1,219 @@
+"""Records in the wire format of a schema registry: which schema a record names, and the record as JSON.
+
+    byte 0 | id of the schema (4 bytes, big-endian) | the datum, in Avro or in JSON
+
+The only importer of fastavro. Schemas come from the registry's REST API, one request for an id that is new, and stay. Looking
+up is a step of its own, before a batch is decoded: decoding itself waits for nobody. A registry that cannot be asked stops
+the batch, and no record pays for it; what the registry does not know, or what does not decode by its schema, is a dead letter.
+
+Protocol: docs.confluent.io, "Formats, Serializers, and Deserializers" and "Schema Registry API Reference".
+"""
+
+import base64
+import http.client
+import importlib.util
+import io
+import json
+import ssl
+import struct
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from streamer.errors import RegistryUnavailable, SettingsError
+from streamer.records.reason import Reason
+from streamer.settings.settings import Decode
+
+MAGIC = b"\0"
+"""The first byte of a record in the wire format."""
+
+PREFIX_BYTES = 5
+"""The magic byte and the id, before the datum."""
+
+_ANSWER_BYTES_MAX = 16 * 2**20
+_NESTED_MAX = 100
+_UNKNOWN = {40401, 40402, 40403}
+"""Codes of the registry: no such subject, no such version, no such schema. Any other 404 is another server's."""
+
+
+class Undecodable(Exception):
+    """A record cannot be decoded; `reason` and the message say why."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def require_avro() -> None:
+    """Raise SettingsError unless fastavro is installed."""
+    if importlib.util.find_spec("fastavro") is None:
+        raise SettingsError(
+            'decode.format: "avro" needs the package fastavro, which is not installed: pip install "neardup-streamer[registry]"'
+        )
+
+
+def schema_of(value: bytes) -> int:
+    """Id of the schema that a record names. Raises Undecodable where it is not in the wire format."""
+    if len(value) < PREFIX_BYTES or not value.startswith(MAGIC):
+        raise Undecodable(
+            Reason.NOT_OF_REGISTRY, f"the value begins with {value[:1]!r}, not with byte 0 and the id of a schema"
+        )
+    return int(struct.unpack_from(">I", value, 1)[0])
+
+
+class Schemas:
+    """Avro schemas of a registry, by their ids."""
+
+    def __init__(self, settings: Decode) -> None:
+        """Asks nobody yet. Raises SettingsError where fastavro is missing, or a file of certificates cannot be read."""
+        require_avro()
+        self._registry = _Registry(settings)
+        self._known: dict[int, Any] = {}
+        self._unknown: dict[int, str] = {}
+
+    def learn(self, values: Iterable[bytes | None]) -> None:
+        """Look up the schemas that these values name and that are not known yet. Raises RegistryUnavailable.
+
+        An id without a schema is asked for once a call: it may be registered later.
+        """
+        self._unknown.clear()
+        for number in dict.fromkeys(_named_by(values)):
+            if number not in self._known:
+                self._look_up(number)
+
+    def json_of(self, value: bytes) -> bytes:
+        """A record in Avro as JSON; `learn` has seen it. Times become ISO 8601, decimals and UUIDs texts. Raises Undecodable."""
+        import fastavro
+
+        number = schema_of(value)
+        if number not in self._known:
+            raise Undecodable(Reason.SCHEMA_UNKNOWN, self._unknown.get(number, f"schema {number} was not looked up"))
+        stream = io.BytesIO(value)
+        stream.seek(PREFIX_BYTES)
+        try:
+            datum = fastavro.schemaless_reader(stream, self._known[number], None)
+            if (left := len(value) - stream.tell()) != 0:
+                raise ValueError(f"{left} bytes are left over")
+            return orjson.dumps(datum, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+        except (ValueError, TypeError, LookupError, ArithmeticError, EOFError, struct.error, RecursionError) as error:
+            why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise Undecodable(Reason.NOT_AVRO, f"the value is not Avro of schema {number}: {why}") from error
+
+    def _look_up(self, number: int) -> None:
+        import fastavro
+
+        try:
+            answer = self._registry.ask(f"/schemas/ids/{number}")
+            kind = answer.get("schemaType", "AVRO")
+            if kind != "AVRO":
+                other = ': set decode.format = "json-schema"' if kind == "JSON" else ", which is not read"
+                raise _NoSchema(f"schema {number} is of the kind {kind}{other}")
+            named: dict[str, Any] = {}
+            self._parse_references(answer, named, 0)
+            self._known[number] = fastavro.parse_schema(json.loads(answer["schema"]), named)
+        except _NoSchema as unknown:
+            self._unknown[number] = f"schema {number}: {unknown}"
+        except (fastavro.schema.SchemaParseException, LookupError, ValueError, TypeError, RecursionError) as error:
+            self._unknown[number] = (
+                f"schema {number} of the registry is no schema of Avro ({type(error).__name__}: {error})"
+            )
+
+    def _parse_references(self, answer: Mapping[str, Any], named: dict[str, Any], depth: int) -> None:
+        """Parse what a schema refers to, the deepest first, into `named`."""
+        import fastavro
+
+        if depth > _NESTED_MAX:
+            raise _NoSchema("its references go in a circle")
+        for each in answer.get("references") or ():
+            found = self._registry.ask(
+                f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(each['version'])}"
+            )
+            self._parse_references(found, named, depth + 1)
+            if each["name"] not in named:
+                fastavro.parse_schema(json.loads(found["schema"]), named)
+
+
+class _NoSchema(Exception):
+    """The registry has no such schema. Stays in this module."""
+
+
+class _Registry:
+    """The REST API of a schema registry, as far as readers need it."""
+
+    def __init__(self, settings: Decode) -> None:
+        self._url = (settings.registry_url or "").rstrip("/")
+        self._timeout_seconds = settings.registry_timeout_ms / 1000
+        self._authorization = None
+        if settings.registry_user is not None and settings.registry_password is not None:
+            both = f"{settings.registry_user}:{settings.registry_password.get_secret_value()}".encode()
+            self._authorization = f"Basic {base64.b64encode(both).decode()}"
+        # As to the brokers, there is no way through a proxy.
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if self._url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=_context(settings.registry_cafile)))
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def ask(self, path: str) -> Mapping[str, Any]:
+        """The answer to GET. Raises _NoSchema, and RegistryUnavailable where there is no answer that says so or so."""
+        request = urllib.request.Request(f"{self._url}{path}", headers={"Accept": "application/json"})
+        if self._authorization is not None:
+            request.add_unredirected_header("Authorization", self._authorization)
+        try:
+            with self._opener.open(request, timeout=self._timeout_seconds) as response:
+                answer = json.loads(response.read(_ANSWER_BYTES_MAX))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refused(error, path) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._unavailable(
+                path, str(getattr(error, "reason", "")) or str(error) or type(error).__name__
+            ) from error
+        if not isinstance(answer, dict):
+            raise self._unavailable(path, "the answer is no object")
+        return answer
+
+    def _refused(self, error: urllib.error.HTTPError, path: str) -> Exception:
+        try:
+            told = json.loads(error.read(_ANSWER_BYTES_MAX))
+            code, message = int(told["error_code"]), str(told.get("message", ""))
+        except (OSError, http.client.HTTPException, ValueError, TypeError, LookupError):
+            code, message = error.code, ""
+        if code in _UNKNOWN:
+            return _NoSchema(message or "the registry does not know it")
+        if error.code in (401, 403):
+            message = message or "decode.registry_user and decode.registry_password are wrong or lack the right to read"
+        return self._unavailable(path, f"{error.code} {error.reason} {message}".strip())
+
+    def _unavailable(self, path: str, why: str) -> RegistryUnavailable:
+        return RegistryUnavailable(
+            f"decode.registry_url: {self._url}{path} cannot be asked ({why}). Records wait, none is lost: reading goes on once "
+            "it answers."
+        )
+
+
+def _context(authorities: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=None if authorities is None else str(authorities))
+    except OSError as error:
+        raise SettingsError(f"decode.registry_cafile: {authorities}: {error.strerror or error}") from error
+
+
+def _named_by(values: Iterable[bytes | None]) -> Iterator[int]:
+    for value in values:
+        if value is not None and len(value) >= PREFIX_BYTES and value.startswith(MAGIC):
+            yield schema_of(value)
+
+
+def _plain(value: object) -> str:
+    """What JSON has no form for, as a text; bytes that are no UTF-8 by their values, as JSON of Avro has them."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.decode("latin-1")
+    return str(value)

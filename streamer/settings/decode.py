@@ -1,0 +1,94 @@
+"""Settings of decoding, and the rules among them."""
+
+from typing import Literal
+
+from pydantic import Field, SecretStr
+
+from streamer.settings.types import File, Pointer, Section
+from streamer.settings.values import Relation
+
+_FIELDS = ("text", "title", "id", "time", "host", "metadata")
+
+
+class Decode(Section):
+    """How a record becomes a document. Fields are JSON pointers (RFC 6901)."""
+
+    preset: Literal["plain", "warc", "scrapy-cluster", "nutch"] = Field(
+        "plain", description="Fields of a known crawler; a pointer named below wins over the preset's."
+    )
+    format: Literal["json", "text", "avro", "json-schema"] = Field(
+        "json",
+        title='one of "json", "text", "avro", "json-schema" (Protobuf is not read: convert it to one of these)',
+        description="What a value is: JSON; the text itself (UTF-8); or, in the wire format of a schema registry, Avro or JSON. "
+        'There a value that begins with { is plain JSON. Avro needs `pip install "neardup-streamer[registry]"`.',
+    )
+    registry_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s?#@]+$",
+        title="a URL such as https://registry:8081, without user and password",
+        description="Schema registry, for Avro. A schema is asked for once.",
+    )
+    registry_user: str | None = Field(None, min_length=1, description="User of the registry, by basic authentication.")
+    registry_password: SecretStr | None = Field(None, description="This user's password; never printed.")
+    registry_cafile: File | None = Field(
+        None, description="Certificates of the authorities that the registry is trusted by."
+    )
+    # The process that tries records waits a little longer than this for an answer.
+    registry_timeout_ms: int = Field(
+        3_000, ge=1, le=5_000, description="A registry without an answer for this long is down."
+    )
+    text: Pointer | None = Field(None, description="Pointer to the text.")
+    title: Pointer | None = Field(None, description="Pointer to the title.")
+    id: Pointer | None = Field(
+        None, description="Pointer to the id; where there is none the record's key, then its position, is the id."
+    )
+    time: Pointer | None = Field(
+        None,
+        description="Pointer to the time: ISO 8601, or seconds or milliseconds since 1970; where there is none the "
+        "record's timestamp.",
+    )
+    host: Pointer | None = Field(
+        None, description="Pointer to the host or URL that the document came from, by which the guard counts."
+    )
+    metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
+    value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")
+    characters_max: int = Field(
+        8 * 2**20, ge=1, description="A document whose title and text have more characters is a dead letter."
+    )
+
+
+def decode_relations(decode: Decode) -> list[Relation]:
+    """Rules between the format of records and the settings that it needs or excludes."""
+    return [
+        *(
+            Relation(
+                decode.format != "text" or getattr(decode, key) is None,
+                (f"decode.{key}", "decode.format"),
+                "has no use and must not be set with",
+            )
+            for key in _FIELDS
+        ),
+        Relation(
+            decode.format != "text" or decode.preset == "plain",
+            ("decode.preset", "decode.format"),
+            "has no use and must not be set with",
+        ),
+        Relation(
+            decode.format != "avro" or decode.registry_url is not None,
+            ("decode.registry_url", "decode.format"),
+            "must be set, as required by",
+        ),
+        Relation(
+            (decode.registry_user is None) == (decode.registry_password is None),
+            ("decode.registry_user", "decode.registry_password"),
+            "must be set together with",
+        ),
+        *(
+            Relation(
+                getattr(decode, key) is None or decode.format == "avro",
+                (f"decode.{key}", "decode.format"),
+                "has no use and must not be set with",
+            )
+            for key in ("registry_url", "registry_user", "registry_password", "registry_cafile")
+        ),
+    ]

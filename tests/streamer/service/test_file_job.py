@@ -1,0 +1,96 @@
+"""Files of crawls and tables, from one end of the job to the other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as arrow
+import pytest
+from pyarrow import parquet
+
+from streamer.transports.files.line_reader import lines
+from tests.support.command_line import Done, run
+from tests.support.web_archives import Archive
+
+STORY = (
+    "The lighthouse keeper counted forty ships that night, more than in any night since the canal was opened to tankers. "
+    "In the morning the fog came, and nobody could see the other side of the bay until the wind turned in the afternoon. "
+)
+OTHER = (
+    "Potatoes were planted late this year, for the ground stayed frozen until April and the river stood on the low fields. "
+    "Farmers expect half of the usual harvest, and ask the district to open the old granary before the winter begins. "
+)
+
+
+def html(article: str, menu: str) -> str:
+    paragraphs = "".join(f"<p>{article}</p>" for _ in range(2))
+    return f"<html><body><nav>{menu * 60}</nav><article><h1>News</h1>{paragraphs}</article></body></html>"
+
+
+def crawl() -> Archive:
+    archive = Archive()
+    archive.add("warcinfo", None, b"software: crawler\r\n", "application/warc-fields")
+    archive.page("http://a.example/ships", html(STORY, "Home Contact Imprint "))
+    archive.page("http://b.example/ships", html(STORY, "Sport Weather Markets "), charset="utf-16")
+    archive.add("response", "http://b.example/logo", b"\x89PNG", http=[("Content-Type", "image/png")])
+    archive.add(
+        "response",
+        "http://b.example/half",
+        b"\x1f\x8b\x08",
+        http=[("Content-Type", "text/html"), ("Content-Encoding", "gzip")],
+    )
+    return archive
+
+
+def filtered(folder: Path, file: Path, *options: str) -> tuple[dict[str, Any], list[dict[str, Any]], Done]:
+    out = folder / "out"
+    done = run("filter", file, "--out", out, "--index", folder / "index", "--json", *options)
+    assert done.code == 0, done.err
+    return json.loads(done.out), [json.loads(line) for line in lines(out / "verdicts.jsonl")], done
+
+
+MAIN = ("--set", "fingerprint.markup=html-main", "--set", "decode.preset=warc")
+
+
+def test_an_archive_is_filtered_page_by_page_and_goes_on_where_it_grew(tmp_path: Path) -> None:
+    archive, file = crawl(), tmp_path / "crawl.warc.gz"
+    file.write_bytes(archive.members)
+    totals, verdicts, _ = filtered(tmp_path, file, *MAIN)
+    assert totals["left_out"] == {"warcinfo": 1, "response, image/png": 1}
+    assert [(each["line"], each["id"][-2], each["verdict"]) for each in verdicts] == [
+        (1, "1", "unique"),
+        (2, "2", "duplicate"),
+        (3, "4", "dead-letter"),
+    ]
+    (told,) = lines(tmp_path / "out" / "dead-letter.jsonl")
+    assert json.loads(told)["no_text"] == "the content, coded by gzip, is cut short"
+    (kept,) = lines(tmp_path / "out" / "unique.jsonl")
+    assert json.loads(kept)["text"] == html(STORY, "Home Contact Imprint ")
+
+    archive.page("http://c.example/farm", html(OTHER, "Home Contact Imprint "))
+    file.write_bytes(archive.members)
+    totals, verdicts, _ = filtered(tmp_path, file, *MAIN)
+    assert (totals["documents"], totals["already_decided"], totals["unique"]) == (1, 3, 1)
+    assert verdicts[-1]["id"].endswith("5>")
+
+
+def test_pages_whose_markup_would_be_compared_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "crawl.warc"
+    file.write_bytes(crawl().plain)
+    _, _, done = filtered(tmp_path, file)
+    assert "fingerprint.markup" in done.err + capsys.readouterr().err
+
+
+def test_a_table_is_filtered_row_by_row(tmp_path: Path) -> None:
+    rows = [
+        {"id": number, "text": text, "price": 1.5} for number, text in enumerate([STORY, OTHER, STORY + "So it goes."])
+    ]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "pages.parquet")
+    totals, verdicts, _ = filtered(tmp_path, tmp_path / "pages.parquet")
+    assert (totals["unique"], totals["duplicate"]) == (2, 1)
+    assert [(each["id"], each["verdict"]) for each in verdicts] == [
+        ("0", "unique"),
+        ("1", "unique"),
+        ("2", "duplicate"),
+    ]
+    assert [json.loads(line) for line in lines(tmp_path / "out" / "unique.jsonl")] == rows[:2]

@@ -1,0 +1,268 @@
+import gzip
+import importlib.util
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import brotli
+import orjson
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.errors import InputUnreadable
+from streamer.transports.files import warc
+from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader
+from streamer.transports.files.warc import Unreadable, WarcLines
+from tests.support.file_filter import pipe_of
+from tests.support.web_archives import DATE, Archive
+
+HTML = ("Content-Type", "text/html")
+PAGE = "<html><p>The ferry leaves at nine, 渡轮九点出发</p></html>"
+PACKED: dict[str, Callable[[Archive], bytes]] = {
+    ".warc": lambda archive: archive.plain,
+    ".warc.gz": lambda archive: archive.members,
+    ".whole.warc.gz": lambda archive: gzip.compress(archive.plain),
+    ".warc.zst": lambda archive: archive.frames,
+}
+
+
+def cut(content: bytes, step: int = 2**20) -> tuple[list[dict[str, str]], WarcLines]:
+    reader = WarcLines()
+    lines = [orjson.loads(line) for at in range(0, len(content), step) for line in reader.cut(content[at : at + step])]
+    reader.finish()
+    return lines, reader
+
+
+def read(path: Path) -> tuple[list[dict[str, str]], dict[str, int]]:
+    with closing(LineReader(path)) as reader:
+        lines: list[bytes] = []
+        while taken := reader.lines(3, 2**20):
+            lines += taken
+        return list(map(orjson.loads, lines)), dict(reader.left_out)
+
+
+def crawl() -> Archive:
+    """What a crawler writes: records that hold pages among all others."""
+    archive = Archive()
+    archive.add("warcinfo", None, b"software: crawler\r\n", "application/warc-fields")
+    archive.add("request", "http://a.example/", b"", http=[("Host", "a.example")])
+    archive.page("http://a.example/1", PAGE)
+    archive.add("metadata", "http://a.example/1", b"fetchTimeMs: 12\r\n", "application/warc-fields")
+    archive.add("response", "http://a.example/2", b"", http=[("Location", "/1")], status="301 Moved Permanently")
+    archive.add("response", "http://a.example/3", b"\x89PNG\r\n\r\nWARC/1.0\r\n", http=[("Content-Type", "image/png")])
+    archive.add("response", "dns:a.example", b"a.example. 1 IN A 127.0.0.1\n", "text/dns")
+    archive.add("resource", "http://a.example/4", b"Plain words\r\n\r\nWARC/1.0", "text/plain")
+    archive.add("resource", "metadata://crawler/log", b"Options of the crawler", "text/plain")
+    return archive
+
+
+@pytest.mark.parametrize("kind", sorted(PACKED))
+def test_every_page_is_a_line_and_every_other_record_is_counted(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"crawl{kind}"
+    path.write_bytes(PACKED[kind](crawl()))
+    lines, left_out = read(path)
+    assert lines == [
+        {
+            "id": "<urn:uuid:00000000-0000-4000-8000-000000000002>",
+            "url": "http://a.example/1",
+            "time": DATE,
+            "type": "response",
+            "content_type": "text/html; charset=utf-8",
+            "text": PAGE,
+        },
+        {
+            "id": "<urn:uuid:00000000-0000-4000-8000-000000000007>",
+            "url": "http://a.example/4",
+            "time": DATE,
+            "type": "resource",
+            "content_type": "text/plain",
+            "text": "Plain words\r\n\r\nWARC/1.0",
+        },
+    ]
+    assert left_out == {
+        "warcinfo": 1,
+        "request": 1,
+        "metadata": 1,
+        "response, status 301": 1,
+        "response, image/png": 1,
+        "response, text/dns": 1,
+        "resource, metadata:": 1,
+    }
+
+
+def test_a_name_that_tells_nothing_and_a_pipe_are_read_just_so(tmp_path: Path) -> None:
+    (tmp_path / "crawl").write_bytes(crawl().members)
+    named, _ = read(tmp_path / "crawl")
+    with closing(LineReader(STANDARD_INPUT, standard_input=pipe_of(crawl().plain))) as reader:
+        piped = reader.lines(100, 2**20)
+    assert list(map(orjson.loads, piped)) == named
+
+
+@settings(max_examples=60, deadline=None)
+@given(step=st.integers(1, 400))
+def test_blocks_of_any_size_give_the_same_lines(step: int) -> None:
+    lines, reader = cut(crawl().plain, step)
+    whole, whole_reader = cut(crawl().plain)
+    assert lines == whole
+    assert reader.left_out == whole_reader.left_out
+
+
+def test_wet_gives_the_texts_that_were_made_of_pages() -> None:
+    archive = Archive()
+    archive.add("warcinfo", None, b"", "application/warc-fields")
+    archive.add("conversion", "http://a.example/1", "渡轮".encode(), "text/plain", WARC_Refers_To="<urn:uuid:1>")
+    ((line,), _) = cut(archive.plain)
+    assert (line["text"], line["type"], line["refers_to"]) == ("渡轮", "conversion", "<urn:uuid:1>")
+
+
+def test_wat_is_refused_by_what_it_lacks() -> None:
+    archive = Archive()
+    archive.add("warcinfo", None, b"", "application/warc-fields")
+    archive.add("metadata", "http://a.example/1", b'{"Container":{},"Envelope":{}}', "application/json")
+    with pytest.raises(Unreadable, match="this is WAT, which holds what is known of pages and none of their texts"):
+        cut(archive.plain)
+
+
+CODINGS = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "Deflate": lambda content: zlib.compress(content, wbits=-15),
+    "br": brotli.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+    "identity": bytes,
+}
+
+
+@pytest.mark.parametrize("coding", sorted(CODINGS))
+def test_codings_of_http_are_undone_and_damaged_ones_are_told(coding: str) -> None:
+    long = (PAGE + "".join(map(str, range(9_000)))).encode()
+    packed = CODINGS[coding](long)
+    archive = Archive()
+    archive.add("response", "http://a.example/1", packed, http=[HTML, ("Content-Encoding", coding)])
+    # Stored as it was read, under the headers of what was sent.
+    archive.add("response", "http://a.example/2", long, http=[HTML, ("Content-Encoding", coding)])
+    archive.add("response", "http://a.example/3", packed[: len(packed) // 2], http=[HTML, ("Content-Encoding", coding)])
+    (whole, as_read, half), _ = cut(archive.plain)
+    assert whole["text"] == as_read["text"] == long.decode()
+    assert ("text" in half) == (coding == "identity")
+    assert coding == "identity" or f"the content, coded by {coding.lower()}, is" in half["no_text"]
+
+
+def test_what_would_grow_beyond_the_bound_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warc, "RECORD_BYTES_MAX", 100_000)
+    archive = Archive()
+    for coding in sorted(CODINGS):
+        packed = CODINGS[coding](b" " * 1_000_000)
+        archive.add("response", "http://a.example/", packed, http=[HTML, ("Content-Encoding", coding)])
+    archive.add("response", "http://a.example/film", b"-" * 1_000_000, http=[("Content-Type", "video/mp4")])
+    archive.page("http://a.example/last", PAGE)
+    reader = WarcLines()
+    lines = [
+        orjson.loads(line)
+        for at in range(0, len(archive.plain), 4096)
+        for line in reader.cut(archive.plain[at : at + 4096])
+    ]
+    assert [line["no_text"][-27:] for line in lines[:-1]] == ["is longer than 100000 bytes"] * len(CODINGS)
+    assert lines[-1]["text"] == PAGE
+    assert reader.left_out == {"response, video/mp4": 1}
+
+
+def test_chunks_are_put_together() -> None:
+    archive = Archive()
+    chunked = b"5\r\n<p>he\r\n3\r\nllo\r\n0\r\n\r\n"
+    archive.add("response", "http://a.example/", chunked, http=[HTML, ("Transfer-Encoding", "chunked")])
+    ((line,), _) = cut(archive.plain)
+    assert line["text"] == "<p>hello"
+
+
+def test_an_unknown_coding_is_named() -> None:
+    archive = Archive()
+    archive.add("response", "http://a.example/", b"\1\2", http=[HTML, ("Content-Encoding", "pack200-gzip")])
+    ((line,), _) = cut(archive.plain)
+    assert line["no_text"] == "the content coding pack200-gzip is not read"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "text"),
+    [
+        ("text/html; charset=gb2312", "镕基".encode("gb18030"), "镕基"),
+        ("text/html", b"<meta charset=big5>" + "渡輪".encode("big5"), "<meta charset=big5>渡輪"),
+        ("text/html; charset=big5", b"\xef\xbb\xbf" + "渡".encode(), "渡"),
+        ("text/html", "渡轮".encode(), "渡轮"),
+        ("text/html", "caf\xe9".encode("cp1252"), "café"),
+        ("text/html; charset=nonsense", "渡".encode(), "渡"),
+        ("text/html; charset=utf-8", b"a\xffb", "a\ufffdb"),
+    ],
+)
+def test_charsets_are_found_as_browsers_find_them(content_type: str, body: bytes, text: str) -> None:
+    archive = Archive()
+    archive.add("response", "http://a.example/", body, http=[("Content-Type", content_type)])
+    ((line,), _) = cut(archive.plain)
+    assert line["text"] == text
+
+
+def test_a_truncated_file_gives_what_is_whole_and_then_says_where_it_ends(tmp_path: Path) -> None:
+    archive = crawl()
+    (tmp_path / "crawl.warc").write_bytes(b"".join(archive.records[:8])[:-10])
+    with closing(LineReader(tmp_path / "crawl.warc")) as reader:
+        assert len(reader.lines(10, 2**20)) == 1
+        with pytest.raises(InputUnreadable, match="ends within WARC record 8: it is truncated; 1 lines before"):
+            reader.lines(10, 2**20)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (b"WARC/1.0\r\nWARC-Type: response\r\n\r\n", "WARC record 2 does not say its length"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "where WARC record 2 should begin there is something else"),
+        (b"WARC/1.0\r\n" + b"a: b\r\n" * 20_000, "the headers of WARC record 2 do not end"),
+    ],
+)
+def test_what_is_no_record_stops_the_reader_behind_the_record_before_it(
+    tmp_path: Path, damage: bytes, message: str
+) -> None:
+    archive = Archive()
+    archive.page("http://a.example/1", PAGE)
+    (tmp_path / "crawl.warc").write_bytes(archive.plain + damage)
+    with closing(LineReader(tmp_path / "crawl.warc")) as reader:
+        assert len(reader.lines(10, 2**20)) == 1
+        with pytest.raises(InputUnreadable, match=message):
+            reader.lines(10, 2**20)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    block=st.binary(max_size=80),
+    kind=st.sampled_from(["response", "resource", "conversion", "metadata", "no\xe9"]),
+    wild=st.binary(max_size=30),
+)
+def test_a_record_of_any_bytes_is_a_line_or_is_counted(block: bytes, kind: str, wild: bytes) -> None:
+    wild = wild.replace(b"\r", b"").replace(b"\n", b"")
+    head = (
+        b"WARC/1.0\r\nWARC-Type: " + kind.encode() + b"\r\nContent-Type: application/http\r\nWARC-Target-URI: " + wild
+    )
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n" + wild + b"\r\n\r\n"
+    for content in (block, http + block):
+        whole = head + b"\r\nContent-Length: %d\r\n\r\n" % len(content) + content + b"\r\n\r\n"
+        lines, reader = cut(whole * 2)
+        assert len(lines) + reader.left_out.total() == 2
+
+
+def test_a_crawler_may_write_any_number_of_kinds_without_filling_memory() -> None:
+    archive = Archive()
+    for number in range(150):
+        archive.add("response", "http://a.example/", b"x", http=[("Content-Type", f"image/{number}")])
+    _, reader = cut(archive.plain)
+    assert len(reader.left_out) == 101
+    assert reader.left_out["of other kinds"] == 50
+
+
+def test_without_the_extra_the_refusal_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "crawl").write_bytes(crawl().plain)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(InputUnreadable, match=r'this is WARC.*pip install "neardup-streamer\[warc\]"'):
+        read(tmp_path / "crawl")
