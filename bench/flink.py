@@ -1,9 +1,13 @@
 """Deciding on Flink beside the same operators alone: documents/s, and bytes of state a document.
 
     python -m bench.flink --documents 200000
+    python -m bench.flink --documents 200000 --shards 16 64 256
+    python -m bench.flink --documents 200000 --seeded
 
 Fingerprints are made up, with planted near-duplicates (`deploy.planted_fingerprints`). Everything is produced first; then the job
 is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict.
+
+With --seeded an index decides three quarters, its entries seed the job, and the job decides the rest.
 """
 
 import argparse
@@ -12,16 +16,29 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.local_flink import LocalFlink
 from deploy.local_kafka import LocalKafka
-from deploy.planted_fingerprints import Feeder, Verdicts, batches_of, create_topics, mismatches, planted, sequential
-from index import Parameters
+from deploy.planted_fingerprints import (
+    Feeder,
+    Verdicts,
+    batches_of,
+    create_topics,
+    decide_here,
+    documents_in,
+    mismatches,
+    planted,
+    sequential,
+)
+from index import Index, Parameters
 from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message
-from streamer.fingerprint.scheme import parameters_for
+from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.flink.batches import arrival, verdict_batch
+from streamer.index_admin.seed import seed, wait_until_taken_in
+from streamer.records.envelope import stamp_text
 from streamer.settings.settings import load
 
 CARRIED = ["index.recrawl=duplicate", "index.templates=false"]
@@ -45,12 +62,12 @@ class State(dict[bytes, bytes]):
         self[name] = content
 
 
-def alone(parameters: Parameters, contents: Sequence[bytes]) -> tuple[float, float]:
-    """Seconds that the operators take for all batches in this process, and bytes of their state."""
-    flow = Dataflow(parameters)
+def alone(parameters: Parameters, contents: Sequence[bytes], shards: int) -> tuple[dict[str, float], float]:
+    """Seconds that each operator takes for all batches in this process, and bytes of their state."""
+    flow = Dataflow(parameters, shards=shards)
     order, operators = flow.order(), flow.operators()
     states: dict[tuple[int, int], State] = defaultdict(State)
-    begin = time.perf_counter()
+    seconds = dict.fromkeys((stage.name.lower() for stage in flow.stages), 0.0)
     for slot, at in enumerate(range(0, len(contents), BATCHES_A_SLOT)):
         waiting: dict[tuple[int, int], list[Message]] = defaultdict(list)
 
@@ -65,18 +82,22 @@ def alone(parameters: Parameters, contents: Sequence[bytes]) -> tuple[float, flo
                 else:
                     waiting[message.stage, message.key].append(message)
 
+        begin = time.perf_counter()
         for content in contents[at : at + BATCHES_A_SLOT]:
             given = arrival(content, 1_000 * (1 + slot), "bench")
             take(order.arrive(states[0, given.source.partition], given))
+        seconds["order"] += time.perf_counter() - begin
         for stage, operator in operators.items():
+            begin = time.perf_counter()
             for key in sorted(key for of, key in waiting if of == stage):
                 take(operator.complete(states[stage, key], 0, waiting[stage, key]))
-    seconds = time.perf_counter() - begin
+            seconds[stage.name.lower()] += time.perf_counter() - begin
     return seconds, sum(len(name) + len(content) for state in states.values() for name, content in state.items())
 
 
-def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], documents: int) -> None:
-    """Print what the job on a real cluster does with all batches."""
+@contextmanager
+def cluster(scheme: str) -> Iterator[tuple[LocalKafka, LocalFlink, list[str]]]:
+    """A broker with both topics, a cluster, and settings of the job."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-flink-") as name,
         LocalKafka(Path(name) / "kafka") as kafka,
@@ -84,44 +105,106 @@ def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], doc
     ):
         create_topics(kafka.bootstrap_servers, "fingerprints", "verdicts")
         chosen = [*SCHEMES[scheme], *CARRIED, f"kafka.bootstrap_servers={kafka.bootstrap_servers}"]
-        chosen += ["topics.fingerprints=fingerprints", "topics.verdicts=verdicts"]
-        with (
-            Feeder(kafka.bootstrap_servers, "fingerprints") as feeder,
-            Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
-        ):
-            feeder.feed(contents)
-            job = flink.submit(*(part for each in chosen for part in ("--set", each)))
-            verdicts.wait_for(1, TIMEOUT_SECONDS)
-            begin, first = time.perf_counter(), verdicts.documents
-            verdicts.wait_for(documents, TIMEOUT_SECONDS)
-            seconds = time.perf_counter() - begin
-            wanted = flink.checkpoints_completed(job) + 2
-            flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "checkpoints", TIMEOUT_SECONDS)
-            size = flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"]
-            wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters), verdicts.told)
-        rate = (documents - first) / seconds
-        print(
-            f"{scheme} on Flink: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, {wrong} wrong"
-        )
+        yield kafka, flink, [*chosen, "topics.fingerprints=fingerprints", "topics.verdicts=verdicts"]
+
+
+def on_flink(scheme: str, parameters: Parameters, contents: Sequence[bytes], documents: int, shards: int) -> None:
+    """Print what the job on a real cluster does with all batches."""
+    with (
+        cluster(scheme) as (kafka, flink, chosen),
+        Feeder(kafka.bootstrap_servers, "fingerprints") as feeder,
+        Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
+    ):
+        feeder.feed(contents)
+        job = flink.submit(*_options(chosen), "--shards", str(shards))
+        rate = _rate(verdicts, documents)
+        wanted = flink.checkpoints_completed(job) + 2
+        flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "checkpoints", TIMEOUT_SECONDS)
+        size = flink.get(f"/jobs/{job}/checkpoints")["latest"]["completed"]["state_size"]
+        wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters), verdicts.told)
+    print(
+        f"{scheme} on Flink, {shards} shards: {rate:,.0f} documents/s, {size / documents:,.0f} bytes of state a document, "
+        f"{wrong} wrong of {documents:,}",
+        flush=True,
+    )
+
+
+def seeded(scheme: str, contents: Sequence[bytes]) -> None:
+    """Print what it takes to go from an index to a job, and whether the job goes on as the index would."""
+    cut = len(contents) * 3 // 4
+    with (
+        cluster(scheme) as (kafka, flink, chosen),
+        tempfile.TemporaryDirectory(prefix="bench-flink-index-") as name,
+        Feeder(kafka.bootstrap_servers, "fingerprints") as feeder,
+        Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
+    ):
+        settings, directory = load(None, chosen, {}), Path(name)
+        parameters = parameters_for(settings, scheme_for(settings).stamp())
+        decide_here(parameters, directory, contents[:cut])
+        with Index.open(directory, parameters, map_bytes_max=2**36) as index:
+            begin = time.perf_counter()
+            written = seed(settings, index, lambda _: None)
+            writing = time.perf_counter() - begin
+        job = flink.submit(*_options(chosen), "--seed")
+        begin = time.perf_counter()
+        wait_until_taken_in(settings, written)
+        taking = time.perf_counter() - begin
+        begin = time.perf_counter()
+        savepoint = flink.stop_with_savepoint(job)
+        flink.submit(*_options(chosen), since=savepoint, seeded=True)
+        going_on = time.perf_counter() - begin
+        feeder.feed(contents[cut:])
+        verdicts.wait_for(documents_in(contents[cut:]), TIMEOUT_SECONDS)
+        wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters, directory), verdicts.told)
+    print(
+        f"{scheme} seeded: {written.entries:,} entries written at {written.entries / writing:,.0f}/s, taken in at "
+        f"{written.entries / taking:,.0f}/s with the checkpoint, {going_on:.1f} s from the end of that to the job that goes on, "
+        f"{wrong} wrong of {verdicts.documents:,} behind them",
+        flush=True,
+    )
+
+
+def _rate(verdicts: Verdicts, documents: int) -> float:
+    verdicts.wait_for(1, TIMEOUT_SECONDS)
+    begin, first = time.perf_counter(), verdicts.documents
+    verdicts.wait_for(documents, TIMEOUT_SECONDS)
+    return (documents - first) / (time.perf_counter() - begin)
+
+
+def _options(chosen: Sequence[str]) -> list[str]:
+    return [part for each in chosen for part in ("--set", each)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--schemes", nargs="+", choices=sorted(SCHEMES), default=sorted(SCHEMES, reverse=True))
-    parser.add_argument("--alone", action="store_true", help="the operators alone")
+    parser.add_argument("--shards", type=int, nargs="+", default=[64])
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--alone", action="store_true", help="the operators alone")
+    only.add_argument("--cluster", action="store_true", help="the cluster alone")
+    only.add_argument("--seeded", action="store_true", help="from an index to a job")
     options = parser.parse_args(arguments)
     for scheme in options.schemes:
-        parameters = parameters_for(load(None, [*SCHEMES[scheme], *CARRIED], {}), {})
-        contents = list(batches_of(planted(parameters, options.documents, seed=1), seed=2))
+        settings = load(None, [*SCHEMES[scheme], *CARRIED], {})
+        parameters = parameters_for(settings, scheme_for(settings).stamp())
+        stamp = stamp_text(parameters.fingerprint)
+        contents = list(batches_of(planted(parameters, options.documents, seed=1), seed=2, stamp=stamp))
         print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} processors", flush=True)
-        seconds, size = alone(parameters, contents)
-        rate = options.documents / seconds
-        print(
-            f"{scheme}, operators alone: {rate:,.0f} documents/s, {size / options.documents:,.0f} bytes of state a document"
-        )
-        if not options.alone:
-            on_flink(scheme, parameters, contents, options.documents)
+        if options.seeded:
+            seeded(scheme, contents)
+            continue
+        for shards in options.shards:
+            if not options.cluster:
+                seconds, size = alone(parameters, contents, shards)
+                each = ", ".join(f"{name} {1e6 * took / options.documents:.0f}" for name, took in seconds.items())
+                print(
+                    f"{scheme}, operators alone, {shards} shards: {options.documents / sum(seconds.values()):,.0f} documents/s, "
+                    f"{size / options.documents:,.0f} bytes of state a document; us a document: {each}",
+                    flush=True,
+                )
+            if not options.alone:
+                on_flink(scheme, parameters, contents, options.documents, shards)
     return 0
 
 

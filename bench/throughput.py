@@ -30,8 +30,9 @@ from streamer.demo.demo import documents as demo_documents
 from streamer.fingerprint.scheme import scheme_for
 from streamer.observe.logs import configure_logging
 from streamer.records.record import Decision, Destination, Outgoing
+from streamer.service.batch_report import BatchReport
 from streamer.service.file_job import filter_files
-from streamer.service.loop import BatchReport, Listener
+from streamer.service.loop import Listener
 from streamer.service.summary import Totals
 from streamer.service.wiring import build_service, open_index
 from streamer.settings.settings import Settings, load

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.local_flink import LocalFlink, LocalFlinkError
@@ -18,10 +19,60 @@ from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.topics import create_topics
 
 PARTITIONS = 4
-PARTS = ("fingerprint", "route")
 CARRIED = ("index.templates=false", "index.recrawl=duplicate")
 
 log = logging.getLogger("deploy.flink_service")
+
+
+@dataclass
+class SplitService:
+    """A service between topics of one broker, whose parts run in processes of their own; `decide` may be a job on Flink.
+
+    chosen  its settings, as `--set` takes them
+    """
+
+    directory: Path
+    chosen: list[str]
+    parts: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+        return load(None, self.chosen, {})
+
+    @property
+    def options(self) -> list[str]:
+        """Its settings as a command takes them."""
+        return _set(self.chosen)
+
+    def begin(self, *parts: str) -> None:
+        """Start parts. Each keeps its own in a folder of its name."""
+        for part in parts:
+            (self.directory / part).mkdir(parents=True, exist_ok=True)
+            own = [*self.chosen, f"index.directory={self.directory / part}"]
+            with (self.directory / f"{part}.log").open("ab") as output:
+                command = [sys.executable, "-m", "streamer", *_set(own), "run", "--part", part]
+                self.parts[part] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
+
+    def end(self, *parts: str) -> None:
+        """Stop parts, or all."""
+        ending = [self.parts.pop(part) for part in parts or list(self.parts)]
+        for process in ending:
+            process.terminate()
+        for process in ending:
+            process.wait()
+
+
+@contextmanager
+def split_service(directory: Path, bootstrap_servers: str, overrides: Sequence[str] = ()) -> Iterator[SplitService]:
+    """A service whose topics are there, and nothing runs yet; at the end its parts are stopped."""
+    chosen = [*CARRIED, *overrides, f"kafka.bootstrap_servers={bootstrap_servers}", "observe.port=0"]
+    service = SplitService(directory, chosen)
+    create_topics(service.settings, partitions=PARTITIONS, replication_factor=1, parts=True)
+    try:
+        yield service
+    finally:
+        service.end()
 
 
 @contextmanager
@@ -32,30 +83,17 @@ def flink_service(
     with ExitStack() as stack:
         log.info("starting Kafka ...")
         kafka = stack.enter_context(LocalKafka(directory / "kafka", port))
-        chosen = [*CARRIED, *overrides, f"kafka.bootstrap_servers={kafka.bootstrap_servers}", "observe.port=0"]
-        settings = load(None, chosen, {})
-        create_topics(settings, partitions=PARTITIONS, replication_factor=1, parts=True)
+        service = stack.enter_context(split_service(directory, kafka.bootstrap_servers, overrides))
         log.info("starting Flink: a JobManager and two TaskManagers ...")
         flink = stack.enter_context(LocalFlink(directory / "flink"))
         log.info("submitting the job ...")
-        flink.submit(*_set(chosen))
-        for part in PARTS:
-            own = [*chosen, f"index.directory={directory / part}"]
-            (directory / part).mkdir(parents=True, exist_ok=True)
-            with (directory / f"{part}.log").open("ab") as output:
-                command = [sys.executable, "-m", "streamer", *_set(own), "run", "--part", part]
-                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
-            stack.callback(_end, process)
-        yield settings, flink
+        flink.submit(*service.options)
+        service.begin("fingerprint", "route")
+        yield service.settings, flink
 
 
 def _set(chosen: Sequence[str]) -> list[str]:
     return [part for each in chosen for part in ("--set", each)]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

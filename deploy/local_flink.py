@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from deploy.cache import cache
 from deploy.local_kafka import HOST, free_port
 
 FLINK_VERSION = "2.2.1"
@@ -43,14 +44,18 @@ class LocalFlinkError(Exception):
 
 def connector_jar() -> Path:
     """The Kafka connector, downloaded where the cache does not hold it yet."""
+    return from_maven(*CONNECTOR)
+
+
+def from_maven(group: str, artifact: str, version: str) -> Path:
+    """An artefact, downloaded where the cache does not hold it yet."""
     from jgo.config import GlobalSettings
     from jgo.constants import MAVEN_CENTRAL_URL
     from jgo.maven import MavenContext
 
-    group, artifact, version = CONNECTOR
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer" / "flink-connector"
     context = MavenContext(
-        repo_cache=cache, remote_repos={"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
+        repo_cache=cache() / "flink-connector",
+        remote_repos={"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories},
     )
     return Path(context.project(group, artifact).at_version(version).artifact().resolve())
 
@@ -103,10 +108,17 @@ class LocalFlink:
         assert self._job_manager is not None, "there is a JobManager to kill"
         _kill(self._job_manager)
 
-    def submit(self, *options: str, parallelism: int | None = None, since: str | None = None) -> str:
-        """Submit the job; returns its id. `since`: path of the checkpoint or savepoint from which it goes on."""
+    def submit(
+        self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
+    ) -> str:
+        """Submit the job; returns its id.
+
+        since   path of the checkpoint or savepoint from which it goes on
+        seeded  it is one of the job that seeds, which has another source
+        """
         flink = ["run", "--detached", "--parallelism", str(parallelism or self.task_manager_count)]
         flink += ["--fromSavepoint", since] if since else []
+        flink += ["--allowNonRestoredState"] if seeded else []
         python = str(ENVIRONMENT / "bin" / "python")
         flink += ["-pyclientexec", python, "-pyexec", python, "--python", str(JOB)]
         told = self._flink(*flink, *options)

@@ -59,8 +59,8 @@ def planted(parameters: Parameters, count: int, seed: int) -> npt.NDArray[np.uin
     return fingerprints
 
 
-def batches_of(fingerprints: npt.NDArray[np.uint64], seed: int) -> Iterator[bytes]:
-    """Batches of fingerprints, dealt to PARTITIONS partitions, in the order in which they are sent."""
+def batches_of(fingerprints: npt.NDArray[np.uint64], seed: int, stamp: str = "{}") -> Iterator[bytes]:
+    """Batches of fingerprints with this stamp, dealt to PARTITIONS partitions, in the order in which they are sent."""
     generator = np.random.default_rng(seed)
     count = len(fingerprints)
     dealt = generator.integers(0, PARTITIONS, count)
@@ -75,7 +75,8 @@ def batches_of(fingerprints: npt.NDArray[np.uint64], seed: int) -> Iterator[byte
         for partition, all_rows in enumerate(rows_of):
             rows = all_rows[at : at + DOCUMENTS_MAX]
             if len(rows):
-                yield batch(partition, at, fingerprints[rows], kinds[rows], [f"made-up-{row}" for row in rows.tolist()])
+                ids = [f"made-up-{row}" for row in rows.tolist()]
+                yield batch(partition, at, fingerprints[rows], kinds[rows], ids, stamp)
 
 
 def batch(
@@ -84,6 +85,7 @@ def batch(
     fingerprints: npt.NDArray[np.uint64],
     kinds: npt.NDArray[np.uint8],
     ids: Sequence[str],
+    stamp: str = "{}",
 ) -> bytes:
     """A batch of fingerprints whose first document has this offset."""
     count, source = len(ids), Source(STREAM, partition)
@@ -91,7 +93,7 @@ def batch(
     entries = Entries(
         (source,), np.zeros(count, np.uint32), offsets, kinds, kinds, fingerprints, np.zeros(count, np.int64), ids
     )
-    heading = Heading("{}", STREAM, TOPIC, partition, begin, begin + count)
+    heading = Heading(stamp, STREAM, TOPIC, partition, begin, begin + count)
     return pack_fingerprints(FingerprintBatch(heading, entries, [None] * count))
 
 
@@ -126,10 +128,18 @@ def create_topics(bootstrap_servers: str, *topics: str) -> None:
     configuration = {"message.timestamp.type": "LogAppendTime"}
     with KafkaAdminClient(bootstrap_servers=bootstrap_servers) as admin:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=configuration) for topic in topics])
+    with KafkaConsumer(bootstrap_servers=bootstrap_servers, group_id="nobody") as consumer:
+        # A fresh broker makes what it needs for groups when somebody asks for one.
+        consumer.committed(TopicPartition(topics[0], 0))
 
 
-def sequential(bootstrap_servers: str, topic: str, parameters: Parameters) -> dict[tuple[int, int], Told]:
-    """What one index says that is fed in the order of the log, by partition and first offset of each batch."""
+def sequential(
+    bootstrap_servers: str, topic: str, parameters: Parameters, directory: Path | None = None
+) -> dict[tuple[int, int], Told]:
+    """What one index says that is fed in the order of the log, by partition and first offset of each batch.
+
+    directory  of an index that goes on here, and what it decided before is left out; None: a new one
+    """
     arrived, latest = [], [0] * PARTITIONS
     for record in _records(bootstrap_servers, topic):
         latest[record.partition] = max(latest[record.partition], record.timestamp)
@@ -138,11 +148,13 @@ def sequential(bootstrap_servers: str, topic: str, parameters: Parameters) -> di
             arrived.append((latest[record.partition], record.partition, found.heading.begin, found))
     told = {}
     with (
-        tempfile.TemporaryDirectory(prefix="sequential-") as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**36) as index,
+        tempfile.TemporaryDirectory(prefix="sequential-") as new,
+        Index.open(directory or Path(new), parameters, map_bytes_max=2**36) as index,
     ):
         for _, partition, begin, found in sorted(arrived, key=lambda each: each[:3]):
             decisions = index.admit(found.entries, {found.entries.sources[0]: found.heading.end})
+            if decisions.replayed.all():
+                continue
             told[partition, begin] = Told(
                 found.entries.offsets.tolist(),
                 decisions.verdicts.tolist(),
@@ -213,6 +225,19 @@ class Verdicts:
         else:
             self.again += 1
             self.changed += before != told
+
+
+def documents_in(contents: Sequence[bytes]) -> int:
+    """Number of documents in batches."""
+    return sum(len(unpack_fingerprints(content, "made up").entries) for content in contents)
+
+
+def decide_here(parameters: Parameters, directory: Path, contents: Sequence[bytes]) -> None:
+    """Let an index decide batches, in this order; it is made where it is not there."""
+    with Index.open(directory, parameters, map_bytes_max=2**36) as index:
+        for content in contents:
+            found = unpack_fingerprints(content, "made up")
+            index.admit(found.entries, {found.entries.sources[0]: found.heading.end})
 
 
 def mismatches(expected: dict[tuple[int, int], Told], told: dict[tuple[int, int], Told]) -> int:

@@ -7,7 +7,8 @@ verdicts are right.
 """
 
 from index.dataflow.flow import Dataflow
-from index.dataflow.message import KEPT_AT_ONCE, Arrival, Decided, Keeper, Kind, Message, Operator, Stage, Task
+from index.dataflow.message import KEPT_AT_ONCE, Arrival, Decided, Keeper, Kind, Message, Operator, Seeds, Stage, Task
+from index.dataflow.rows import document_keys
 
 __all__ = [
     "KEPT_AT_ONCE",
@@ -18,6 +19,8 @@ __all__ = [
     "Kind",
     "Message",
     "Operator",
+    "Seeds",
     "Stage",
     "Task",
+    "document_keys",
 ]

@@ -1,6 +1,5 @@
 """The whole flow: its operators, and what must not change as long as their state lives."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -28,7 +27,7 @@ class Dataflow:
     parameters     of the index whose verdicts these are; the fingerprint's own stamp comes with each batch
     shards         keys of CLAIM, RECALL, VERIFY and NAME: a task has some of them. More than tasks, ever
     slot_ms        documents are decided in slots of time so long: longer ones are cheaper, and verdicts come later
-    band_bits      MinHash: bits of a band's hash that name its bucket, 1 to 24: about as many as documents have
+    band_bits      MinHash: bits of a band's hash that name its bucket, 1 to 40: about log2 of the documents to come
     chunk_entries  entries of a bucket that are written again where one is added, at most
 
     Raises ParametersDiffer for what the flow does not carry.
@@ -46,14 +45,14 @@ class Dataflow:
                 "Templates are learnt from all pages of a family in turn, and a flow has no place where these meet: "
                 "set index.templates = false."
             )
-        if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS - 16:
-            raise ValueError("shards, slot_ms and chunk_entries are at least 1, and band_bits 1 to 24")
+        if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS:
+            raise ValueError(f"shards, slot_ms and chunk_entries are at least 1, and band_bits 1 to {HASH_BITS}")
 
     @property
-    def stamp(self) -> str:
-        """All that must not change as long as the state lives, as text. A slot's length may, and so may chunks."""
-        fields = replace(self.parameters, fingerprint={}).fields()
-        return json.dumps([FORMAT_VERSION, self.shards, self.band_bits, fields], sort_keys=True)
+    def stamp(self) -> Mapping[str, str]:
+        """All that must not change as long as the state lives, by name. A slot's length may, and so may chunks."""
+        own = {"format": FORMAT_VERSION, "shards": self.shards, "band_bits": self.band_bits}
+        return {name: str(value) for name, value in own.items()} | replace(self.parameters, fingerprint={}).by_name()
 
     @property
     def stages(self) -> tuple[Stage, ...]:

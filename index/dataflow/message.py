@@ -46,6 +46,8 @@ class Kind(IntEnum):
     """Rejects with id and position of the original."""
     BATCH = 9
     """What arrived, until its verdicts are known."""
+    SETTLED = 10
+    """Documents that an index dropped and entered, with the documents that they count by."""
 
 
 class Message(NamedTuple):
@@ -93,6 +95,24 @@ class Keeper(Operator, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Seeds:
+    """What an index says of a batch of its entries, which a flow goes on from. Nothing is decided on them again.
+
+    members       rows that count by another document, their root, int64 [m]; the others stand for themselves
+    roots         keys of those, uint64 [m, 2]: time and partition, batch and row, as in `rows.document_keys`
+    fingerprints  of the roots, uint64 [m, words]
+    looks         of the roots, uint8 [m, look bytes]
+    ends          with the last batch of a partition: by stream, the offset below which all is decided; else None
+    """
+
+    members: npt.NDArray[np.int64]
+    roots: npt.NDArray[np.uint64]
+    fingerprints: npt.NDArray[np.uint64]
+    looks: npt.NDArray[np.uint8]
+    ends: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """A batch of fingerprints as it stands in the log.
 
@@ -102,6 +122,7 @@ class Arrival:
     stamp    everything that changes a fingerprint, as text
     entries  its documents, all of this source
     content  the batch as bytes, which the flow hands back with the verdicts, unread
+    seeds    entries of an index, with their place in its order for `time_ms`: no offsets are decided; None: documents to decide
     """
 
     time_ms: int
@@ -112,6 +133,7 @@ class Arrival:
     stamp: str
     entries: Entries
     content: bytes
+    seeds: Seeds | None = None
 
 
 @dataclass(frozen=True, slots=True)

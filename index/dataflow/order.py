@@ -1,14 +1,14 @@
 """ORDER: every document gets its place in the one order in which all are decided. Keyed by partition of the input."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from index.dataflow.message import Arrival, Kind, Message, Stage, Task
+from index.dataflow.message import Arrival, Kind, Message, Seeds, Stage, Task
 from index.dataflow.rows import ADDS, ASKS, PAGE_BITS, Layout, Rows, by_group, document_keys, shard_of, shard_of_batches
 from index.dataflow.texts import pack_texts
 from index.decide.prepare import require_sound
@@ -20,28 +20,39 @@ from index.matching.simhash import BLOCK_BITS, flips, probe_keys, probe_radii
 from index.storage.parameters import Parameters
 
 _STATE = b"recorded"
+_OF_FINGERPRINTS = "fingerprint."
 
 
 class Recorded(NamedTuple):
     """What ORDER knows of a partition.
 
-    stamp    of its fingerprints, and of the flow; empty before its first document
+    stamp    settings of its fingerprints and of the flow, by name; empty before its first document
     ends     by stream: every offset below is decided
     time_ms  of its last batch, in the order
+    seeding  whether entries of an index came, and more are to come
     """
 
-    stamp: str
+    stamp: dict[str, str]
     ends: dict[str, int]
     time_ms: int
+    seeding: bool = False
 
 
 class Order:
     """Gives out places in the order, and hands every document to whoever looks it up, keeps it, and waits for its verdict."""
 
-    def __init__(self, parameters: Parameters, layout: Layout, stamp: str, shards: int, slot_ms: int, band_bits: int):
-        """See `Dataflow`; stamp: all of the flow that must not change as long as its state lives."""
+    def __init__(
+        self,
+        parameters: Parameters,
+        layout: Layout,
+        stamp: Mapping[str, str],
+        shards: int,
+        slot_ms: int,
+        band_bits: int,
+    ):
+        """See `Dataflow`; stamp: all of the flow that must not change as long as its state lives, by name."""
         self._parameters, self._layout = parameters, layout
-        self._stamp, self._shards, self._slot_ms, self._band_bits = stamp, shards, slot_ms, band_bits
+        self._stamp, self._shards, self._slot_ms, self._band_bits = dict(stamp), shards, slot_ms, band_bits
         self._recalls = parameters.banding is not None or parameters.look is not None
         if parameters.banding is None:
             masks = [flips(radius) for radius in probe_radii(parameters.blocks, parameters.distance_max)]
@@ -50,9 +61,20 @@ class Order:
     def arrive(self, task: Task, arrival: Arrival) -> Iterator[Message]:
         """Take a batch from the log; batches of a partition come in the order of the log, and may come again.
 
-        Raises ParametersDiffer where the batch, or the state, belongs to other settings; ValueError for a broken batch.
+        Raises ParametersDiffer where the batch, or the state, belongs to other settings; ValueError for a broken batch, and
+        where entries of an index come in between, or not all of them came before.
         """
         known = self._recorded(task)
+        of_flow = {name: value for name, value in known.stamp.items() if not name.startswith(_OF_FINGERPRINTS)}
+        _require_same(of_flow, self._stamp)
+        if arrival.seeds is not None:
+            yield from self._seeded(task, known, arrival, arrival.seeds)
+            return
+        if known.seeding:
+            raise ValueError(
+                f"Partition {arrival.source.partition} lacks entries of the index that it was to be seeded with. Go on with the "
+                "job that seeds, from this state, until it has all; docs/flink.md says how to tell."
+            )
         stream, ends = arrival.source.stream, known.ends
         # Time goes on with every batch, also an empty one: the watermark does. It never goes back, as the log's clock may.
         time_ms = max(arrival.time_ms, known.time_ms)
@@ -64,37 +86,53 @@ class Order:
                 time_ms = max(time_ms, known.time_ms + 1)
             ends = {**ends, stream: arrival.end}
             known = self._of_settings(known, arrival)
-        task.put(_STATE, json.dumps([known.stamp, ends, time_ms]).encode())
+        self._record(task, known._replace(ends=ends, time_ms=time_ms))
         if not new:
             return
         require_sound(arrival.entries, self._parameters)
         first = int(np.searchsorted(arrival.entries.offsets, np.uint64(begin)))
         entries = arrival.entries.take(np.arange(first, len(arrival.entries)))
-        slot = -(-time_ms // self._slot_ms) * self._slot_ms
-        yield from self._handed_out(arrival, entries, begin, first, time_ms, slot)
+        yield from self._handed_out(arrival, entries, begin, first, time_ms)
 
     def _recorded(self, task: Task) -> Recorded:
         content = task.get(_STATE)
-        return Recorded("", {}, 0) if content is None else Recorded(*json.loads(content))
+        return Recorded({}, {}, 0) if content is None else Recorded(*json.loads(content))
+
+    def _record(self, task: Task, known: Recorded) -> None:
+        task.put(_STATE, json.dumps(known).encode())
 
     def _of_settings(self, known: Recorded, arrival: Arrival) -> Recorded:
         """What is known, with the settings of its first batch; raises where this one is of others."""
-        own = json.dumps([self._stamp, arrival.stamp])
-        if known.stamp not in ("", own):
-            raise ParametersDiffer(
-                f"Partition {arrival.source.partition} of {arrival.name} was decided with other settings so far: {known.stamp}; "
-                f"asked {own}. Use those settings, or begin with an empty state."
-            )
+        own = self._stamp | {f"{_OF_FINGERPRINTS}{name}": value for name, value in json.loads(arrival.stamp).items()}
+        _require_same(known.stamp, own)
         return known._replace(stamp=own)
 
+    def _seeded(self, task: Task, known: Recorded, arrival: Arrival, seeds: Seeds) -> Iterator[Message]:
+        """Entries of an index come before all others, in its order, and nobody waits for a verdict on them."""
+        if known.ends or arrival.time_ms <= known.time_ms:
+            raise ValueError(
+                f"Partition {arrival.source.partition} of {arrival.name} gets entries of an index twice, or too late: seed a job "
+                "that has no state, from a topic that was written once."
+            )
+        known = self._of_settings(known, arrival)
+        ends = dict(seeds.ends or {})
+        self._record(task, known._replace(ends=ends, time_ms=arrival.time_ms, seeding=seeds.ends is None))
+        if len(arrival.entries):
+            require_sound(arrival.entries, self._parameters)
+            yield from self._handed_out(arrival, arrival.entries, arrival.begin, 0, arrival.time_ms)
+
     def _handed_out(
-        self, arrival: Arrival, entries: Entries, begin: int, first: int, time_ms: int, slot: int
+        self, arrival: Arrival, entries: Entries, begin: int, first: int, time_ms: int
     ) -> Iterator[Message]:
-        partition = arrival.source.partition
+        partition, seeds = arrival.source.partition, arrival.seeds
+        slot = -(-time_ms // self._slot_ms) * self._slot_ms
         high, low = document_keys(time_ms, partition, begin, len(entries))
         heading = np.array([high, begin, first, len(entries)], "<u8").tobytes()
-        kinds = entries.kinds.astype("u1").tobytes()
-        yield Message(Stage.JOIN, partition, slot, Kind.BATCH, heading + kinds + arrival.content)
+        if seeds is None:
+            kinds = entries.kinds.astype("u1").tobytes()
+            yield Message(Stage.JOIN, partition, slot, Kind.BATCH, heading + kinds + arrival.content)
+        elif len(seeds.members):
+            yield Message(Stage.RESOLVE, 0, slot, Kind.SETTLED, self._settled(seeds, high, low).tobytes())
         entering = np.flatnonzero((entries.kinds == EntryKind.NEAR) | (entries.kinds == EntryKind.EXACT))
         if not len(entering):
             return
@@ -109,10 +147,22 @@ class Order:
             if self._recalls:
                 signatures = self._signatures(entries, near, high, low).tobytes()
                 yield Message(Stage.RECALL, keeper, slot, Kind.SIGNATURES, signatures)
-                yield Message(Stage.VERIFY, keeper, slot, Kind.SIGNATURES, signatures)
-            yield from self._claims(self._near_claims(entries, near, high, low), Kind.NEAR_CLAIMS, slot)
+                if seeds is None:
+                    yield Message(Stage.VERIFY, keeper, slot, Kind.SIGNATURES, signatures)
+            claims = self._near_claims(entries, near, high, low)
+            yield from self._claims(claims, Kind.NEAR_CLAIMS, slot, asking=seeds is None)
         if len(exact):
-            yield from self._claims(self._exact_claims(entries, exact, high, low), Kind.EXACT_CLAIMS, slot)
+            claims = self._exact_claims(entries, exact, high, low)
+            yield from self._claims(claims, Kind.EXACT_CLAIMS, slot, asking=seeds is None)
+
+    def _settled(self, seeds: Seeds, high: int, low: npt.NDArray[np.uint64]) -> Rows:
+        settled = np.zeros(len(seeds.members), self._layout.settled)
+        settled["high"], settled["low"] = high, low[seeds.members]
+        settled["of_high"], settled["of_low"] = seeds.roots.T
+        settled["fingerprint"] = seeds.fingerprints
+        if self._parameters.look is not None:
+            settled["look"] = seeds.looks
+        return settled
 
     def _signatures(self, entries: Entries, rows: npt.NDArray[np.intp], high: int, low: npt.NDArray[np.uint64]) -> Rows:
         signatures = np.zeros(len(rows), self._layout.signature)
@@ -155,9 +205,25 @@ class Order:
         claims["page"] = _digests(entries.fingerprints[rows], entries.look_rows[rows, :0]) >> np.uint64(PAGE_BITS)
         return claims
 
-    def _claims(self, claims: Rows, kind: Kind, slot: int) -> Iterator[Message]:
+    def _claims(self, claims: Rows, kind: Kind, slot: int, *, asking: bool) -> Iterator[Message]:
+        if not asking:
+            claims = claims[claims["use"] & ADDS != 0]
+            claims["use"] = ADDS
         for shard, places in by_group(shard_of(claims["page"], self._shards)):
             yield Message(Stage.CLAIM, shard, slot, kind, claims[places].tobytes())
+
+
+def _require_same(stored: Mapping[str, str], asked: Mapping[str, str]) -> None:
+    """Raise ParametersDiffer where a state is of other settings than these; an empty one is of none."""
+    names = sorted(name for name in stored.keys() | asked.keys() if stored.get(name) != asked.get(name))
+    if stored and names:
+        lines = (
+            f"{name}: stored {stored.get(name, '(not set)')}, asked {asked.get(name, '(not set)')}" for name in names
+        )
+        raise ParametersDiffer(
+            f"The state was made with other settings: {'; '.join(lines)}. Go on with the stored ones, or submit the job without "
+            "the state."
+        )
 
 
 def _digests(fingerprints: npt.NDArray[np.uint64], looks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

@@ -59,7 +59,11 @@ class Resolve:
 
     def complete(self, task: Task, slot: int, messages: Sequence[Message]) -> Iterator[Message | Decided]:
         """Decide the documents of a slot that hit anybody."""
-        hits = distinct_pairs(rows_of((message.content for message in messages), self._layout.hit))
+        settled = [message.content for message in messages if message.kind == Kind.SETTLED]
+        if settled:
+            self._settle(task, rows_of(settled, self._layout.settled))
+        contents = (message.content for message in messages if message.kind == Kind.HITS)
+        hits = distinct_pairs(rows_of(contents, self._layout.hit))
         if not len(hits):
             return
         known, hitting, hit = _known(task, hits)
@@ -77,6 +81,21 @@ class Resolve:
         rejects["distance"] = outcome.distances[rows]
         for shard, places in by_group(shard_of_batches(rejects["of_high"], rejects["of_low"], self._shards)):
             yield Message(Stage.NAME, shard, slot, Kind.REJECTS, rejects[places].tobytes())
+
+    def _settle(self, task: Task, settled: Rows) -> None:
+        """Take over what an index decided: members that it dropped and entered, and their roots."""
+        status = np.zeros(len(settled), _STATUS)
+        status["low"], status["entered"] = settled["low"], True
+        status["root_high"], status["root_low"] = settled["of_high"], settled["of_low"]
+        for name, places in _batches(settled["high"], settled["low"]):
+            task.put(name, status[places].tobytes())
+        if self._parameters.root is None:
+            return
+        _, roots = numbered(settled["of_high"], settled["of_low"])
+        for root in settled[roots]:
+            look = root["look"].tobytes() if self._parameters.look is not None else b""
+            name = _NAME.pack(_SIGNATURE, int(root["of_high"]), int(root["of_low"]))
+            task.put(name, root["fingerprint"].tobytes() + look)
 
     def _decided(self, matches: Matches, known: _Known, first: int, signatures: _Signatures | None) -> Outcome:
         """The rule, with the documents from `first` on as its rows, and those before as its index."""

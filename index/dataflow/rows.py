@@ -54,6 +54,7 @@ class Layout:
     signature: np.dtype[np.void]
     recalled: np.dtype[np.void]
     hit: np.dtype[np.void]
+    settled: np.dtype[np.void]
 
     @classmethod
     def of(cls, parameters: Parameters) -> "Layout":
@@ -82,6 +83,7 @@ class Layout:
             signature=np.dtype([*_KEY, *whole]),
             recalled=np.dtype([*_PAIR, *((f"of_{name}", *rest) for name, *rest in whole)]),
             hit=np.dtype([*_PAIR, *of_root]),
+            settled=np.dtype([*_PAIR[:-1], *whole]),
         )
 
 

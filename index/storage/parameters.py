@@ -239,7 +239,7 @@ class Parameters:
 
         Raises ParametersDiffer, which names every setting that differs, or the scheme alone where that differs.
         """
-        of_stored, of_asked = self._by_name(), asked._by_name()
+        of_stored, of_asked = self.by_name(), asked.by_name()
         names = sorted(name for name in of_stored.keys() | of_asked.keys() if of_stored.get(name) != of_asked.get(name))
         if "scheme" in names:
             names = ["scheme"]
@@ -253,7 +253,7 @@ class Parameters:
                 "one in another directory (index.directory)."
             )
 
-    def _by_name(self) -> dict[str, str]:
+    def by_name(self) -> dict[str, str]:
         """Every setting as text, by the name that a message uses."""
         own = {name: str(getattr(self, name)) for name in ("scheme", "bits", "insert")}
         if self.banding is None:

@@ -33,7 +33,7 @@ from index.entry import (
 )
 from index.index import Index, internals_of
 from index.session import ReadSession, Result, WriteSession
-from index.storage import log, scan, sources
+from index.storage import documents, log, scan, sources
 from index.storage.documents import Document, of_batch
 from index.storage.layout import JOURNAL_KEY, Table, unpack_journal_run
 from index.storage.store import Transaction
@@ -143,6 +143,10 @@ class Snapshot:
     def records(self) -> Iterator[Record]:
         """A record for every position in the log, in the order of the log."""
         return _records(self._session)
+
+    def documents(self, numbers: npt.NDArray[np.uint64]) -> dict[int, Document]:
+        """Documents by number, of numbers uint64 [n]; leaves out those that are no longer in the log."""
+        return documents.read(self._session.transaction, numbers, self._session.words)
 
     def families(self) -> Iterator[ExportedFamily]:
         """What is known of families, by the numbers in `records`."""

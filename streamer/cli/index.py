@@ -257,6 +257,33 @@ def export(settings: Settings, file: Path, force: bool, as_json: bool) -> None:
         _shown({"file": str(file), "positions": count}, as_json, f"{count:,} positions in {file}")
 
 
+@index_group.command("seed")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the job has taken all in.")
+@json_option
+@pass_settings
+def seed(settings: Settings, wait: bool, as_json: bool) -> None:
+    """Write the index for a job on Flink to begin with.
+
+    The job takes the entries from a topic of their own: run it with --seed, stop it with a savepoint, and go on from there.
+    Stop whoever decides by the index first.
+    """
+    from streamer.index_admin import seed, tables, tools
+
+    with (
+        tools.open_for_reading(settings) as index,
+        tables.progress_bar("writing entries", _entries(index)) as progress,
+    ):
+        written = seed.seed(settings, index, progress)
+    click.echo(f"{written.entries:,} entries in the topic {written.topic}: run the job with --seed now", err=True)
+    if wait:
+        seed.wait_until_taken_in(settings, written)
+    _shown(
+        {"topic": written.topic, "entries": written.entries, "taken_in": wait},
+        as_json,
+        f"taken in, all {written.entries:,}: stop the job with a savepoint" if wait else "",
+    )
+
+
 @index_group.command("import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @json_option

@@ -6,6 +6,7 @@ import numpy as np
 
 from index import Entries, Source
 from index.dataflow import Arrival, Decided
+from streamer.flink.seed_batch import holds_seeds, unpack_seeds
 from streamer.records.envelope import Heading
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
 from streamer.records.verdict_batch import VerdictBatch, pack_verdicts
@@ -23,8 +24,14 @@ def partition_of(content: bytes) -> int:
 
 
 def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
-    """A batch as the flow takes it; `topic`: where it stood, for people. Raises BatchUnreadable."""
-    batch = unpack_fingerprints(content, f"a record of {topic}")
+    """A batch as the flow takes it, of documents or of an index's entries. Raises BatchUnreadable.
+
+    topic  where it stood, for people
+    """
+    where = f"a record of {topic}"
+    if holds_seeds(content):
+        return _seeded_arrival(content, time_ms, where)
+    batch = unpack_fingerprints(content, where)
     heading, entries = batch.heading, batch.entries
     return Arrival(
         time_ms,
@@ -38,15 +45,26 @@ def arrival(content: bytes, time_ms: int, topic: str) -> Arrival:
     )
 
 
+def _seeded_arrival(content: bytes, time_ms: int, where: str) -> Arrival:
+    heading, batch, seeds = unpack_seeds(content, where)
+    entries = _nothing(heading) if batch is None else batch.entries
+    source = entries.sources[0]
+    return Arrival(time_ms, source, heading.topic, heading.begin, heading.end, heading.stamp, entries, b"", seeds)
+
+
 def sign_of_life(partition: int) -> bytes:
     """A batch that decides nothing, and tells that time goes on in a partition."""
     heading = Heading("{}", "", "", partition, 0, 0)
+    return pack_fingerprints(FingerprintBatch(heading, _nothing(heading), ()))
+
+
+def _nothing(heading: Heading) -> Entries:
+    """No entries."""
     nothing, none = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
-    source = Source(heading.stream, partition)
-    entries = Entries(
+    source = Source(heading.stream, heading.partition)
+    return Entries(
         (source,), none.astype(np.uint32), nothing, none, none, nothing.reshape(0, 1), nothing.astype(np.int64), ()
     )
-    return pack_fingerprints(FingerprintBatch(heading, entries, ()))
 
 
 def verdict_batch(decided: Decided, decider: str) -> bytes:

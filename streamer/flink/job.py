@@ -22,7 +22,7 @@ from pyflink.common.serialization import ByteArraySchema
 from pyflink.datastream import DataStream, KeyedProcessFunction, OutputTag, RuntimeContext, StreamExecutionEnvironment
 from pyflink.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
 from pyflink.datastream.state import MapStateDescriptor
-from pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
+from pyflink.table import DataTypes, Schema, StatementSet, StreamTableEnvironment, TableDescriptor
 
 from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message, Stage
 from streamer.flink.batches import arrival, partition_of, sign_of_life, verdict_batch
@@ -30,18 +30,24 @@ from streamer.flink.carried import dataflow_of
 from streamer.flink.client_properties import client_properties
 from streamer.flink.partition_keys import partition_keys
 from streamer.settings.settings import Settings, load
-from streamer.transports.kafka.topics import partitions_between
+from streamer.transports.kafka.topics import partitions_between, seed_topic
 
 SENDERS = {
     Stage.CLAIM: (Stage.ORDER,),
     Stage.RECALL: (Stage.ORDER, Stage.CLAIM),
     Stage.VERIFY: (Stage.ORDER, Stage.RECALL),
-    Stage.RESOLVE: (Stage.CLAIM, Stage.VERIFY),
+    Stage.RESOLVE: (Stage.ORDER, Stage.CLAIM, Stage.VERIFY),
     Stage.NAME: (Stage.ORDER, Stage.CLAIM, Stage.RESOLVE),
     Stage.JOIN: (Stage.ORDER, Stage.NAME),
 }
 """Who sends to an operator; each sender has one output for each receiver."""
 
+
+SHARDS = 64
+"""More of them cost nothing that could be measured; fewer than tasks leave tasks without work."""
+
+BAND_BITS = 20
+"""For some millions of documents to a billion."""
 
 DECIDER = "flink"
 """Who decided, as verdicts say."""
@@ -145,13 +151,31 @@ class StageFunction(KeyedProcessFunction):  # type: ignore[misc]
             messages.append(Message(*value))
 
 
-def build(environment: StreamExecutionEnvironment, settings: Settings, partitions: int) -> None:
-    """Wire the job of these settings into an environment; `partitions`: of both topics."""
-    flow, keys, client = dataflow_of(settings), partition_keys(partitions), client_properties(settings.kafka)
+def build(
+    environment: StreamExecutionEnvironment,
+    settings: Settings,
+    partitions: int,
+    *,
+    shards: int = SHARDS,
+    band_bits: int = BAND_BITS,
+    seeding: bool = False,
+) -> None:
+    """Wire the job of these settings into an environment.
+
+    partitions  of both topics
+    shards, band_bits  see `Dataflow`
+    seeding     take in the entries of an index, and nothing else: all operators are those of the job that goes on from there
+    """
+    flow, keys, client = (
+        dataflow_of(settings, shards=shards, band_bits=band_bits),
+        partition_keys(partitions),
+        client_properties(settings.kafka),
+    )
+    topic, uid = (seed_topic(settings), "seeds") if seeding else (settings.topics.fingerprints, "source")
     source = (
         KafkaSource.builder()
         .set_properties(client)
-        .set_topics(settings.topics.fingerprints)
+        .set_topics(topic)
         .set_group_id(f"{settings.kafka.group}.flink")
         .set_starting_offsets(KafkaOffsetsInitializer.earliest())
         .set_value_only_deserializer(ByteArraySchema())
@@ -159,12 +183,10 @@ def build(environment: StreamExecutionEnvironment, settings: Settings, partition
         .set_property("partition.discovery.interval.ms", "-1")
         .build()
     )
-    arrived = environment.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "fingerprints").uid(
-        "source"
-    )
+    arrived = environment.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), topic).uid(uid)
     ordered = (
         arrived.key_by(lambda content: partition_of(bytes(content)), key_type=Types.INT())
-        .process(OrderFunction(flow, settings.topics.fingerprints), output_type=Types.PICKLED_BYTE_ARRAY())
+        .process(OrderFunction(flow, topic), output_type=Types.PICKLED_BYTE_ARRAY())
         .uid("order")
         .name("order")
     )
@@ -178,7 +200,8 @@ def build(environment: StreamExecutionEnvironment, settings: Settings, partition
         outputs[stage] = step.process(StageFunction(flow, stage, keys), output_type=kind).uid(name).name(name)
         if stage is Stage.RESOLVE:
             outputs[stage].set_parallelism(1)
-    _write(environment, outputs[Stage.JOIN], settings, keys)
+    # Seeds have all time there is, and nobody hears of them.
+    _write(environment, outputs[Stage.JOIN], settings, () if seeding else keys)
 
 
 def _write(
@@ -186,21 +209,29 @@ def _write(
 ) -> None:
     """Write verdicts, and signs of life into the topic of fingerprints: without these, time would stand where nothing comes.
 
+    keys  of the partitions that get signs of life
     A record has the key of its partition, which PyFlink's sink of a DataStream could not give it.
     """
     tables = StreamTableEnvironment.create(environment)
     columns = Schema.new_builder().column("k", DataTypes.BYTES()).column("v", DataTypes.BYTES()).build()
-    for name, topic in (("verdicts", settings.topics.verdicts), ("signs", settings.topics.fingerprints)):
-        tables.create_temporary_table(name, _sink(columns, topic, settings))
+    statements = tables.create_statement_set()
+    tables.create_temporary_table("verdicts", _sink(columns, settings.topics.verdicts, settings))
+    statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
+    if keys:
+        _add_signs(tables, statements, _sink(columns, settings.topics.fingerprints, settings), keys)
+    statements.attach_as_datastream()
+
+
+def _add_signs(
+    tables: StreamTableEnvironment, statements: StatementSet, sink: TableDescriptor, keys: Sequence[bytes]
+) -> None:
+    tables.create_temporary_table("signs", sink)
     ticks = TableDescriptor.for_connector("datagen").option("rows-per-second", str(SIGNS_PER_SECOND))
     tick = Schema.new_builder().column("tick", DataTypes.BIGINT()).build()
     tables.create_temporary_table("ticks", ticks.schema(tick).build())
     # No join with a list of all: Flink would keep every tick for ever.
     each = [f"SELECT X'{key.hex()}', X'{sign_of_life(place).hex()}' FROM ticks" for place, key in enumerate(keys)]
-    statements = tables.create_statement_set()
-    statements.add_insert("verdicts", tables.from_data_stream(verdicts, columns))
     statements.add_insert_sql(f"INSERT INTO signs {' UNION ALL '.join(each)}")
-    statements.attach_as_datastream()
 
 
 def _sink(columns: Schema, topic: str, settings: Settings) -> TableDescriptor:
@@ -229,11 +260,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="one setting; repeatable"
     )
+    parser.add_argument("--seed", action="store_true", help="take in the entries that `streamer index seed` wrote")
+    parser.add_argument(
+        "--shards",
+        type=int,
+        default=SHARDS,
+        help="keys of the state: more than tasks, ever, for they cannot change (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--band-bits",
+        type=int,
+        default=BAND_BITS,
+        help="MinHash: about log2 of the documents to come; it cannot change (default: %(default)s)",
+    )
     options = parser.parse_args(arguments)
     settings = load(options.config, options.set)
     environment = StreamExecutionEnvironment.get_execution_environment()
-    build(environment, settings, partitions_between(settings))
-    environment.execute(f"{settings.kafka.group}: decide")
+    build(
+        environment,
+        settings,
+        partitions_between(settings),
+        shards=options.shards,
+        band_bits=options.band_bits,
+        seeding=options.seed,
+    )
+    environment.execute(f"{settings.kafka.group}: {'seed' if options.seed else 'decide'}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamer.errors import RecordsUnreadable, RecoveryRefused, SettingsError
+from streamer.flink.batches import sign_of_life
 from streamer.records.fingerprint_batch import unpack_fingerprints
 from streamer.records.verdict_batch import unpack_verdicts
 from streamer.settings.settings import Minhash
@@ -212,3 +213,26 @@ def test_a_partition_without_news_gives_a_sign_of_life_where_it_is_asked_for(wor
     world.run("route", COUNT)
     require_all_delivered(world)
     assert all(len(unpack_verdicts(each.value, "")) for each in world.records(world.settings.topics.verdicts))
+
+
+def test_decide_follows_an_engine_that_left_signs_of_life(world: PartsWorld) -> None:
+    """The engine's verdicts are delivered, the index is empty and the group has committed nothing: it goes on all the same."""
+    signs, fingerprints = [sign_of_life(0)] * 3, world.settings.topics.fingerprints
+    world.write(values(15))
+    world.write(signs, fingerprints)
+    world.run("fingerprint", 15)
+    world.write(signs, fingerprints)
+    world.run("decide", until=lambda _: len(world.records(world.settings.topics.verdicts)) == 3)
+    world.run("route", 15)
+    shutil.rmtree(world.settings.index.directory)
+    world.set_group("decide", 0)
+    world.write(values(COUNT)[15:])
+    world.run("fingerprint", 15)
+    world.write(signs, fingerprints)
+    world.run("decide", until=lambda _: len(world.records(world.settings.topics.verdicts)) == 6)
+    world.run("route", 15)
+    require_all_delivered(world)
+    # Signs alone move nothing back.
+    world.write(signs, fingerprints)
+    world.run("decide", 1)
+    world.run("decide", until=lambda transport: transport.told(0) == COUNT)

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlink]:
     from deploy.local_flink import LocalFlink
 
-    settings = {"execution.checkpointing.interval": "1 s", "restart-strategy.fixed-delay.attempts": "20"}
+    settings = {"execution.checkpointing.interval": "1 s", "restart-strategy.fixed-delay.attempts": "6"}
     with LocalFlink(tmp_path_factory.mktemp("flink"), task_managers=2, settings=settings) as cluster:
         yield cluster

@@ -1,63 +1,62 @@
 """Documents in, documents out: with `fingerprint` and `route` in processes of their own, and `decide` on Flink."""
 
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
+import orjson
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
-from deploy.flink_service import flink_service
-from deploy.planted_fingerprints import sequential
-from index import Verdict
+from deploy.flink_outputs import delivered, reading, said_by_one_index
+from deploy.flink_service import split_service
+from deploy.local_flink import LocalFlink
 from streamer.demo.demo import documents
-from streamer.fingerprint.scheme import parameters_for
-from streamer.settings.settings import Settings
 from streamer.transports.kafka.topics import produce
+from tests.support.services import workers_of
 
 DOCUMENTS = 1_500
-TIMEOUT_SECONDS = 240
 
 
-def outputs(settings: Settings, count: int) -> Iterator[dict[str, str]]:
-    """Headers of so many output records, as they come."""
-    topics = (settings.topics.unique, settings.topics.duplicate, settings.topics.dead_letter)
-    partitions = [TopicPartition(topic, partition) for topic in topics for partition in range(4)]
-    consumer = KafkaConsumer(
-        bootstrap_servers=settings.kafka.bootstrap_servers,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-    )
+def readable(record: bytes) -> bool:
+    """Whether a record is a document, and has an id."""
     try:
-        consumer.assign(partitions)
-        consumer.seek_to_beginning()
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while count > 0 and time.monotonic() < deadline:
-            for records in consumer.poll(timeout_ms=500).values():
-                for record in records:
-                    count -= 1
-                    yield {name: value.decode() for name, value in record.headers}
-    finally:
-        consumer.close()
+        return isinstance(orjson.loads(record)["id"], str)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def copies(given: Sequence[bytes]) -> list[bytes]:
+    """The same documents under other ids."""
+    return [orjson.dumps(orjson.loads(each) | {"id": f"copy-{place}"}) for place, each in enumerate(given)]
 
 
 @pytest.mark.timeout(600)
-def test_every_document_comes_out_once_with_the_verdict_of_one_index(tmp_path: Path) -> None:
-    with flink_service(tmp_path) as (settings, _):
-        given = [*documents(DOCUMENTS - 1, 7), b"no document"]
-        assert produce(settings, settings.topics.input, given) == DOCUMENTS
-        told = list(outputs(settings, DOCUMENTS))
-        parameters = parameters_for(settings, {})
-        expected = sequential(settings.kafka.bootstrap_servers[0], settings.topics.fingerprints, parameters)
-    by_position = {}
-    for (partition, _), batch in expected.items():
-        for offset, verdict, original in zip(batch.offsets, batch.verdicts, batch.original_ids, strict=True):
-            by_position[f"{settings.topics.input}/{partition}/{offset}"] = Verdict(verdict).label, original
-    assert len(by_position) == len(told) == DOCUMENTS
-    assert {
-        each["neardup.position"]: (each["neardup.verdict"], each.get("neardup.original.id")) for each in told
-    } == by_position
-    verdicts = Counter(each["neardup.verdict"] for each in told)
-    assert verdicts["dead-letter"] >= 1
-    assert verdicts["duplicate"] > DOCUMENTS / 20
+def test_documents_come_out_as_by_one_index_though_workers_die_and_so_they_do_when_one_host_decides_again(
+    kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path
+) -> None:
+    with split_service(tmp_path, kafka.bootstrap_servers) as service:
+        settings, one = service.settings, tmp_path / "one-index"
+        job = flink.submit(*service.options)
+        service.begin("fingerprint", "route")
+        given = [*filter(readable, documents(DOCUMENTS, 7))][: DOCUMENTS // 10 * 9]
+        given += [b"no document"] * (DOCUMENTS - len(given))
+        produce(settings, settings.topics.input, given[: DOCUMENTS // 2])
+        with reading(settings) as records:
+            records.wait_for(DOCUMENTS // 8)
+            killed = [worker for part in service.parts.values() for worker in workers_of(part)]
+            assert len(killed) >= 2
+            for worker in killed:
+                worker.kill()
+            produce(settings, settings.topics.input, given[DOCUMENTS // 2 :])
+            records.wait_for(DOCUMENTS)
+            assert delivered(records.found) == said_by_one_index(settings, one)
+            assert Counter(each["neardup.verdict"] for each in records.found)["duplicate"] > DOCUMENTS / 20
+            # And back: an index of one host is made from what was delivered, and goes on.
+            flink.cancel(job)
+            service.begin("decide")
+            again = copies(given[: DOCUMENTS // 2])
+            produce(settings, settings.topics.input, again)
+            records.wait_for(DOCUMENTS + len(again))
+            expected = said_by_one_index(settings, one)
+            assert delivered(records.found[DOCUMENTS:]) == expected

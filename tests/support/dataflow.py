@@ -9,13 +9,14 @@ import numpy as np
 
 from index.dataflow import KEPT_AT_ONCE, Arrival, Dataflow, Decided, Message, Stage
 from index.entry import Entries, Position, Source
+from streamer.flink.batches import arrival
 
 STREAM = "stream-of-input"
 FOREVER = 2**60
 NOTHING_YET = -1
 
 _EDGES = {
-    Stage.ORDER: (Stage.CLAIM, Stage.RECALL, Stage.VERIFY, Stage.NAME, Stage.JOIN),
+    Stage.ORDER: (Stage.CLAIM, Stage.RECALL, Stage.VERIFY, Stage.RESOLVE, Stage.NAME, Stage.JOIN),
     Stage.CLAIM: (Stage.RECALL, Stage.RESOLVE, Stage.NAME),
     Stage.RECALL: (Stage.VERIFY,),
     Stage.VERIFY: (Stage.RESOLVE,),
@@ -35,15 +36,18 @@ class Answer(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Offsets [begin, end) of a partition as they stand in the log."""
+    """Offsets [begin, end) of a partition as they stand in the log; or entries of an index, as bytes."""
 
     time_ms: int
     partition: int
     begin: int
     end: int
     entries: Entries
+    seeds: bytes | None = None
 
     def arrival(self) -> Arrival:
+        if self.seeds is not None:
+            return arrival(self.seeds, self.time_ms, "seeds")
         source = Source(STREAM, self.partition)
         content = f"{self.partition}/{self.begin}-{self.end}".encode()
         return Arrival(self.time_ms, source, "documents", self.begin, self.end, "{}", self.entries, content)

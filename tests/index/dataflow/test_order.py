@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from index.dataflow import Arrival, Dataflow, Kind, Message, Stage
+from index.dataflow import Arrival, Dataflow, Kind, Message, Seeds, Stage
 from index.entry import Source
 from index.errors import ParametersDiffer
 from index.storage.parameters import Parameters
@@ -75,13 +75,47 @@ def test_a_range_without_documents_is_told_to_join_alone() -> None:
     assert message.key == 3
 
 
-def test_other_settings_than_those_of_the_state_are_refused() -> None:
+def test_other_settings_than_those_of_the_state_are_refused_by_their_names() -> None:
     ordered = Ordered()
-    ordered.messages(arrival(0, 1))
-    with pytest.raises(ParametersDiffer, match="documents was decided with other settings"):
-        ordered.messages(replace(arrival(1, 2), stamp='{"weight":"tf"}'))
-    with pytest.raises(ParametersDiffer, match="begin with an empty state"):
-        list(replace(FLOW, shards=5).order().arrive(ordered.task, arrival(1, 2)))
+    ordered.messages(replace(arrival(0, 1), stamp='{"weight":"tf"}'))
+    with pytest.raises(ParametersDiffer, match=r"other settings: fingerprint\.weight: stored tf, asked \(not set\)\."):
+        ordered.messages(arrival(1, 2))
+    for other, setting in (
+        (replace(FLOW, shards=5), "shards: stored 4, asked 5"),
+        (replace(FLOW, parameters=Parameters(distance_max=4)), "distance_max: stored 3, asked 4"),
+        (replace(FLOW, parameters=Parameters(insert="all")), "insert: stored unique, asked all"),
+    ):
+        # Also before any document came: a sign of life is enough.
+        for given in (arrival(1, 2), arrival(0, 0)):
+            with pytest.raises(ParametersDiffer, match=f"{setting}. Go on with the stored ones"):
+                list(other.order().arrive(ordered.task, given))
+
+
+def seeded(place: int, ends: dict[str, int] | None = None) -> Arrival:
+    none = np.zeros((0, 2), np.uint64)
+    seeds = Seeds(np.zeros(0, np.int64), none, none[:, :1], none[:, :0].astype(np.uint8), ends)
+    return replace(arrival(0, 0 if ends else 3, place), content=b"", seeds=seeds)
+
+
+def test_entries_of_an_index_are_decided_by_nobody_and_what_they_cover_is_dropped() -> None:
+    ordered = Ordered()
+    kinds = {message.kind for message in ordered.messages(seeded(1))}
+    assert kinds == {Kind.NAMES, Kind.NEAR_CLAIMS}
+    assert ordered.messages(seeded(2, {"stream": 7})) == []
+    assert ordered.batches(arrival(5, 9)) == [(1_000, 7, 2, 2)]
+
+
+def test_entries_of_an_index_come_once_and_first_and_all_of_them() -> None:
+    ordered = Ordered()
+    ordered.messages(seeded(1))
+    with pytest.raises(ValueError, match="lacks entries of the index"):
+        ordered.messages(arrival(5, 9))
+    with pytest.raises(ValueError, match="twice, or too late"):
+        ordered.messages(seeded(1))
+    late = Ordered()
+    late.messages(arrival(0, 1))
+    with pytest.raises(ValueError, match="seed a job that has no state"):
+        late.messages(seeded(2_000))
 
 
 @pytest.mark.parametrize(

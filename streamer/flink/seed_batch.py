@@ -1,0 +1,70 @@
+"""Batches of an index's entries, which seed a job: a batch of fingerprints, and what the index says of them. Pure.
+
+They are in the envelope of `streamer.records.envelope`, whose heading names the partition and the name of the input:
+
+    documents  uint8 [bytes], the entries as a batch of fingerprints; none with the last batch of a partition
+    members    uint32 [m], rows that count by another document
+    roots      uint64 [m, 2], their keys
+    words      fingerprints of the roots uint64 [m, words], and their looks uint8 [m, look bytes]
+    ends       streams as texts, and uint64 [e], the offsets below which all is decided; with the last batch alone
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from index.dataflow import Seeds
+from streamer.records.envelope import Heading, Packer, Unpacker
+from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints, unpack_fingerprints
+
+MAGIC = b"NDSD"
+
+
+def pack_seeds(batch: FingerprintBatch, seeds: Seeds) -> bytes:
+    """The bytes of a batch; `seeds.ends` is not written."""
+    documents = np.frombuffer(pack_fingerprints(batch), np.uint8)
+    packer = Packer(MAGIC, batch.heading, len(seeds.members))
+    for number in (len(documents), seeds.fingerprints.shape[1], seeds.looks.shape[1], 0):
+        packer.number(number)
+    packer.column(documents, "u1")
+    packer.column(seeds.members, "<u4")
+    packer.column(seeds.roots, "<u8")
+    packer.column(seeds.fingerprints, "<u8")
+    packer.column(seeds.looks, "u1")
+    return packer.sealed()
+
+
+def pack_ends(heading: Heading, ends: Mapping[str, int]) -> bytes:
+    """The bytes of the last batch of a partition."""
+    packer = Packer(MAGIC, heading, 0)
+    for number in (0, 0, 0, 1 + len(ends)):
+        packer.number(number)
+    packer.column(np.fromiter(ends.values(), np.uint64, len(ends)), "<u8")
+    packer.texts(list(ends))
+    return packer.sealed()
+
+
+def unpack_seeds(content: bytes, where: str) -> tuple[Heading, FingerprintBatch | None, Seeds]:
+    """The reverse of both; no batch with the last one. Raises BatchUnreadable.
+
+    where  topic, partition and offset of the record, for people
+    """
+    unpacker = Unpacker(MAGIC, content, where)
+    count = unpacker.count
+    size, words, look_bytes, ends = (unpacker.number() for _ in range(4))
+    documents = unpacker.column(np.uint8, size).tobytes()
+    members = unpacker.column(np.uint32, count).astype(np.int64)
+    roots = unpacker.column(np.uint64, count, 2)
+    fingerprints, looks = unpacker.column(np.uint64, count, words), unpacker.column(np.uint8, count, look_bytes)
+    of_streams: dict[str, int] | None = None
+    if ends:
+        offsets = unpacker.column(np.uint64, ends - 1).tolist()
+        of_streams = dict(zip(map(str, unpacker.texts(ends - 1)), offsets, strict=True))
+    unpacker.finish()
+    batch = unpack_fingerprints(documents, where) if size else None
+    return unpacker.heading, batch, Seeds(members, roots, fingerprints, looks, of_streams)
+
+
+def holds_seeds(content: bytes) -> bool:
+    """Whether these bytes are of this format."""
+    return content[: len(MAGIC)] == MAGIC

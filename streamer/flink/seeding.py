@@ -1,0 +1,150 @@
+"""The entries of an index as the batches that seed a job, in the order of deciding. Pure.
+
+A batch has entries of one source in a row, with ascending offsets. Its place among all batches is the time in the keys of its
+documents: milliseconds from 1 on, before any that a log can give.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from index import Document, Entries, Kind, Parameters, Source, Verdict, plain_source
+from index.dataflow import Seeds, document_keys
+from index.tools import Record, Snapshot
+from streamer.flink.seed_batch import pack_ends, pack_seeds
+from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
+from streamer.records.fingerprint_batch import FingerprintBatch
+
+Key = tuple[int, int]
+"""Key of a document in the flow, see `index.dataflow.rows`."""
+
+
+class Seed(NamedTuple):
+    """A batch, the partition that it belongs to, the time that its record bears, and the number of its documents."""
+
+    partition: int
+    time_ms: int
+    content: bytes
+    documents: int
+
+
+class _Entry(NamedTuple):
+    """An entry, and the key of the document that it counts by, where that is another one."""
+
+    document: Document
+    root: Key | None
+
+
+class _Keys:
+    """Keys of the entries so far, by their numbers, which mostly ascend: 8 bytes for each."""
+
+    def __init__(self) -> None:
+        self._numbers, self._before = array("Q"), array("Q")
+        self._highs, self._lows = array("Q"), array("Q")
+        self._aside: dict[int, Key] = {}
+        self.batches = 0
+
+    def begin(self, source: Source, offset: int) -> None:
+        """A batch begins with this document."""
+        self.batches += 1
+        high, low = document_keys(self.batches, source.partition, offset, 1)
+        self._before.append(len(self._numbers))
+        self._highs.append(high)
+        self._lows.append(int(low[0]))
+
+    def ascends(self, number: int) -> bool:
+        """Whether a number is above all before; one that is not has a batch of its own."""
+        return not self._numbers or number > self._numbers[-1]
+
+    def add(self, number: int) -> None:
+        """The next entry of the batch."""
+        if self.ascends(number):
+            self._numbers.append(number)
+        else:
+            self._aside[number] = self._highs[-1], self._lows[-1]
+
+    def of(self, number: int) -> Key | None:
+        """Key of an entry; None where there is none of this number."""
+        place = bisect_left(self._numbers, number)
+        if place == len(self._numbers) or self._numbers[place] != number:
+            return self._aside.get(number)
+        batch = bisect_right(self._before, place) - 1
+        return self._highs[batch], self._lows[batch] + place - self._before[batch]
+
+
+def seeds_of(taken: Snapshot, partitions: int) -> Iterator[Seed]:
+    """All entries of an index that count, and at last a batch that ends each of so many partitions.
+
+    A member of a family counts as long as its root. What was delivered stands for itself where its root is gone.
+    """
+    names, stamp, keys = taken.streams(), stamp_text(taken.parameters.fingerprint), _Keys()
+    for source, run in _runs(taken.records(), keys, taken.parameters):
+        begin, end = run[0].document.position.offset, run[-1].document.position.offset + 1
+        heading = Heading(stamp, source.stream, names.get(source.stream, ""), source.partition, begin, end)
+        content = pack_seeds(_batch(heading, source, run, taken.parameters), _seeds(taken, run))
+        yield Seed(source.partition % partitions, keys.batches, content, len(run))
+    ends: dict[int, dict[str, int]] = {partition: {} for partition in range(partitions)}
+    for source, applied in taken.applied().items():
+        ends.setdefault(source.partition, {})[source.stream] = applied.offset
+    for partition, of_streams in ends.items():
+        content = pack_ends(Heading(stamp, "", "", partition, 0, 0), of_streams)
+        yield Seed(partition % partitions, keys.batches + 1, content, 0)
+
+
+def _runs(records: Iterator[Record], keys: _Keys, parameters: Parameters) -> Iterator[tuple[Source, Sequence[_Entry]]]:
+    """Entries that count, in batches: the source of each, and its entries."""
+    source, run = Source("", 0), list[_Entry]()
+    for record in records:
+        document = record.document
+        if document is None or record.forgotten:
+            continue
+        root = None if document.root == document.number else keys.of(document.root)
+        lost = document.root != document.number and root is None
+        if lost and parameters.insert == "root" and record.verdict == Verdict.DUPLICATE and document.kind == Kind.NEAR:
+            continue
+        own, offset = plain_source(record.source), record.offset
+        joins = run and own == source and offset > run[-1].document.position.offset and len(run) < DOCUMENTS_MAX
+        if not joins or not keys.ascends(document.number):
+            if run:
+                yield source, run
+            source, run = own, []
+            keys.begin(source, offset)
+        keys.add(document.number)
+        run.append(_Entry(document, root))
+    if run:
+        yield source, run
+
+
+def _batch(heading: Heading, source: Source, run: Sequence[_Entry], parameters: Parameters) -> FingerprintBatch:
+    documents, count = [each.document for each in run], len(run)
+    looks = np.frombuffer(b"".join(each.look for each in documents), np.uint8)
+    entries = Entries(
+        (source,),
+        np.zeros(count, np.uint32),
+        np.array([each.position.offset for each in documents], np.uint64),
+        np.array([each.kind for each in documents], np.uint8),
+        np.zeros(count, np.uint8),
+        np.array([each.fingerprint for each in documents], np.uint64),
+        np.array([each.time_ms for each in documents], np.int64),
+        [each.id for each in documents],
+        looks.reshape(count, parameters.look_bytes) if parameters.look is not None else None,
+    )
+    return FingerprintBatch(heading, entries, [None] * count)
+
+
+def _seeds(taken: Snapshot, run: Sequence[_Entry]) -> Seeds:
+    """What the index says of a batch."""
+    parameters = taken.parameters
+    members = [row for row, each in enumerate(run) if each.root is not None]
+    fingerprints = np.zeros((len(members), parameters.words), np.uint64)
+    looks = np.zeros((len(members), parameters.look_bytes), np.uint8)
+    if members and parameters.root is not None:
+        numbers = [run[row].document.root for row in members]
+        found = taken.documents(np.array(numbers, np.uint64))
+        fingerprints[:] = [found[number].fingerprint for number in numbers]
+        looks[:] = [np.frombuffer(found[number].look, np.uint8) for number in numbers]
+    keys = np.array([run[row].root for row in members], np.uint64).reshape(-1, 2)
+    return Seeds(np.array(members, np.int64), keys, fingerprints, looks)

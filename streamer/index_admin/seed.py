@@ -1,0 +1,96 @@
+"""Entries of an index, written for a job on Flink to begin with: from deciding on one host to deciding on many."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from index import Index, Source
+from index.tools import Snapshot, snapshot
+from streamer.errors import SettingsError
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.flink.carried import dataflow_of
+from streamer.flink.seeding import Seed, seeds_of
+from streamer.settings.parts import settings_of
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.topics import (
+    Loader,
+    claims_of_group,
+    committed_offsets,
+    create_seed_topic,
+    partitions_between,
+    seed_topic,
+)
+
+ASKED_AGAIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written: the topic, the number of entries, and where each partition of the topic ends."""
+
+    topic: str
+    entries: int
+    ends: Mapping[int, int]
+
+
+def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> Written:
+    """Write all entries of the index, as it is now, into a new topic. `progress` is called with the entries so far.
+
+    Raises SettingsError where Flink cannot decide by these settings, or the index has not told all that it decided;
+    ParametersDiffer where the index was built with others; IndexDamaged, BrokerUnavailable.
+    """
+    dataflow_of(settings)
+    index.parameters.require_equal(
+        parameters_for(settings, scheme_for(settings).stamp()), str(settings.index.directory)
+    )
+    partitions, topic = partitions_between(settings), seed_topic(settings)
+    _require_told(settings, snapshot(index, lambda taken: {at: each.offset for at, each in taken.applied().items()}))
+    create_seed_topic(settings, partitions)
+    entries = 0
+
+    def counted(seeds: Iterator[Seed]) -> Iterator[tuple[int, int, bytes]]:
+        nonlocal entries
+        for each in seeds:
+            entries += each.documents
+            progress(entries)
+            yield each.partition, each.time_ms, each.content
+
+    with closing(Loader(settings, topic)) as loader:
+
+        def operation(taken: Snapshot) -> None:
+            loader.send_to(counted(seeds_of(taken, partitions)))
+
+        snapshot(index, operation)
+        return Written(topic, entries, dict(loader.ends))
+
+
+def wait_until_taken_in(settings: Settings, written: Written) -> None:
+    """Wait until a checkpoint of the job holds all that was written. Raises BrokerUnavailable."""
+    kafka = settings.kafka.model_copy(update={"group": f"{settings.kafka.group}.flink"})
+    topics = settings.topics.model_copy(update={"input": written.topic})
+    of_job = settings.model_copy(update={"kafka": kafka, "topics": topics})
+    while True:
+        committed = {source.partition: offset for source, offset in committed_offsets(of_job).items()}
+        if all(committed.get(partition, 0) >= end for partition, end in written.ends.items()):
+            return
+        time.sleep(ASKED_AGAIN_SECONDS)
+
+
+def _require_told(settings: Settings, applied: Mapping[Source, int]) -> None:
+    """Raise where verdicts were decided and nobody was told: whoever decides from now on will not tell them."""
+    told = {source: claim.offset for source, claim in claims_of_group(settings).items()}
+    for at, claim in claims_of_group(settings_of(settings, "decide")).items():
+        if claim.place is not None:
+            source = Source(claim.place.stream, at.partition)
+            told[source] = max(claim.place.offset, told.get(source, 0))
+    behind = [(source, offset) for source, offset in applied.items() if source in told and offset > told[source]]
+    if behind:
+        lines = "; ".join(
+            f"partition {source.partition}: decided up to {offset}, told up to {told[source]}"
+            for source, offset in behind
+        )
+        raise SettingsError(
+            f"index.directory: the index in {settings.index.directory} decided more than it told ({lines}). Start whoever "
+            "decides by it once more, stop it with SIGTERM, and seed then."
+        )

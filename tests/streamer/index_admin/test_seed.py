@@ -1,0 +1,123 @@
+"""Entries of an index go to a topic of their own, or the reason is told why they cannot."""
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from deploy.kafka_run import create_topics
+from deploy.planted_fingerprints import batches_of, decide_here, planted
+from index import errors
+from streamer.errors import SettingsError
+from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.flink.seed_batch import unpack_seeds
+from streamer.index_admin.seed import seed, wait_until_taken_in
+from streamer.index_admin.tools import open_for_reading
+from streamer.settings.settings import Settings, load
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 4
+COUNT = 600
+CARRIED = ["index.templates=false", "index.recrawl=duplicate"]
+
+
+def settings_of(kafka: SimpleNamespace, directory: Path, *more: str) -> Settings:
+    name = f"seed-{uuid.uuid4().hex[:8]}"
+    topics = [f"{name}-fingerprints", f"{name}-verdicts"]
+    create_topics(kafka.bootstrap_servers, topics, PARTITIONS)
+    with KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=name) as consumer:
+        # A broker knows of groups once somebody asked.
+        consumer.committed(TopicPartition(topics[0], 0))
+    return load(
+        None,
+        [
+            *CARRIED,
+            *more,
+            f"kafka.bootstrap_servers={kafka.bootstrap_servers}",
+            f"kafka.group={name}",
+            f"topics.fingerprints={topics[0]}",
+            f"topics.verdicts={topics[1]}",
+            f"index.directory={directory}",
+        ],
+        {},
+    )
+
+
+def filled(settings: Settings) -> Sequence[bytes]:
+    parameters = parameters_for(settings, scheme_for(settings).stamp())
+    contents = list(batches_of(planted(parameters, COUNT, seed=1), seed=2))
+    decide_here(parameters, settings.index.directory, contents)
+    return contents
+
+
+def test_every_entry_is_written_once_and_all_partitions_come_to_an_end(kafka: SimpleNamespace, tmp_path: Path) -> None:
+    settings = settings_of(kafka, tmp_path / "index")
+    filled(settings)
+    with open_for_reading(settings) as index:
+        entries = index.statistics().entries + index.statistics().exact_entries
+        written = seed(settings, index, lambda _: None)
+    consumer = KafkaConsumer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id=f"{settings.kafka.group}.flink",
+        enable_auto_commit=False,
+    )
+    partitions = [TopicPartition(written.topic, partition) for partition in range(PARTITIONS)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    ids, times, ends, left = [], [], {}, sum(written.ends.values())
+    while left:
+        for at, records in consumer.poll(timeout_ms=500).items():
+            assert at.partition not in ends
+            left -= len(records)
+            times += [record.timestamp for record in records]
+            for record in records:
+                _, batch, seeds = unpack_seeds(record.value, "seeds")
+                ids += [] if batch is None else list(batch.entries.ids)
+                if seeds.ends is not None:
+                    ends[at.partition] = sum(seeds.ends.values())
+    assert len(ids) == len(set(ids)) == entries == written.entries
+    assert sorted(ends) == list(range(PARTITIONS))
+    assert sum(ends.values()) == COUNT
+    assert sorted(times)[:-PARTITIONS] == list(range(1, len(times) - PARTITIONS + 1))
+    assert len(set(sorted(times)[-PARTITIONS:])) == 1
+    consumer.commit({at: OffsetAndMetadata(written.ends[at.partition], "", -1) for at in partitions})
+    wait_until_taken_in(settings, written)
+    consumer.close()
+    with open_for_reading(settings) as index, pytest.raises(SettingsError, match="Delete it first"):
+        seed(settings, index, lambda _: None)
+
+
+def test_what_flink_cannot_carry_and_other_settings_are_refused_by_their_names(
+    kafka: SimpleNamespace, tmp_path: Path
+) -> None:
+    settings = settings_of(kafka, tmp_path / "index")
+    filled(settings)
+    chosen = settings.model_copy(update={"index": settings.index.model_copy(update={"templates": True})})
+    with open_for_reading(settings) as index, pytest.raises(SettingsError, match=r"index\.templates"):
+        seed(chosen, index, lambda _: None)
+    looser = settings.model_copy(update={"index": settings.index.model_copy(update={"insert": "unique"})})
+    with open_for_reading(settings) as index, pytest.raises(errors.ParametersDiffer, match="insert: stored root"):
+        seed(looser, index, lambda _: None)
+
+
+def test_an_index_that_decided_more_than_it_told_is_refused(kafka: SimpleNamespace, tmp_path: Path) -> None:
+    settings = settings_of(kafka, tmp_path / "index")
+    settings = settings.model_copy(
+        update={"topics": settings.topics.model_copy(update={"input": f"{settings.kafka.group}-input"})}
+    )
+    create_topics(kafka.bootstrap_servers, [settings.topics.input], PARTITIONS)
+    filled(settings)
+    at = TopicPartition(settings.topics.input, 2)
+    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=settings.kafka.group)
+    consumer.commit({at: OffsetAndMetadata(17, "planted-stream", -1)})
+    consumer.close()
+    with (
+        open_for_reading(settings) as index,
+        pytest.raises(SettingsError, match=r"partition 2: decided up to \d+, told up to 17"),
+    ):
+        seed(settings, index, lambda _: None)
