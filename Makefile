@@ -7,10 +7,15 @@ KAFKA_PORT ?= 9092
 CHAOS_FAULTS ?= 100
 SOAK_MINUTES ?= 30
 INSTALLED_FLINK := .venv-flink/installed
-FLINK_DOCUMENTS ?= 12000
+FLINK_DOCUMENTS ?= 6000
+# Tests mostly wait for processes to die and for brokers to notice, so two run at once; those of a file one after the other.
+TEST_PROCESSES ?= 2
+TESTS ?=
+RELEASE := build/release
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check docs kafka flink-setup flink test-flink dashboard-check page-check pictures chaos soak clean
+.PHONY: help setup setup-dev demo test check docs kafka flink-setup flink test-flink dashboard-check page-check pictures \
+        clean-run clusters-check image-check sbom audit chaos soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +56,7 @@ demo: $(INSTALLED) ## filter a stream of made-up news through the real engine, i
 	@$(BIN)/streamer demo --directory demo-output
 
 test: $(INSTALLED_DEV) ## all tests, against a real Apache Kafka broker (fetched once, or KAFKA_BOOTSTRAP_SERVERS)
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: $(INSTALLED_DEV) ## style, types, and the house's own rules
 	@$(BIN)/ruff check .
@@ -82,6 +87,33 @@ page-check: $(INSTALLED_DEV) ## run the service's page in a real Chromium, fed w
 
 pictures: $(INSTALLED_DEV) ## draw the page and the dashboard of a service at work into docs/
 	@$(BIN)/python -m deploy.pictures --page docs/page.png --dashboard docs/dashboard.png
+
+clean-run: $(INSTALLED_DEV) ## make the release, install it in a clean environment, and run the demo and every example there
+	@$(BIN)/python -m deploy.clean_run
+
+clusters-check: $(INSTALLED_DEV) ## let docker compose, kubeconform and systemd read the files that are for them
+	@$(BIN)/python -m deploy.clusters_check
+
+image-check: $(INSTALLED_DEV) ## build the image without an engine, and run it read-only with one volume; as root
+	@$(BIN)/python -m deploy.image_check
+
+# What the image has, and nothing else, in an environment of its own; the tools that look at it stand in another.
+$(RELEASE)/installed: $(INSTALLED) pyproject.toml constraints.txt
+	@echo "installing what the image has into $(RELEASE) ..."
+	@$(BIN)/python -m venv --clear --without-pip $(RELEASE)/environment
+	@$(BIN)/python -m pip --python $(RELEASE)/environment/bin/python install --quiet --disable-pip-version-check \
+	  --no-compile --constraint constraints.txt '.[service]'
+	@$(BIN)/python -m venv --clear $(RELEASE)/tools
+	@$(RELEASE)/tools/bin/python -m pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7.2' 'pip-audit>=2.9'
+	@touch $@
+
+sbom: $(RELEASE)/installed ## what the image has, package by package, as CycloneDX, in build/release/sbom.json
+	@$(RELEASE)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+	  --output-file $(RELEASE)/sbom.json $(RELEASE)/environment/bin/python
+	@echo "$(RELEASE)/sbom.json"
+
+audit: $(RELEASE)/installed ## look up known vulnerabilities of what the image has; it asks the package index
+	@$(RELEASE)/tools/bin/pip-audit --strict --path $$(echo $(RELEASE)/environment/lib/python*/site-packages)
 
 chaos: $(INSTALLED_DEV) ## strike the running service with CHAOS_FAULTS faults of all kinds; nothing may be lost, doubled or stuck
 	@$(BIN)/python -m bench.chaos --faults $(CHAOS_FAULTS)

@@ -1,7 +1,7 @@
 """Check that every query of the dashboard and of the alerts returns data, from a Prometheus that scrapes the service.
 
 1. Find Prometheus: on the PATH, else as Debian's package, unpacked into the project's cache (nothing is installed).
-2. Let promtool check prometheus.yml and rules.yml, and run rules_test.yml: every alert fires when it should.
+2. Let promtool check prometheus.yml and rules.yml, and run rules_test.yml: every alert fires when it should. Flink's too.
 3. Start a Prometheus on a free port of 127.0.0.1, which scrapes the target every second.
 4. Send it every query, again and again until all have data or patience ends; print a table; exit 1 if one has none.
 
@@ -42,6 +42,8 @@ PROMETHEUS_CONFIGURATION = DEPLOY / "prometheus" / "prometheus.yml"
 SECURED_CONFIGURATION = DEPLOY / "prometheus" / "secured.yml"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 RULE_TESTS = DEPLOY / "prometheus" / "rules_test.yml"
+FLINK_RULES = DEPLOY / "flink" / "rules.yml"
+FLINK_RULE_TESTS = DEPLOY / "flink" / "rules_test.yml"
 
 # Grafana's own variables and the dashboard's, as with everything chosen.
 VARIABLES = {"$__rate_interval": "1m", "$__interval": "15s", "$__range": "5m", "$instance": ".*"}
@@ -145,6 +147,8 @@ def check_files(promtool: Path) -> None:
         ("check", "config", "--syntax-only", SECURED_CONFIGURATION),
         ("check", "rules", RULES),
         ("test", "rules", RULE_TESTS),
+        ("check", "rules", FLINK_RULES),
+        ("test", "rules", FLINK_RULE_TESTS),
     )
     for check in checks:
         words = list(map(str, check))

@@ -3,8 +3,9 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
+
+from deploy.cache import made
 
 
 class CheckFailed(Exception):
@@ -18,25 +19,24 @@ def unpacked(package: str, folder: str, advice: str, *, needed: bool = False) ->
     advice  what else a person may do
     needed  also fetch the packages that it needs and that are not installed
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
-    if not (cache / folder).is_dir():
+
+    def unpack(into: Path) -> None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
             raise CheckFailed(f"this is no Debian or Ubuntu: {advice}")
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix=f"{folder}-download-") as staging:
-            problem = _downloaded(package, Path(staging), needed=needed)
-            if problem and os.geteuid() == 0:
-                subprocess.run(["apt-get", "update"], capture_output=True, check=False)
-                problem = _downloaded(package, Path(staging), needed=needed)
-            if problem:
-                raise CheckFailed(
-                    f"cannot download Debian's package {package}: {problem}\n"
-                    f"Run `apt-get update` as root and try again, or {advice}."
-                )
-            for each in Path(staging).glob("*.deb"):
-                subprocess.run(["dpkg-deb", "--extract", str(each), str(Path(staging) / "unpacked")], check=True)
-            (Path(staging) / "unpacked").rename(cache / folder)
-    return cache / folder
+        staging = into.parent
+        problem = _downloaded(package, staging, needed=needed)
+        if problem and os.geteuid() == 0:
+            subprocess.run(["apt-get", "update"], capture_output=True, check=False)
+            problem = _downloaded(package, staging, needed=needed)
+        if problem:
+            raise CheckFailed(
+                f"cannot download Debian's package {package}: {problem}\n"
+                f"Run `apt-get update` as root and try again, or {advice}."
+            )
+        for each in staging.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "--extract", str(each), str(into)], check=True)
+
+    return made(folder, unpack)
 
 
 def _downloaded(package: str, staging: Path, *, needed: bool) -> str:

@@ -21,6 +21,8 @@ from typing import Self
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from deploy.cache import cache, made
+
 KAFKA_VERSION = "4.3.1"
 KAFKA_ENDPOINT = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
 # Must be the log4j version that Kafka brings.
@@ -52,15 +54,9 @@ class LocalKafkaError(Exception):
 
 def kafka_jars() -> Path:
     """Folder with all jars of the broker, downloaded where the cache does not hold them yet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup-streamer"
-    jars = cache / f"kafka-{KAFKA_VERSION}"
-    if jars.is_dir():
-        return jars
-    log.info("fetching Kafka %s into %s ...", KAFKA_VERSION, jars)
+    jars = cache() / f"kafka-{KAFKA_VERSION}"
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-download-") as staging:
-            _download_jars(Path(staging)).rename(jars)
+        made(jars.name, _download_jars)
     except Exception as error:
         # The resolver lets errors of several libraries through, and the answer to all is the same.
         # Another start may have finished the same download first.
@@ -69,24 +65,24 @@ def kafka_jars() -> Path:
     return jars
 
 
-def _download_jars(staging: Path) -> Path:
+def _download_jars(into: Path) -> None:
     from jgo.config import GlobalSettings
     from jgo.constants import MAVEN_CENTRAL_URL
     from jgo.env import EnvironmentBuilder, LinkStrategy
     from jgo.maven import MavenContext
 
+    log.info("fetching Kafka %s into %s ...", KAFKA_VERSION, cache())
+    staging = into.parent
     context = MavenContext(
         repo_cache=staging / "repository",
         remote_repos={"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories},
     )
     builder = EnvironmentBuilder(context=context, cache_dir=staging / "jgo", link_strategy=LinkStrategy.COPY)
-    complete = staging / "complete"
-    complete.mkdir()
+    into.mkdir()
     # The two are resolved apart: together, other versions of Kafka's own jars would come in.
     for endpoint, wanted in ((KAFKA_ENDPOINT, "*.jar"), (LOGGING_BINDING_ENDPOINT, "log4j-slf4j-impl-*.jar")):
         for jar in builder.from_endpoint(endpoint=endpoint).path.rglob(wanted):
-            jar.rename(complete / jar.name)
-    return complete
+            jar.rename(into / jar.name)
 
 
 def class_archive() -> Path:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--flink", action="store_true", help="collect tests/flink, which needs an environment of its own")
+    parser.addoption("--installed", metavar="PYTHON", help="run tests/examples with the release that this Python has")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

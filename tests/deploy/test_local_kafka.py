@@ -153,8 +153,9 @@ def test_a_broker_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
 def test_jars_that_cannot_be_fetched_leave_a_remedy_and_no_half_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(staging: Path) -> Path:
-        (staging / "half.jar").touch()
+    def fail(into: Path) -> None:
+        into.mkdir()
+        (into / "half.jar").touch()
         raise ConnectionError("no route")
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

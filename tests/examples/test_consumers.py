@@ -1,7 +1,6 @@
 """The readers of the examples, each with its own client, on a real broker."""
 
 import subprocess
-import sys
 import uuid
 from types import SimpleNamespace
 
@@ -9,6 +8,7 @@ import pytest
 from kafka import KafkaProducer
 
 from deploy.kafka_run import create_topics
+from tests.support.installation import Installation
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.kafka
@@ -41,11 +41,11 @@ def topic(kafka: SimpleNamespace) -> str:
 
 @pytest.mark.parametrize("client", ["kafka_python", "confluent_kafka"])
 def test_a_reader_sees_each_delivered_document_once_and_goes_on_behind_it(
-    kafka: SimpleNamespace, topic: str, client: str
+    kafka: SimpleNamespace, topic: str, client: str, installation: Installation
 ) -> None:
     program = ROOT / "examples" / "consumers" / f"with_{client}.py"
-    command = [sys.executable, str(program), kafka.bootstrap_servers, topic, f"{topic}-{client}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reader:
+    command = [installation.python, str(program), kafka.bootstrap_servers, topic, f"{topic}-{client}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=installation.variables, text=True) as reader:
         assert reader.stdout is not None
         try:
             lines = [reader.stdout.readline() for _ in range(2)]

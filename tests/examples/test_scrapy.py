@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from deploy.kafka_run import Outputs
+from tests.support.installation import Installation
 from tests.support.paths import ROOT
 from tests.support.services import make_run
 
@@ -61,29 +61,36 @@ def address() -> Iterator[str]:
         thread.join()
 
 
+class Project:
+    """A copy of the Scrapy project, and what it runs with."""
+
+    def __init__(self, folder: Path, installation: Installation, address: str) -> None:
+        self.folder, self._installation, self._address = folder, installation, address
+
+    def crawl(self, *arguments: str, code: int = 0, **variables: str) -> str:
+        """Crawl the site with a command of Scrapy's, and return what it logs."""
+        first = ("-a", f"first={self._address}/")
+        command = [self._installation.python, "-m", "scrapy", "crawl", "pages", *first, *arguments]
+        environment = self._installation.variables | variables
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=250)
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    return shutil.copytree(PROJECT, tmp_path / "project")
+def project(tmp_path: Path, installation: Installation, address: str) -> Project:
+    return Project(shutil.copytree(PROJECT, tmp_path / "project"), installation, address)
 
 
-def crawl(project: Path, address: str, *arguments: str, code: int = 0, **variables: str) -> str:
-    """Crawl the site with a command of Scrapy's, and return what it logs."""
-    command = [sys.executable, "-m", "scrapy", "crawl", "pages", "-a", f"first={address}/", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=250)
-    assert done.returncode == code, done.stderr
-    return done.stderr
-
-
-def kept(project: Path) -> set[str]:
-    lines = (project / "kept.jsonl").read_text(encoding="utf-8").splitlines()
+def kept(project: Project) -> set[str]:
+    lines = (project.folder / "kept.jsonl").read_text(encoding="utf-8").splitlines()
     return {json.loads(line)["url"].split("/", 3)[3] for line in lines}
 
 
 def test_a_crawl_drops_the_near_duplicate_and_the_next_crawl_drops_all_that_was_seen(
-    project: Path, address: str
+    project: Project, address: str
 ) -> None:
-    log = crawl(project, address, "-O", "kept.jsonl")
+    log = project.crawl("-O", "kept.jsonl")
 
     (dropped,) = (line for line in log.splitlines() if "Dropped" in line)
     # Which of the two copies comes first is the crawl's own business.
@@ -95,7 +102,7 @@ def test_a_crawl_drops_the_near_duplicate_and_the_next_crawl_drops_all_that_was_
     assert "'neardup/unique': 2" in log
     assert "'neardup/duplicate': 1" in log
 
-    again = crawl(project, address, "-O", "kept.jsonl")
+    again = project.crawl("-O", "kept.jsonl")
     assert kept(project) == set()
     assert "'neardup/duplicate': 3" in again
 
@@ -107,8 +114,8 @@ def test_the_lines_that_the_docs_show_are_those_of_the_project() -> None:
     assert (PROJECT / "news" / "settings.py").read_text(encoding="utf-8").endswith(f"\n{shown}\n")
 
 
-def test_an_item_that_cannot_be_compared_is_told_and_kept(project: Path, address: str) -> None:
-    log = crawl(project, address, "-O", "kept.jsonl", "-s", 'NEARDUP_SETTINGS={"decode.text": "/none"}')
+def test_an_item_that_cannot_be_compared_is_told_and_kept(project: Project) -> None:
+    log = project.crawl("-O", "kept.jsonl", "-s", 'NEARDUP_SETTINGS={"decode.text": "/none"}')
 
     assert kept(project) == {"ferry", "ferry/print", "bakery"}
     assert "'neardup/dead-letter': 3" in log
@@ -123,8 +130,8 @@ def test_an_item_that_cannot_be_compared_is_told_and_kept(project: Path, address
         ("NEARDUP_INDEX=scrapy.cfg", "index.directory"),
     ],
 )
-def test_a_crawl_does_not_begin_without_its_filter(project: Path, address: str, setting: str, told: str) -> None:
-    log = crawl(project, address, "-O", "kept.jsonl", "-s", setting, code=1)
+def test_a_crawl_does_not_begin_without_its_filter(project: Project, setting: str, told: str) -> None:
+    log = project.crawl("-O", "kept.jsonl", "-s", setting, code=1)
 
     assert told in log
     assert "Crawled" not in log
@@ -132,17 +139,17 @@ def test_a_crawl_does_not_begin_without_its_filter(project: Path, address: str, 
 
 @pytest.mark.kafka
 def test_a_crawl_that_goes_through_kafka_leaves_deciding_to_the_service(
-    kafka: SimpleNamespace, project: Path, address: str, tmp_path: Path
+    kafka: SimpleNamespace, project: Project, tmp_path: Path
 ) -> None:
     run = make_run(kafka.bootstrap_servers, tmp_path)
-    (project / "service.toml").write_text(
+    (project.folder / "service.toml").write_text(
         (PROJECT / "service.toml").read_text().replace("127.0.0.1:9092", kafka.bootstrap_servers)
         + f'\n[topics]\ninput = "{run.input_topic}"\n'
     )
-    log = crawl(project, address, SCRAPY_PROJECT="kafka")
+    log = project.crawl(SCRAPY_PROJECT="kafka")
     assert "'neardup/sent': 3" in log
 
-    command = run.arguments("--config", str(project / "service.toml"), "run")
+    command = run.arguments("--config", str(project.folder / "service.toml"), "run")
     with (tmp_path / "log").open("wb") as stream:
         service = subprocess.Popen(command, stdout=stream, stderr=stream, start_new_session=True)
     outputs = Outputs(run)
@@ -157,9 +164,9 @@ def test_a_crawl_that_goes_through_kafka_leaves_deciding_to_the_service(
 
 
 @pytest.mark.kafka
-def test_a_crawl_does_not_begin_without_its_topic(kafka: SimpleNamespace, project: Path, address: str) -> None:
+def test_a_crawl_does_not_begin_without_its_topic(kafka: SimpleNamespace, project: Project) -> None:
     settings = json.dumps({"kafka.bootstrap_servers": kafka.bootstrap_servers, "topics.input": "no-such-topic"})
-    log = crawl(project, address, "-s", f"NEARDUP_SETTINGS={settings}", code=1, SCRAPY_PROJECT="kafka")
+    log = project.crawl("-s", f"NEARDUP_SETTINGS={settings}", code=1, SCRAPY_PROJECT="kafka")
 
     assert "no topic 'no-such-topic'" in log
     assert "Crawled" not in log

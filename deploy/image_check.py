@@ -1,0 +1,308 @@
+"""Build the container image without an engine, and run it as a cluster would: read-only, one volume, a nameless user.
+
+    python -m deploy.image_check [--base BASE]        (root, on Debian or Ubuntu; it starts a broker of its own)
+
+1. Take buildah and mmdebstrap from Debian's packages, unpacked into the project's cache (nothing is installed).
+2. Make a base of Debian's own Python, where no registry is to be had; or pull the one that --base names.
+3. Build deploy/Dockerfile: it must refuse a base without a digest, and take it where that is allowed.
+4. Run what the image holds, in its file system, read-only but for the volume, by the image's own environment and user.
+
+Everything but the packages' cache is temporary. It is a check of the image's parts, not of an engine: there are no
+control groups, and the network is this machine's.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.debian_packages import CheckFailed, unpacked
+from deploy.local_kafka import LocalKafka, LocalKafkaError, free_port
+
+ROOT = Path(__file__).resolve().parent.parent
+DEBIAN_BASE = "localhost/python:debian"
+DEBIAN_PACKAGES = "python3,python3-pip,python-is-python3,ca-certificates"
+IMAGE = "localhost/neardup-streamer:check"
+CERTIFICATES = Path("/etc/ssl/certs")
+VOLUME = Path("/var/lib/neardup")
+ADVICE = "build the image with an engine of your own (docker build --file deploy/Dockerfile)"
+READY_SECONDS = 120
+AWAY_SECONDS = 15
+DOCUMENTS = ROOT / "examples" / "documents.jsonl"
+
+
+@dataclass(frozen=True)
+class Buildah:
+    """buildah with a store of its own."""
+
+    program: Path
+    directory: Path
+
+    def arguments(self, *words: object) -> list[str]:
+        """The command line for some words of buildah."""
+        store = ("--root", self.directory / "store", "--runroot", self.directory / "run", "--storage-driver", "vfs")
+        return list(map(str, (self.program, *store, *words)))
+
+    def run(self, *words: object) -> str:
+        """Standard output of a command. Raises CheckFailed, with what was said, where it fails."""
+        done = subprocess.run(
+            self.arguments(*words), text=True, capture_output=True, env=self._environment(), check=False
+        )
+        if done.returncode != 0:
+            raise CheckFailed(f"buildah {words[0]}:\n{done.stdout[-2_000:]}{done.stderr[-2_000:]}")
+        return done.stdout.strip()
+
+    def policy(self) -> Path:
+        """The file of signatures that are asked for: none."""
+        file = self.directory / "policy.json"
+        file.write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+        return file
+
+    def _environment(self) -> dict[str, str]:
+        registries = self.directory / "registries.conf"
+        registries.write_text("unqualified-search-registries = []\n")
+        return os.environ | {"BUILDAH_ISOLATION": "chroot", "CONTAINERS_REGISTRIES_CONF": str(registries)}
+
+    def build(self, base: str, *, unpinned: str) -> None:
+        """Build the image on a base. Raises CheckFailed where a step fails."""
+        # The authority of a proxy, where this machine has one.
+        certificate = os.environ.get("PIP_CERT")
+        trusted = (
+            ("--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro", "--env", f"PIP_CERT={certificate}") if certificate else ()
+        )
+        files = ("--file", ROOT / "deploy" / "Dockerfile", "--ignorefile", ROOT / "deploy" / "Dockerfile.dockerignore")
+        chosen = ("--build-arg", f"BASE={base}", "--build-arg", f"UNPINNED_BASE={unpinned}", "--format", "docker")
+        self.run("build", "--signature-policy", self.policy(), *files, *chosen, *trusted, "--tag", IMAGE, ROOT)
+
+
+def debian_base(buildah: Buildah, mmdebstrap: Path) -> None:
+    """Make an image of Debian with its Python, in which pip may install, as it may in the official images of Python."""
+    archive = buildah.directory / "base.tar"
+    own_pip = '--customize-hook=rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED'
+    chosen = ("--mode=root", "--variant=minbase", f"--include={DEBIAN_PACKAGES}", own_pip)
+    command = [str(mmdebstrap), *chosen, _codename(), str(archive)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        raise CheckFailed(f"mmdebstrap:\n{made.stderr[-2_000:]}")
+    container = buildah.run("from", "--signature-policy", buildah.policy(), "scratch")
+    buildah.run("add", container, archive, "/")
+    buildah.run("commit", "--signature-policy", buildah.policy(), "--rm", container, DEBIAN_BASE)
+    archive.unlink()
+
+
+def _codename() -> str:
+    lines = Path("/etc/os-release").read_text().splitlines()
+    return next(line.split("=")[1] for line in lines if line.startswith("VERSION_CODENAME="))
+
+
+@dataclass(frozen=True)
+class Container:
+    """The file system of the image, mounted read-only but for the volume, and what the image says of running it."""
+
+    root: Path
+    configuration: dict[str, object]
+
+    def command(self, *words: str, **variables: str) -> list[str]:
+        """Command line that runs words in it, by its user, with its environment alone."""
+        given = [*map(str, self._list("Env")), *(f"{key}={value}" for key, value in variables.items())]
+        user = ("chroot", "--userspec", str(self.configuration["User"]), "--groups", "", str(self.root))
+        there = ("sh", "-c", f'cd {self.configuration["WorkingDir"]} && exec "$@"', "sh", *words)
+        return [*user, "env", "-i", *given, *there]
+
+    def streamer(self, *words: str, **variables: str) -> list[str]:
+        """Command line of the image's own program."""
+        return self.command(*map(str, self._list("Entrypoint")), *words, **variables)
+
+    def _list(self, key: str) -> list[object]:
+        found = self.configuration[key]
+        assert isinstance(found, list)
+        return found
+
+
+@contextmanager
+def container(buildah: Buildah) -> Iterator[Container]:
+    """Mount the image as an engine does with a read-only root, and an empty volume that belongs to its user."""
+    told = json.loads(buildah.run("inspect", "--type", "image", IMAGE))["Docker"]["config"]
+    if list(told["Volumes"]) != [str(VOLUME)]:
+        raise CheckFailed(f"the image has not one volume: {told['Volumes']}")
+    name = buildah.run("from", "--signature-policy", buildah.policy(), "--pull-never", IMAGE)
+    root = Path(buildah.run("mount", name))
+    volume = buildah.directory / "volume"
+    volume.mkdir()
+    os.chown(volume, *map(int, told["User"].split(":")))
+    mounts = [
+        ["--bind", str(root), str(root)],
+        ["-o", "remount,bind,ro", str(root)],
+        ["--bind", str(volume), str(root / VOLUME.relative_to("/"))],
+        ["-t", "proc", "proc", str(root / "proc")],
+        ["--rbind", "/dev", str(root / "dev")],
+    ]
+    for mount in mounts:
+        subprocess.run(["mount", *mount], check=True)
+    try:
+        yield Container(root, told)
+    finally:
+        for point in (root / "dev", root / "proc", root / VOLUME.relative_to("/"), root):
+            subprocess.run(["umount", "--lazy", str(point)], check=False)
+
+
+def expect(what: str, command: Sequence[str], code: int = 0) -> str:
+    """Run a command, and print what it shows and how long it took. Raises CheckFailed for another exit code."""
+    begun = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != code:
+        raise CheckFailed(
+            f"{what}: exit code {done.returncode}, not {code}\n{done.stdout[-2_000:]}{done.stderr[-2_000:]}"
+        )
+    print(f"{time.monotonic() - begun:6.1f} s  {what}")
+    return done.stdout
+
+
+def run_it(inside: Container) -> None:
+    """Run what the image is for. Raises CheckFailed for the first thing that is not as it should be."""
+    expect(
+        "nothing but the volume can be written", inside.command("sh", "-c", "! touch /opt/neardup/x /tmp/x 2>/dev/null")
+    )
+    print(expect("its program tells its versions", inside.streamer("version")).strip())
+    warm_up = inside.command("python", "-m", "streamer.fingerprint.warm_up")
+    expect("kernels are compiled into the volume", warm_up)
+    expect("... and the next start finds them", warm_up)
+    extras = ("--set", "kafka.client=confluent-kafka", "--set", "fingerprint.markup=html-main")
+    expect("the extras that settings ask for are there", inside.streamer(*extras, "config", "check"))
+    expect("its demo runs", inside.streamer("demo", "--directory", str(VOLUME / "demo")))
+
+
+def serve(inside: Container, directory: Path) -> None:
+    """Start the service while its broker is away, let it wait, give it the broker and documents, and end it."""
+    port, kafka_port = free_port(), free_port()
+    chosen = {
+        "STREAMER_OBSERVE__PORT": str(port),
+        "STREAMER_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{kafka_port}",
+        "STREAMER_KAFKA__CLIENT": "confluent-kafka",
+    }
+    log = directory / "service.log"
+    with ExitStack() as stack, log.open("wb") as stream:
+        broker = stack.enter_context(LocalKafka(directory / "kafka", port=kafka_port))
+        expect("its topics are made", inside.streamer("topics", "create", **chosen))
+        broker.stop()
+        service = subprocess.Popen(inside.streamer("run", **chosen), stdout=stream, stderr=stream)
+        stack.callback(_killed, service)
+        begun = time.monotonic()
+        while time.monotonic() < begun + AWAY_SECONDS:
+            _wait_for(service, log, port, "/healthz", 200)
+            time.sleep(1)
+        _wait_for(service, log, port, "/readyz", 503)
+        print(f"{AWAY_SECONDS:6.1f} s  without a broker it stays, healthy and not ready")
+        broker.start()
+        _wait_for(service, log, port, "/readyz", 200)
+        print("          with the broker it becomes ready")
+        with DOCUMENTS.open("rb") as lines:
+            subprocess.run(inside.streamer("produce", "-", **chosen), stdin=lines, check=True, capture_output=True)
+        count = len(DOCUMENTS.read_text(encoding="utf-8").splitlines())
+        deadline = time.monotonic() + READY_SECONDS
+        while _delivered(port) < count:
+            if time.monotonic() > deadline:
+                raise CheckFailed(f"{_delivered(port)} of {count} documents came out:\n{log.read_text()[-2_000:]}")
+            time.sleep(0.2)
+        print(f"          all {count} documents came out")
+        service.terminate()
+        if (code := service.wait(60)) != 0:
+            raise CheckFailed(f"the service ended with {code}:\n{log.read_text()[-2_000:]}")
+        print("          SIGTERM ended it in order")
+
+
+def _killed(service: subprocess.Popen[bytes]) -> None:
+    if service.poll() is None:
+        service.kill()
+        service.wait()
+
+
+def _status(port: int, path: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def _wait_for(service: subprocess.Popen[bytes], log: Path, port: int, path: str, status: int) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while _status(port, path) != status:
+        if service.poll() is not None or time.monotonic() > deadline:
+            raise CheckFailed(f"{path} does not answer {status}:\n{log.read_text()[-3_000:]}")
+        time.sleep(0.2)
+
+
+def _delivered(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    return int(sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("neardup_documents_total")))
+
+
+def check(base: str, packages: Path) -> None:
+    """Build, and run, in this mount namespace. Raises CheckFailed for what is not as it should be."""
+    machine = os.uname().machine
+    libraries = Path(f"/usr/lib/{machine}-linux-gnu")
+    # buildah starts itself anew without an environment, so its libraries have to stand where the loader looks.
+    both = f"lowerdir={packages / 'buildah'}{libraries}:{libraries}"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", both, str(libraries)], check=True)
+    with tempfile.TemporaryDirectory(prefix="image-check-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        buildah = Buildah(packages / "buildah" / "usr" / "bin" / "buildah", directory)
+        begun = time.monotonic()
+        if base == DEBIAN_BASE:
+            debian_base(buildah, packages / "mmdebstrap" / "usr" / "bin" / "mmdebstrap")
+        print(f"{time.monotonic() - begun:6.1f} s  the base {base}")
+        try:
+            buildah.build(base.split("@")[0], unpinned="refused")
+        except CheckFailed as refusal:
+            if "is not pinned" not in str(refusal):
+                raise
+            print("          a base without a digest is refused")
+        else:
+            raise CheckFailed("a base without a digest was taken")
+        begun = time.monotonic()
+        buildah.build(base, unpinned="allowed" if "@sha256:" not in base else "refused")
+        print(f"{time.monotonic() - begun:6.1f} s  the image")
+        with container(buildah) as inside:
+            run_it(inside)
+            serve(inside, directory)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the container image without an engine, and run it read-only with one volume."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument(
+        "--base", default=DEBIAN_BASE, help="image of Python to build on  [default: made of Debian's packages]"
+    )
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    try:
+        if options.inside:
+            check(options.base, options.inside)
+            return 0
+        if os.geteuid() != 0:
+            raise CheckFailed(f"to mount file systems it takes root; or {ADVICE}")
+        for package in ("buildah", "mmdebstrap"):
+            folder = unpacked(package, package, ADVICE, needed=True)
+    except (CheckFailed, LocalKafkaError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    again = [sys.executable, "-m", "deploy.image_check", "--base", options.base, "--inside", str(folder.parent)]
+    return subprocess.run(["unshare", "--mount", *again], cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
