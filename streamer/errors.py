@@ -100,6 +100,10 @@ class RegistryUnavailable(StreamerError):
     exit_code = os.EX_TEMPFAIL
 
 
+class RegistryRefuses(RegistryUnavailable):
+    """It answers, but not to this client. A person at the registry may mend that too, so the worker tries again."""
+
+
 class TransactionHanging(StreamerError):
     """The broker holds a transaction open that nothing will end. Only a person may end it, not a guess."""
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from streamer.doctor import brokers, machine
 from streamer.doctor.finding import Finding, State
+from streamer.doctor.registry import registry
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import diagnosis
@@ -12,7 +13,7 @@ from streamer.transports.kafka.handshake import own_certificate_expires
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Findings in the order of a start: this machine, connections, rights, topics, timeouts, clock. Changes nothing."""
+    """Findings in the order of a start: this machine, registry, brokers, rights, topics, timeouts, clock. Changes nothing."""
     place = machine.look_at(settings.index.directory)
     yield from machine.libraries(diagnosis.codecs(), settings.kafka.compression)
     yield from machine.extras(settings)
@@ -20,6 +21,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     problem = machine.port_problem(settings.observe.host, settings.observe.port)
     yield machine.port(settings, problem, running=bool(problem) and machine.serves_health(settings))
     yield from machine.guard(settings)
+    yield from registry(settings)
     yield from _of_brokers(settings)
 
 

@@ -12,7 +12,7 @@ class State(Enum):
     OK         all is well
     ADVICE     the service runs, but a person should know
     WRONG      a setting or a right mends it; the service does not run, or not as it should
-    AWAY       a broker does not answer, so that it may be well later
+    AWAY       a broker or the registry does not answer, so that it may be well later
     UNCHECKED  not looked at, and why
     """
 
@@ -39,7 +39,7 @@ class Finding:
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """78 where a person has to change something, else 75 where a broker is away, else 0."""
+    """78 where a person has to change something, else 75 where a broker or the registry is away, else 0."""
     states = {finding.state for finding in findings}
     if State.WRONG in states:
         return os.EX_CONFIG

@@ -14,6 +14,7 @@ from index.tools import DATA_FILE, Writer, writer_of
 from streamer.doctor.finding import Finding, State
 from streamer.errors import SettingsError
 from streamer.observe.guard import guard_of
+from streamer.records.schemas import require_avro
 from streamer.settings.settings import Settings
 from streamer.text import main_text
 from streamer.transports.kafka.client import require_client
@@ -131,6 +132,8 @@ def extras(settings: Settings) -> Iterator[Finding]:
         yield _extra("extra html (fingerprint.markup)", main_text.require)
     if settings.kafka.client == "confluent-kafka":
         yield _extra("extra confluent (kafka.client)", lambda: require_client(settings))
+    if settings.decode.format == "avro":
+        yield _extra("extra registry (decode.format)", require_avro)
 
 
 def _extra(check: str, require: Callable[[], None]) -> Finding:

@@ -19,13 +19,14 @@ import struct
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
-from streamer.errors import RegistryUnavailable, SettingsError
+from streamer.errors import RegistryRefuses, RegistryUnavailable, SettingsError
 from streamer.records.reason import Reason
 from streamer.settings.settings import Decode
 
@@ -85,6 +86,11 @@ class Schemas:
         for number in dict.fromkeys(_named_by(values)):
             if number not in self._known:
                 self._look_up(number)
+
+    def require_answer(self) -> None:
+        """Raise RegistryUnavailable unless the registry answers this client when asked for a schema, whether it has it or not."""
+        with suppress(_NoSchema):
+            self._registry.ask("/schemas/ids/1")
 
     def json_of(self, value: bytes) -> bytes:
         """A record in Avro as JSON; `learn` has seen it. Times become ISO 8601, decimals and UUIDs texts. Raises Undecodable."""
@@ -187,10 +193,14 @@ class _Registry:
             return _NoSchema(message or "the registry does not know it")
         if error.code in (401, 403):
             message = message or "decode.registry_user and decode.registry_password are wrong or lack the right to read"
+            return RegistryRefuses(self._told(path, f"{error.code} {error.reason} {message}".strip()))
         return self._unavailable(path, f"{error.code} {error.reason} {message}".strip())
 
     def _unavailable(self, path: str, why: str) -> RegistryUnavailable:
-        return RegistryUnavailable(
+        return RegistryUnavailable(self._told(path, why))
+
+    def _told(self, path: str, why: str) -> str:
+        return (
             f"decode.registry_url: {self._url}{path} cannot be asked ({why}). Records wait, none is lost: reading goes on once "
             "it answers."
         )

@@ -14,7 +14,7 @@ from streamer.doctor.machine import Place
 from streamer.errors import SettingsError
 from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
-from streamer.settings.settings import Fingerprint, Index, Kafka, Observe, Settings
+from streamer.settings.settings import Decode, Fingerprint, Index, Kafka, Observe, Settings
 from streamer.text import main_text
 
 GOOD = Place("", "ext4", 2**40)
@@ -107,6 +107,15 @@ def test_an_extra_is_looked_for_where_a_setting_needs_it(monkeypatch: pytest.Mon
     assert [each.state for each in machine.extras(needing)] == [State.OK]
     monkeypatch.setattr(main_text, "require", lacking)
     assert [each.remedy for each in machine.extras(needing)] == ["install it"]
+
+
+def test_the_package_that_reads_avro_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Settings(decode=Decode(format="avro", registry_url="http://registry:8081"))
+    assert [each.state for each in machine.extras(reading)] == [State.OK]
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    (missing,) = machine.extras(reading)
+    assert missing.state is State.WRONG
+    assert 'pip install "neardup-streamer[registry]"' in missing.remedy
 
 
 def test_the_package_of_the_chosen_client_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,25 @@
+"""Check of the schema registry, by asking it as the service will."""
+
+from collections.abc import Iterator
+
+from streamer.doctor.finding import Finding, State
+from streamer.errors import RegistryRefuses, RegistryUnavailable, SettingsError
+from streamer.records.schemas import Schemas
+from streamer.settings.settings import Settings
+
+
+def registry(settings: Settings) -> Iterator[Finding]:
+    """Whether the registry that settings ask for answers this client; no finding where they ask for none."""
+    if settings.decode.format != "avro":
+        return
+    check = f"decode.registry_url {settings.decode.registry_url}"
+    try:
+        Schemas(settings.decode).require_answer()
+    except SettingsError as error:
+        yield Finding(check, State.WRONG, "cannot be asked", str(error))
+    except RegistryRefuses as error:
+        yield Finding(check, State.WRONG, "refuses this client", str(error))
+    except RegistryUnavailable as error:
+        yield Finding(check, State.AWAY, str(error), "start the registry, or correct decode.registry_url")
+    else:
+        yield Finding(check, State.OK, "answers")
