@@ -4,7 +4,8 @@
 
 One service over a real broker, both beside this program. A document carries the time at which it is produced, which its
 output keeps. A reader of committed records takes the time at which the output arrives. So the figures hold the way of a
-producer without linger to the broker, the wait for a batch, all six verbs, the transaction, and the way to a reader.
+producer, which waits LINGER_MS for more, to the broker, the wait for a batch, all six verbs, the transaction, and the way to
+a reader.
 
 Take half of what `bench.throughput kafka` finds as rate. With more, batches grow; beyond the whole of it, lag does.
 """
@@ -12,6 +13,7 @@ Take half of what `bench.throughput kafka` finds as rate. With more, batches gro
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ from typing import Any
 import click
 import numpy as np
 import orjson
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from confluent_kafka import Producer
+from kafka import KafkaConsumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
@@ -29,23 +32,24 @@ from deploy.local_kafka import LocalKafka, free_port
 from streamer.demo.demo import documents as demo_documents
 
 TICK_SECONDS = 0.01
+LINGER_MS = 5
+"""The default of confluent-kafka. With a request for every document a producer of Python reaches some hundred a second."""
 WARM_UP_SECONDS = 5.0
 """At the begin, that are not counted: the service compiles and joins its group."""
 
 
-def produce(servers: str, topic: str, rate: int, seconds: float) -> int:
-    """Produce made-up documents at an even rate, each with the time of its own. Returns how many."""
-    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=0, acks=1)
-    values = demo_documents(int(rate * seconds))
-    begin, sent = time.time(), 0
-    while (elapsed := time.time() - begin) < seconds:
-        for value in islice(values, int(rate * elapsed) - sent):
-            producer.send(topic, value=value, timestamp_ms=int(time.time() * 1000))
+def produce(servers: str, topic: str, documents: Sequence[bytes], rate: int) -> None:
+    """Produce documents at an even rate, each with the time of its own."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": LINGER_MS, "acks": 1})
+    values, begin, sent = iter(documents), time.time(), 0
+    while sent < len(documents):
+        for value in islice(values, int(rate * (time.time() - begin)) - sent):
+            producer.produce(topic, value, timestamp=int(time.time() * 1000))
             sent += 1
+        producer.poll(0)
         time.sleep(TICK_SECONDS)
-    producer.flush(timeout=60)
-    producer.close()
-    return sent
+    if left := producer.flush(60):
+        raise click.ClickException(f"the broker did not take {left} documents")
 
 
 def arrivals(run: Run, stop: threading.Event, found: list[tuple[float, float]]) -> None:
@@ -64,6 +68,8 @@ def arrivals(run: Run, stop: threading.Event, found: list[tuple[float, float]]) 
 
 def measure(directory: Path, rate: int, seconds: float, settings: tuple[str, ...]) -> dict[str, Any]:
     """Run broker, service, producer and reader; latencies in milliseconds."""
+    documents = list(demo_documents(int(rate * (WARM_UP_SECONDS + seconds))))
+    count = len(documents)
     with LocalKafka(directory / "kafka") as broker:
         run = Run("latency", broker.bootstrap_servers, "documents", directory, free_port(), settings)
         create_topics(broker.bootstrap_servers, ["documents"], 4)
@@ -78,7 +84,7 @@ def measure(directory: Path, rate: int, seconds: float, settings: tuple[str, ...
                 time.sleep(0.2)
             reader.start()
             begin = time.time()
-            count = produce(broker.bootstrap_servers, "documents", rate, WARM_UP_SECONDS + seconds)
+            produce(broker.bootstrap_servers, "documents", documents, rate)
             deadline = time.monotonic() + 60
             while len(found) < count and time.monotonic() < deadline:
                 time.sleep(0.1)
