@@ -189,6 +189,12 @@ def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]
     return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
 
 
+def entered_rows(value: memoryview) -> int:
+    """How many rows of a value of `log` entered."""
+    entered: int = _BATCH.unpack_from(value)[2]
+    return entered
+
+
 def unpack_ids(value: memoryview, words: int) -> tuple[npt.NDArray[np.uint32], memoryview]:
     """The ends of the rows' ids, uint32 [n], and the `ids` of `Lines`, with what follows; much faster than `unpack_batch`."""
     row_count, source_count, entered, duplicates, look_bytes = _BATCH.unpack_from(value)
