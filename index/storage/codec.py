@@ -108,6 +108,8 @@ class Seals:
         """Whether a value with its seal behind it is what was written; `anew`: reads all of it in any case."""
         if len(value) < SEAL.size:
             return False
+        if not table.read_in_parts:
+            return seal_of(table, key, value[: -SEAL.size]) == value[-SEAL.size :]
         seal = value[-SEAL.size :].tobytes()
         # The seal also tells one version of a value from another.
         if seal in self._fitting and not anew:
@@ -157,8 +159,8 @@ def pack_batch(
     """
     if looks is None:
         looks = np.empty((len(fingerprints), 0), np.uint8)
-    packed_ids, rows["id_end"] = _pack_texts(ids)
-    packed_original_ids, originals["id_end"] = _pack_texts(original_ids)
+    packed_ids, rows["id_end"] = pack_texts(ids)
+    packed_original_ids, originals["id_end"] = pack_texts(original_ids)
     header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1])
     columns = (sources, rows, fingerprints.astype("<u8", copy=False), looks, originals)
     return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])
@@ -311,7 +313,7 @@ def _filled(parts: list[bytes]) -> bytes:
     return b"".join([*parts, bytes(size_class(size) - size)])
 
 
-def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
+def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
     """Texts one behind the other, and the end of each, int64 [n]."""
     packed = pack_text("".join(texts))
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))

@@ -135,6 +135,16 @@ class Transaction:
             self._transaction.delete(key, db=handle)
         self._transaction.put(key, sealed, db=handle)
 
+    def put_all(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Set the values of keys, which are distinct."""
+        handle, cursor = self._tables[table], self._cursor(table)
+        sealed = {key: value + seal_of(table, key, value) for key, value in zip(keys, values, strict=True)}
+        # As in `put`.
+        for key, old in cursor.getmulti(keys):
+            if len(old) > len(sealed[bytes(key)]):
+                self._transaction.delete(bytes(key), db=handle)
+        cursor.putmulti(sealed.items())
+
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add values of SHORT_BYTES: to their keys in a table of many values to a key, under new keys in others."""
         sealed = zip(keys, values, seals_of(table, keys, values), strict=True)
@@ -220,12 +230,17 @@ class Transaction:
             # Keys without any key of the table between them have the same neighbours.
             if above is None or key < above or key in checked:
                 continue
-            found = cursor.set_range(key)
-            above = bytes(cursor.key()) if found else None
-            if above is not None and above not in checked:
-                neighbours[above] = cursor.value()
-            if (cursor.prev() if found else cursor.last()) and (below := bytes(cursor.key())) not in checked:
-                neighbours[below] = cursor.value()
+            above, found = None, cursor.set_range(key)
+            if found:
+                place, value = cursor.item()
+                above = bytes(place)
+                if above not in checked:
+                    neighbours[above] = value
+            if cursor.prev() if found else cursor.last():
+                place, value = cursor.item()
+                below = bytes(place)
+                if below not in checked:
+                    neighbours[below] = value
         sizes = {(len(key), len(value)) for key, value in neighbours.items()}
         if len(sizes) == 1 and sizes.pop()[1] == _SEALED_BYTES:
             self._unsealed(table, list(neighbours), b"".join(key + value for key, value in neighbours.items()))
