@@ -142,7 +142,7 @@ def _families(entries: Entries, near: npt.NDArray[np.int64], lookup: Lookup, *, 
 
 def host_keys(entries: Entries) -> npt.NDArray[np.uint64]:
     """Key of each row's host, uint64 [n]; NO_HOST where it has none."""
-    if entries.hosts is None:
+    if entries.hosts is None or not any(entries.hosts):
         return np.full(len(entries), NO_HOST)
     names = [(host or "").encode("utf-8", "surrogatepass") for host in entries.hosts]
     return np.array([xxhash.xxh3_64_intdigest(name) if name else int(NO_HOST) for name in names], np.uint64)

@@ -135,9 +135,10 @@ def route(
     with_headers             False makes no headers at all, for an outside that takes none
     shadow                   see `destination_of`; a header names the output that a record was kept out of
     """
+    destinations = {verdict: destination_of(verdict, shadow=shadow) for verdict in Verdict}
     if not with_headers:
         return [
-            Outgoing(destination_of(decision.verdict, shadow=shadow), record, (), decision)
+            Outgoing(destinations[decision.verdict], record, (), decision)
             for record, decision in zip(records, decisions, strict=True)
         ]
     outgoing: list[Outgoing] = []
@@ -147,7 +148,7 @@ def route(
             kept = tuple(
                 header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
             )
-        destination = destination_of(decision.verdict, shadow=shadow)
+        destination = destinations[decision.verdict]
         gained = _gained(record, decision)
         if destination is not DESTINATIONS[decision.verdict]:
             gained += ((SHADOW, DESTINATIONS[decision.verdict].encode()),)
