@@ -4,7 +4,7 @@ A value that is cut off raises ValueError or struct.error when unpacked; only id
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +59,16 @@ def seal_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
     return SEAL.pack(xxhash.xxh3_64_intdigest(content, of_key))
 
 
+def unfitting(table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> tuple[bytes, memoryview] | None:
+    """The first of these pairs whose value, with its seal behind it, is not what was written; None: all are."""
+    of_table, digest = _SEEDS[table], xxhash.xxh3_64_intdigest
+    for key, value in pairs:
+        seal = digest(value[: -SEAL.size], digest(key, of_table))
+        if len(value) < SEAL.size or seal != int.from_bytes(value[-SEAL.size :], "little"):
+            return key, value
+    return None
+
+
 def seals_of(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
     """`seal_of` many contents of SHORT_BYTES, in the place of one call for each."""
     words = np.frombuffer(b"".join(contents), "<u8")
@@ -106,10 +116,10 @@ class Seals:
 
     def fits(self, table: Table, key: bytes, value: memoryview, *, anew: bool = False) -> bool:
         """Whether a value with its seal behind it is what was written; `anew`: reads all of it in any case."""
+        if not table.read_in_parts:
+            return unfitting(table, [(key, value)]) is None
         if len(value) < SEAL.size:
             return False
-        if not table.read_in_parts:
-            return seal_of(table, key, value[: -SEAL.size]) == value[-SEAL.size :]
         seal = value[-SEAL.size :].tobytes()
         # The seal also tells one version of a value from another.
         if seal in self._fitting and not anew:
