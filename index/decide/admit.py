@@ -61,7 +61,8 @@ def _admitted(
         if found.families is not None:
             learnt += found.families.learnt(outcome.numbers)
         candidates[portion.rows] = found.comparisons()
-        batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
+        of_batch = portion.rows.tolist()
+        batch.journaled.origins.update((of_batch[row], origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
@@ -295,7 +296,11 @@ def named(
     ids: list[str | None] = [None] * count
     positions: list[Position | None] = [None] * count
     streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
-    for row, origin in origins.items():
-        ids[row] = origin.id
-        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    source_of = {
+        (stream, partition): Source(streams[stream], partition)
+        for stream, partition in {(origin.stream, origin.partition) for origin in origins.values()}
+    }
+    for row, (id_, stream, partition, offset) in origins.items():
+        ids[row] = id_
+        positions[row] = Position(source_of[stream, partition], offset)
     return ids, positions

@@ -139,12 +139,10 @@ class Transaction:
 
     def put_all(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Set the values of keys, which are distinct."""
-        handle, cursor = self._tables[table], self._cursor(table)
+        cursor = self._cursor(table)
         sealed = {key: value + seal_of(table, key, value) for key, value in zip(keys, values, strict=True)}
-        # As in `put`.
-        for key, old in cursor.getmulti(keys):
-            if len(old) > len(sealed[bytes(key)]):
-                self._transaction.delete(bytes(key), db=handle)
+        for key in [bytes(key) for key, old in cursor.getmulti(keys) if len(old) > len(sealed[bytes(key)])]:
+            self._transaction.delete(key, db=self._tables[table])  # as in `put`
         cursor.putmulti(sealed.items())
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
