@@ -92,9 +92,14 @@ def prepared(
     pairs  whether matches among the rows are wanted where templates are learnt, too
     """
     return [
-        _prepared(entries.take(some), some, parameters, alone=alone, pairs=pairs)
+        _prepared(_of_rows(entries, some), some, parameters, alone=alone, pairs=pairs)
         for some in (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
     ]
+
+
+def _of_rows(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
+    """These rows alone; mostly they are all."""
+    return entries if np.array_equal(rows, np.arange(len(entries))) else entries.take(rows)
 
 
 def _prepared(

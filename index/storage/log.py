@@ -124,9 +124,9 @@ def write(
         rows[name] = column
     entered = rows["filing"] != Filing.NOTHING
     originals = np.zeros(len(origins), LOG_ORIGINAL)
-    for name in ("offset", "stream", "partition"):
-        originals[name] = [getattr(origin, name) for origin in origins]
-    original_ids = [origin.id for origin in origins]
+    original_ids: Sequence[str] = ()
+    if origins:
+        original_ids, originals["stream"], originals["partition"], originals["offset"] = zip(*origins, strict=True)
     looks = None if entries.looks is None else entries.looks[entered]
     value = pack_batch(sources, rows, entries.fingerprints[entered], entries.ids, originals, original_ids, looks)
     transaction.put(Table.LOG, key, value)
