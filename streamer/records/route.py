@@ -52,6 +52,8 @@ DESTINATIONS = {
 }
 """Output of each verdict, outside of shadow mode."""
 
+_LABELS = {verdict: verdict.label for verdict in Verdict}
+
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
     """Output of a record with this verdict. In shadow mode duplicates go with the unique ones, and nothing else changes.
@@ -252,7 +254,7 @@ def verdict_line(outgoing: Outgoing) -> bytes:
         "source": record.topic,
         "line": record.offset + 1,
         "id": decision.id,
-        "verdict": decision.verdict.label,
+        "verdict": _LABELS[decision.verdict],
         "original": decision.original_id,
     }
     if decision.original_position is not None:
