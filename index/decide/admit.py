@@ -13,7 +13,14 @@ from index.decide import give_back, retention
 from index.decide.batch import Batch
 from index.decide.forget import remove
 from index.decide.guard import guarded
-from index.decide.lookup import nearest_judged, nearest_visible, resembling, stored
+from index.decide.lookup import (
+    nearest_and_all,
+    nearest_judged,
+    nearest_visible,
+    resembling,
+    stored,
+    with_equals,
+)
 from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.recrawl import Versions, decide_versions, versions_of
 from index.decide.rule import Matched, Outcome, Roots, decide
@@ -61,7 +68,8 @@ def _admitted(
         if found.families is not None:
             learnt += found.families.learnt(outcome.numbers)
         candidates[portion.rows] = found.comparisons()
-        batch.journaled.origins.update((int(portion.rows[row]), origin) for row, origin in origins.items())
+        of_batch = portion.rows.tolist()
+        batch.journaled.origins.update((of_batch[row], origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
@@ -217,7 +225,7 @@ def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) 
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
     _look_up_exact(session, portion, distances, originals)
     equal = np.zeros(count, np.bool_)
-    answer = nearest_visible(session, portion.lookup)
+    answer, seen = nearest_and_all(session, portion.lookup)
     equal[near] = answer.equal
     compared[near] += answer.compared
     stale = Matches(near[answer.stale.rows], answer.stale.distances, answer.stale.numbers)
@@ -229,11 +237,15 @@ def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) 
     )
     distances[near[best.rows[settled]]], originals[near[best.rows[settled]]] = 0, best.numbers[settled]
     left = best.rows[~settled]
-    assert isinstance(portion.lookup, MinhashLookup), "templates are learnt from MinHash signatures"
-    signatures, hashes = portion.lookup.signatures[left], portion.lookup.hashes[left]
-    found, comparisons = resembling(session, replace(portion.lookup, signatures=signatures, hashes=hashes))
-    compared[near[left]] += comparisons
-    matches = Matches(near[left[found.rows]], found.distances, found.numbers)
+    if seen is not None:
+        found = with_equals(session, seen.take(np.isin(seen.rows, left)))
+        matches = Matches(near[found.rows], found.distances, found.numbers)
+    else:
+        assert isinstance(portion.lookup, MinhashLookup), "templates are learnt from MinHash signatures"
+        signatures, hashes = portion.lookup.signatures[left], portion.lookup.hashes[left]
+        found, comparisons = resembling(session, replace(portion.lookup, signatures=signatures, hashes=hashes))
+        compared[near[left]] += comparisons
+        matches = Matches(near[left[found.rows]], found.distances, found.numbers)
     assert portion.families is not None
     families = FamilyRule(session, portion.families, matches)
     matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
@@ -295,7 +307,11 @@ def named(
     ids: list[str | None] = [None] * count
     positions: list[Position | None] = [None] * count
     streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
-    for row, origin in origins.items():
-        ids[row] = origin.id
-        positions[row] = Position(Source(streams[origin.stream], origin.partition), origin.offset)
+    source_of = {
+        (stream, partition): Source(streams[stream], partition)
+        for stream, partition in {(origin.stream, origin.partition) for origin in origins.values()}
+    }
+    for row, (id_, stream, partition, offset) in origins.items():
+        ids[row] = id_
+        positions[row] = Position(source_of[stream, partition], offset)
     return ids, positions

@@ -106,6 +106,24 @@ def _nearest_counting(session: ReadSession, lookup: Lookup, second: "_Judge") ->
     return Answer(best, compared, nearest(stale, None), equal)
 
 
+def nearest_and_all(session: ReadSession, lookup: Lookup) -> tuple[Answer, Matches | None]:
+    """As `nearest_visible`, and all matches in order, where the same look-up tells them: where nothing was ever retired."""
+    if not session.visibility.all_are:
+        return nearest_visible(session, lookup), None
+    found, compared = [no_matches()], np.zeros(len(lookup), np.int64)
+    for matches, comparisons in session.tree.matches(session.transaction, lookup):
+        compared += comparisons
+        found.append(matches)
+    ordered = nearest(joined(found), None)
+    best = ordered.take(np.diff(ordered.rows, prepend=-1) > 0)
+    return Answer(best, compared, no_matches(), _equal_rows(best, len(lookup))), ordered
+
+
+def with_equals(session: ReadSession, matches: Matches) -> Matches:
+    """What `resembling` gives, from all matches, where nothing was ever retired."""
+    return nearest(joined([matches, _repeats(session, matches, REPEATS_AT_ONCE)]), None)
+
+
 def resembling(session: ReadSession, lookup: Lookup) -> tuple[Matches, npt.NDArray[np.int64]]:
     """All visible entries that each row finds, nearest and earliest first, and the comparisons made.
 

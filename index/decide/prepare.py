@@ -92,9 +92,14 @@ def prepared(
     pairs  whether matches among the rows are wanted where templates are learnt, too
     """
     return [
-        _prepared(entries.take(some), some, parameters, alone=alone, pairs=pairs)
+        _prepared(_of_rows(entries, some), some, parameters, alone=alone, pairs=pairs)
         for some in (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
     ]
+
+
+def _of_rows(entries: Entries, rows: npt.NDArray[np.int64]) -> Entries:
+    """These rows alone; mostly they are all."""
+    return entries if np.array_equal(rows, np.arange(len(entries))) else entries.take(rows)
 
 
 def _prepared(
@@ -142,7 +147,7 @@ def _families(entries: Entries, near: npt.NDArray[np.int64], lookup: Lookup, *, 
 
 def host_keys(entries: Entries) -> npt.NDArray[np.uint64]:
     """Key of each row's host, uint64 [n]; NO_HOST where it has none."""
-    if entries.hosts is None:
+    if entries.hosts is None or not any(entries.hosts):
         return np.full(len(entries), NO_HOST)
     names = [(host or "").encode("utf-8", "surrogatepass") for host in entries.hosts]
     return np.array([xxhash.xxh3_64_intdigest(name) if name else int(NO_HOST) for name in names], np.uint64)

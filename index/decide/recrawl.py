@@ -61,15 +61,15 @@ def versions_of(session: ReadSession, portion: Prepared) -> Versions | None:
     if entries.named is not None:
         decided &= entries.named
     rows = np.flatnonzero(decided)
-    key_of: dict[str, int] = {}
     ids = [entries.ids[row] for row in rows.tolist()]
-    keys = np.full(len(entries), -1, np.int64)
-    keys[rows] = [key_of.setdefault(id_, len(key_of)) if id_ else -1 for id_ in ids]
-    of_keys = standing(session, list(key_of))
-    numbers = np.where(keys >= 0, np.append(of_keys, NO_NUMBER)[keys], NO_NUMBER)
-    if np.count_nonzero(keys >= 0) == len(key_of) and (of_keys == NO_NUMBER).all():
+    distinct = list(dict.fromkeys(filter(None, ids)))
+    of_keys = standing(session, distinct)
+    if len(distinct) == len(ids) - ids.count("") and (of_keys == NO_NUMBER).all():
         return None
-    return Versions(keys, numbers)
+    key_of = {id_: key for key, id_ in enumerate(distinct)}
+    keys = np.full(len(entries), -1, np.int64)
+    keys[rows] = [key_of.get(id_, -1) for id_ in ids]
+    return Versions(keys, np.where(keys >= 0, np.append(of_keys, NO_NUMBER)[keys], NO_NUMBER))
 
 
 def decide_versions(

@@ -78,8 +78,7 @@ def stored_families(transaction: Transaction, heads: npt.NDArray[np.uint64], bin
 def write_families(transaction: Transaction, heads: npt.NDArray[np.uint64], families: StoredFamilies) -> None:
     """Store families of these heads, uint64 [m], ascending."""
     _, known, counts, values, leads = families
-    for key, value in zip(pack_numbers(heads), pack_families(known, counts, values, leads), strict=True):
-        transaction.put(Table.FAMILIES, key, value)
+    transaction.put_all(Table.FAMILIES, pack_numbers(heads), pack_families(known, counts, values, leads))
 
 
 def read_families(transaction: Transaction, heads: Iterable[int]) -> dict[int, Family]:

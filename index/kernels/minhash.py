@@ -73,16 +73,25 @@ def band_hashes(
 
     The low 40 bits of `band_keys`, as the top bits of a word. draws: int64 [bins, bins - 1], those of `densify`.
     """
-    hashes = np.empty((values.shape[0], bands), np.uint64)
-    for place in range(values.shape[0]):
+    count, used, orders = values.shape[0], bands * rows, draws.shape[1]
+    hashes, filled = np.empty((count, bands), np.uint64), np.empty(used, np.uint8)
+    # Whether a bin is empty is chance: so the first draws are looked up in any case, without a branch.
+    first, second = draws[:used, 0].copy(), draws[:used, 1].copy()
+    for place in range(count):
+        row = values[place]
+        for own in range(used):
+            value, drawn, other = row[own], row[first[own]], row[second[own]]
+            drawn = drawn if drawn else other
+            filled[own] = value if value else drawn
+        for own in range(used):
+            draw = 2
+            while filled[own] == 0 and draw < orders:
+                filled[own] = row[draws[own, draw]]
+                draw += 1
         for band in range(bands):
             chain = np.uint64(0)
             for own in range(band * rows, (band + 1) * rows):
-                value, draw = values[place, own], 0
-                while value == 0 and draw < draws.shape[1]:
-                    value = values[place, draws[own, draw]]
-                    draw += 1
-                chain = (chain + np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
+                chain = (chain + np.uint64(filled[own])) * np.uint64(0x9E3779B97F4A7C15)
                 chain ^= chain >> np.uint64(32)
             hashes[place, band] = (chain * np.uint64(0xD6E8FEB86659FD93)) & np.uint64(0xFFFF_FFFF_FF00_0000)
     return hashes

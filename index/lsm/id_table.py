@@ -20,7 +20,7 @@ from index.lsm.id_memtable import Hashes, Hits, IdMemtable, Rows
 from index.lsm.id_segments import IdSegments
 from index.lsm.row_directory import RowDirectory, RowPlace
 from index.storage import log
-from index.storage.codec import unpack_ids
+from index.storage.codec import pack_texts, unpack_ids
 from index.storage.layout import IDS_KEY, LOG_KEY, LOG_KEY_BEGIN, Table, pack_ids_state, pack_text
 from index.storage.store import Transaction
 
@@ -101,10 +101,11 @@ class IdTable:
 
     def newest(self, transaction: Transaction, ids: Sequence[str]) -> list[RowPlace | None]:
         """The last row with each id, or None; reads at most a few rows for each of them."""
+        hits = self._hits(transaction, hashes_of(*pack_texts(distinct := list(dict.fromkeys(ids)))), NEWEST_AT_FIRST)
+        if not len(hits.rows):
+            return [None] * len(ids)
         texts = list(map(pack_text, ids))
-        wanted = {text: asked for asked, text in enumerate(dict.fromkeys(texts))}
-        hashes = _hashes_of(wanted)
-        hits = self._hits(transaction, hashes, NEWEST_AT_FIRST)
+        wanted = {pack_text(id_): asked for asked, id_ in enumerate(distinct)}
         found = dict(self._verified(transaction, wanted, hits.rows))
         # Rows that were not looked at may follow rows with another id, or rows that have left the log.
         full = set(np.flatnonzero(np.bincount(hits.asked, minlength=1) >= NEWEST_AT_FIRST).tolist()) - found.keys()

@@ -4,7 +4,7 @@ A value that is cut off raises ValueError or struct.error when unpacked; only id
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +59,16 @@ def seal_of(table: Table, key: bytes, content: bytes | memoryview) -> bytes:
     return SEAL.pack(xxhash.xxh3_64_intdigest(content, of_key))
 
 
+def unfitting(table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> tuple[bytes, memoryview] | None:
+    """The first of these pairs whose value, with its seal behind it, is not what was written; None: all are."""
+    of_table, digest = _SEEDS[table], xxhash.xxh3_64_intdigest
+    for key, value in pairs:
+        seal = digest(value[: -SEAL.size], digest(key, of_table))
+        if len(value) < SEAL.size or seal != int.from_bytes(value[-SEAL.size :], "little"):
+            return key, value
+    return None
+
+
 def seals_of(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
     """`seal_of` many contents of SHORT_BYTES, in the place of one call for each."""
     words = np.frombuffer(b"".join(contents), "<u8")
@@ -106,6 +116,8 @@ class Seals:
 
     def fits(self, table: Table, key: bytes, value: memoryview, *, anew: bool = False) -> bool:
         """Whether a value with its seal behind it is what was written; `anew`: reads all of it in any case."""
+        if not table.read_in_parts:
+            return unfitting(table, [(key, value)]) is None
         if len(value) < SEAL.size:
             return False
         seal = value[-SEAL.size :].tobytes()
@@ -157,8 +169,8 @@ def pack_batch(
     """
     if looks is None:
         looks = np.empty((len(fingerprints), 0), np.uint8)
-    packed_ids, rows["id_end"] = _pack_texts(ids)
-    packed_original_ids, originals["id_end"] = _pack_texts(original_ids)
+    packed_ids, rows["id_end"] = pack_texts(ids)
+    packed_original_ids, originals["id_end"] = pack_texts(original_ids)
     header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1])
     columns = (sources, rows, fingerprints.astype("<u8", copy=False), looks, originals)
     return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])
@@ -187,6 +199,12 @@ def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]
     row_count, source_count, entered, _, _ = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
     return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
+
+
+def entered_rows(value: memoryview) -> int:
+    """How many rows of a value of `log` entered."""
+    entered: int = _BATCH.unpack_from(value)[2]
+    return entered
 
 
 def unpack_ids(value: memoryview, words: int) -> tuple[npt.NDArray[np.uint32], memoryview]:
@@ -305,7 +323,7 @@ def _filled(parts: list[bytes]) -> bytes:
     return b"".join([*parts, bytes(size_class(size) - size)])
 
 
-def _pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
+def pack_texts(texts: Sequence[str]) -> tuple[bytes, npt.NDArray[np.int64]]:
     """Texts one behind the other, and the end of each, int64 [n]."""
     packed = pack_text("".join(texts))
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))

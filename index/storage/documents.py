@@ -82,14 +82,11 @@ def read(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) 
 
 def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> dict[int, Origin]:
     """The same documents as originals of duplicates, by number."""
-    found: dict[int, Origin] = {}
-    for batch, places, _ in log.holding(transaction, np.unique(numbers), words):
-        rows = batch.entered()[places]
-        sources = batch.sources[batch.rows["source"][rows]]
-        columns = (sources["stream"].tolist(), sources["partition"].tolist(), batch.rows["offset"][rows].tolist())
-        each = map(Origin, batch.ids(rows), *columns)
-        found.update(zip(batch.numbers()[places].tolist(), each, strict=True))
-    return found
+    distinct = np.unique(numbers)
+    found = log.documents(transaction, distinct, words)
+    rows, sources = found.rows()
+    columns = (sources["stream"].tolist(), sources["partition"].tolist(), rows["offset"].tolist())
+    return dict(zip(distinct[found.places].tolist(), map(Origin, found.ids(), *columns), strict=True))
 
 
 def roots(
@@ -100,9 +97,8 @@ def roots(
     All documents must be in the log.
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    of_distinct = distinct.copy()
-    for batch, documents, places in log.holding(transaction, distinct, words):
-        of_distinct[places] = batch.rows["number"][batch.entered()[documents]]
+    of_distinct, found = distinct.copy(), log.documents(transaction, distinct, words)
+    of_distinct[found.places] = found.rows()[0]["number"]
     of_distinct = np.where(visibility.are(transaction, of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
@@ -125,11 +121,11 @@ def counting(
     """As `counting_roots`, of numbers that are ascending and distinct; gives the fingerprints too, uint64 [n, words]."""
     roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
     fingerprints = np.zeros((len(numbers), words), np.uint64)
-    for batch, documents, places in log.holding(transaction, numbers, words):
-        rows = batch.rows[batch.entered()[documents]]
-        roots[places] = rows["number"]
-        dropped[places] = rows["verdict"] == Verdict.DUPLICATE
-        fingerprints[places] = batch.fingerprints[documents]
+    found = log.documents(transaction, numbers, words)
+    rows, _ = found.rows()
+    roots[found.places] = rows["number"]
+    dropped[found.places] = rows["verdict"] == Verdict.DUPLICATE
+    fingerprints[found.places] = found.fingerprints()
     visible = visibility.are(transaction, roots)
     lost = dropped & (roots != numbers)
     return np.where(visible, roots, np.where(lost, NO_NUMBER, numbers)), fingerprints

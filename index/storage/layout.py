@@ -130,7 +130,11 @@ FORMAT_VERSION = 6
 
 
 class Table(Enum):
-    """The tables; the value is the name in the file."""
+    """The tables; the value is the name in the file.
+
+    many_values    whether a key has many values, all of one size, sorted bytewise
+    read_in_parts  whether values are large, and look-ups read a few pages of them again and again
+    """
 
     META = b"meta"
     STREAMS = b"streams"
@@ -150,15 +154,13 @@ class Table(Enum):
     TIMES = b"times"
     AGES = b"ages"
 
-    @property
-    def many_values(self) -> bool:
-        """Whether a key has many values, all of one size, sorted bytewise."""
-        return self in (Table.EXACT, Table.REPEATS, Table.OWN)
+    def __init__(self, name: bytes) -> None:
+        # Asked of every value: a property would take longer than all else that is done with some.
+        self.many_values = name in (b"exact", b"repeats", b"own")
+        self.read_in_parts = name in (b"log", b"chunks", b"ids")
 
-    @property
-    def read_in_parts(self) -> bool:
-        """Whether values are large, and look-ups read a few pages of them again and again."""
-        return self in (Table.LOG, Table.SEGMENTS, Table.IDS)
+    # A member is itself alone; the hash that it would inherit is computed in Python.
+    __hash__ = object.__hash__
 
 
 STAMP_KEY = b"stamp"

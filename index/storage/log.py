@@ -1,5 +1,6 @@
 """The log: batches as they were decided, in order, one value each. It holds all that is known of a document."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import Entries, naming_originals
-from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Lines, pack_batch, unpack_batch, unpack_fingerprints
+from index.kernels import lines
+from index.kernels.scan import address_of
+from index.storage.codec import (
+    LOG_ORIGINAL,
+    LOG_ROW,
+    LOG_SOURCE,
+    Lines,
+    entered_rows,
+    pack_batch,
+    unpack_batch,
+    unpack_fingerprints,
+)
 from index.storage.layout import LOG_KEY, Filing, Table, unpack_text
 from index.storage.store import Transaction
 
@@ -112,9 +124,9 @@ def write(
         rows[name] = column
     entered = rows["filing"] != Filing.NOTHING
     originals = np.zeros(len(origins), LOG_ORIGINAL)
-    for name in ("offset", "stream", "partition"):
-        originals[name] = [getattr(origin, name) for origin in origins]
-    original_ids = [origin.id for origin in origins]
+    original_ids: Sequence[str] = ()
+    if origins:
+        original_ids, originals["stream"], originals["partition"], originals["offset"] = zip(*origins, strict=True)
     looks = None if entries.looks is None else entries.looks[entered]
     value = pack_batch(sources, rows, entries.fingerprints[entered], entries.ids, originals, original_ids, looks)
     transaction.put(Table.LOG, key, value)
@@ -175,6 +187,62 @@ def holding(
         at = end
 
 
+@dataclass(frozen=True)
+class Documents:
+    """Documents in the log, ascending by number. Valid until their transaction writes.
+
+    places  int64 [n], the place of each in the numbers that were asked for
+    """
+
+    places: npt.NDArray[np.int64]
+    _values: npt.NDArray[np.uint64]
+    _ends: npt.NDArray[np.int64]
+    _of_batches: npt.NDArray[np.int64]
+    _words: int
+
+    def rows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+        """The row of each, LOG_ROW [n], and its source, LOG_SOURCE [n]."""
+        octets, sources = lines.rows(self._values, self._ends, self._at)
+        return octets.view(LOG_ROW)[:, 0], sources.astype("<u8", copy=False).view(LOG_SOURCE)
+
+    def fingerprints(self) -> npt.NDArray[np.uint64]:
+        """The fingerprint of each, uint64 [n, words]."""
+        return lines.fingerprints(self._values, self._ends, self._of_batches, self._words)
+
+    def ids(self) -> list[str]:
+        """The id of each."""
+        octets, ends = lines.ids(self._values, self._ends, self._at, self._words)
+        return _texts(octets.data, ends, np.arange(len(ends)))
+
+    @cached_property
+    def _at(self) -> npt.NDArray[np.int64]:
+        return lines.places(self._values, self._ends, self._of_batches)
+
+
+def documents(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> Documents:
+    """Documents of these numbers, uint64 [n], ascending and distinct: as `holding`, for a few columns of many batches."""
+    asked, at = numbers.tolist(), 0
+    found: list[tuple[int, int, int, int]] = []
+    while at < len(asked):
+        # Of the batches with this first number only the last can have entered anything.
+        below = transaction.floor(Table.LOG, LOG_KEY.pack(asked[at], _LAST))
+        first = 0 if below is None else LOG_KEY.unpack(below[0])[0]
+        end = at if below is None else bisect_left(asked, first + entered_rows(below[1]), at)
+        if below is None or end == at:
+            at = _behind_gap(transaction, numbers, at)
+            continue
+        found.append((address_of(below[1]), first, at, end))
+        at = end
+    values, firsts, begins, ends = np.array(found, np.uint64).reshape(-1, 4).T
+    counts = (ends - begins).astype(np.int64)
+    behind = np.cumsum(counts)
+    places = np.arange(len(asked))
+    if int(counts.sum()) < len(asked):
+        places = np.repeat(begins.astype(np.int64) - (behind - counts), counts) + np.arange(int(counts.sum()))
+    of_batches = (numbers[places] - np.repeat(firsts, counts)).astype(np.int64)
+    return Documents(places, np.ascontiguousarray(values), behind, of_batches, words)
+
+
 def fingerprints(
     transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
@@ -182,11 +250,10 @@ def fingerprints(
 
     numbers  uint64 [n], ascending and distinct; the fingerprint of a document that is not in the log is zero
     """
+    found = documents(transaction, numbers, words)
     of_numbers = np.zeros((len(numbers), words), np.uint64)
     there = np.zeros(len(numbers), np.bool_)
-    for batch, documents, places in holding(transaction, numbers, words):
-        of_numbers[places] = batch.fingerprints[documents]
-        there[places] = True
+    of_numbers[found.places], there[found.places] = found.fingerprints(), True
     return of_numbers, there
 
 
@@ -221,6 +288,8 @@ def _behind_gap(transaction: Transaction, numbers: npt.NDArray[np.uint64], at: i
     return max(at + 1, int(np.searchsorted(numbers, np.uint64(LOG_KEY.unpack(above)[0]))))
 
 
-def _texts(joined: memoryview, ends: npt.NDArray[np.uint32], places: npt.NDArray[np.int64]) -> list[str]:
+def _texts(
+    joined: memoryview, ends: npt.NDArray[np.uint32] | npt.NDArray[np.int64], places: npt.NDArray[np.int64]
+) -> list[str]:
     begins = np.where(places > 0, ends[places - 1], 0).tolist()
     return [unpack_text(bytes(joined[begin:end])) for begin, end in zip(begins, ends[places].tolist(), strict=True)]

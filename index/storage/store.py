@@ -23,9 +23,10 @@ import numpy.typing as npt
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.kernels.scan import address_of
 from index.storage import data_file
-from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, seals_of, unsealed
+from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, seals_of, unfitting, unsealed
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, identity_of, release
 from index.storage.file.commit_hooks import CommitHooks, nothing
+from index.storage.file.neighbours import neighbours
 from index.storage.file.tree_place import TreePlace, tree_place
 from index.storage.holding import Holding
 from index.storage.layout import Table
@@ -103,7 +104,8 @@ class Transaction:
     def get_many(self, table: Table, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
         """(key, value) of every key that exists, in the order given; of many values the lowest."""
         raw = [(bytes(key), value) for key, value in self._cursor(table).getmulti(keys)]
-        found = [(key, bytes(self._content(table, key, value))) for key, value in raw]
+        self._require_fitting(table, raw)
+        found = [(key, bytes(value[: -SEAL.size])) for key, value in raw]
         if len(found) < len(keys):
             self._require_all_missing(table, sorted(set(keys)), {key for key, _ in found})
         return found
@@ -135,6 +137,14 @@ class Transaction:
             self._transaction.delete(key, db=handle)
         self._transaction.put(key, sealed, db=handle)
 
+    def put_all(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Set the values of keys, which are distinct."""
+        cursor = self._cursor(table)
+        sealed = {key: value + seal_of(table, key, value) for key, value in zip(keys, values, strict=True)}
+        for key in [bytes(key) for key, old in cursor.getmulti(keys) if len(old) > len(sealed[bytes(key)])]:
+            self._transaction.delete(key, db=self._tables[table])  # as in `put`
+        cursor.putmulti(sealed.items())
+
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add values of SHORT_BYTES: to their keys in a table of many values to a key, under new keys in others."""
         sealed = zip(keys, values, seals_of(table, keys, values), strict=True)
@@ -144,10 +154,11 @@ class Transaction:
         """The pair with the greatest key not above `key`, or None; the value is a `view`."""
         cursor = self._anywhere(table)
         found = cursor.set_range(key)
-        if not (found and cursor.key() == key) and not (cursor.prev() if found else cursor.last()):
+        if not (cursor.key() == key or cursor.prev() if found else cursor.last()):
             return None
-        key = bytes(cursor.key())
-        return key, self._content(table, key, cursor.value(), anew=anew)
+        place, value = cursor.item()
+        key = bytes(place)
+        return key, self._content(table, key, value, anew=anew)
 
     def key_above(self, table: Table, key: bytes) -> bytes | None:
         """The least key above `key`, or None."""
@@ -213,25 +224,17 @@ class Transaction:
 
     def _require_all_missing(self, table: Table, keys: Sequence[bytes], checked: Set[bytes]) -> None:
         """As `_require_missing`, of those ascending keys that have not been checked, and are not there."""
-        cursor = self._anywhere(table)
-        above: bytes | None = b""
-        neighbours: dict[bytes, memoryview] = {}
-        for key in keys:
-            # Keys without any key of the table between them have the same neighbours.
-            if above is None or key < above or key in checked:
-                continue
-            found = cursor.set_range(key)
-            above = bytes(cursor.key()) if found else None
-            if above is not None and above not in checked:
-                neighbours[above] = cursor.value()
-            if (cursor.prev() if found else cursor.last()) and (below := bytes(cursor.key())) not in checked:
-                neighbours[below] = cursor.value()
-        sizes = {(len(key), len(value)) for key, value in neighbours.items()}
-        if len(sizes) == 1 and sizes.pop()[1] == _SEALED_BYTES:
-            self._unsealed(table, list(neighbours), b"".join(key + value for key, value in neighbours.items()))
-            return
-        for key, value in neighbours.items():
-            self._content(table, key, value)
+        beside = neighbours(self._anywhere(table), keys, checked)
+        if all(len(value) == _SEALED_BYTES for value in beside.values()) and len(set(map(len, beside))) == 1:
+            self._unsealed(table, list(beside), b"".join(key + value for key, value in beside.items()))
+        else:
+            self._require_fitting(table, beside.items())
+
+    def _require_fitting(self, table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> None:
+        """Check values, of a table that is not `read_in_parts`, each with its seal behind it."""
+        wrong = unfitting(table, pairs)
+        if wrong is not None:
+            self._content(table, *wrong)
 
     def _unsealed(
         self, table: Table, keys: Sequence[bytes], pairs: bytes | memoryview

@@ -95,11 +95,19 @@ class Decoder:
         self._schemas = Schemas(settings) if settings.format == "avro" else None
         self._lists = preset.lists
         self._text_pointer = settings.text if settings.text is not None else preset.text
-        self._text = _parts(self._text_pointer)
-        self._title = _parts(settings.title if settings.title is not None else preset.title)
-        self._id = _parts(settings.id if settings.id is not None else preset.id)
-        self._time = _parts(settings.time if settings.time is not None else preset.time)
-        self._hosts = [_parts(each) for each in ((settings.host,) if settings.host is not None else preset.host)]
+        self._fields = [
+            _parts(pointer)
+            for pointer in (
+                self._text_pointer,
+                settings.title if settings.title is not None else preset.title,
+                settings.id if settings.id is not None else preset.id,
+                settings.time if settings.time is not None else preset.time,
+                *((settings.host,) if settings.host is not None else preset.host),
+            )
+        ]
+        # No object has a key that is None.
+        self._keys = [parts[0] if parts else None for parts in self._fields]
+        self._are_keys = all(parts is None or len(parts) == 1 for parts in self._fields)
         self._metadata = [_parts(pointer) for pointer in settings.metadata or ()]
 
     def decode(self, records: Sequence[Record]) -> list[Document | DeadLetter]:
@@ -159,25 +167,32 @@ class Decoder:
             too_deep = "depth limit exceeded" in error.msg or "ecursion limit" in error.msg
             reason = Reason.NESTED_TOO_DEEP if too_deep else Reason.NOT_JSON
             return DeadLetter(reason, _bounded(str(error)), _key_text(record))
-        own = self._identity(tree)
+        # Of most records every field is a key of an object: each is one step then.
+        at_top = self._are_keys and type(tree) is dict
+        found = map(tree.get, self._keys) if at_top else [_resolve(tree, parts) for parts in self._fields]
+        text, title, own, time, *hosts = found
+        if self._lists:
+            text, title = (_joined(each) if type(each) is list else each for each in (text, title))
+            own, time, *hosts = (
+                (each[:1] or [None])[0] if type(each) is list else each for each in (own, time, *hosts)
+            )
+        own = None if own is None else _identity(own)
         identity = own or _key_text(record)
-        text = _resolve(tree, self._text)
-        if self._lists and type(text) is list:
-            text = _joined(text)
         if type(text) is not str:
             return self._without_text(tree, text, identity)
-        title = _resolve(tree, self._title)
-        if self._lists and type(title) is list:
-            title = _joined(title)
-        time_ms = _time_ms(self._first(_resolve(tree, self._time))) if self._time is not None else None
+        time_ms = None if time is None else _time_ms(time)
+        host = None
+        for value in hosts:
+            if value is not None and (host := _host(value)) is not None:
+                break
         return Document(
-            id=identity or record.position,
-            text=text,
-            title=title if type(title) is str else "",
-            time_ms=record.timestamp_ms if time_ms is None else time_ms,
-            host=self._host(tree),
-            metadata=self._keywords(tree) if self._metadata else (),
-            named=own is not None,
+            identity or record.position,
+            text,
+            title if type(title) is str else "",
+            record.timestamp_ms if time_ms is None else time_ms,
+            host,
+            self._keywords(tree) if self._metadata else (),
+            own is not None,
         )
 
     def _without_text(self, tree: Any, text: Any, identity: str | None) -> DeadLetter:
@@ -192,32 +207,12 @@ class Decoder:
             detail += f": the value is {_KINDS[type(tree)]}, not an object"
         return DeadLetter(Reason.NO_TEXT, _bounded(detail), identity)
 
-    def _identity(self, tree: Any) -> str | None:
-        found = self._first(_resolve(tree, self._id))
-        if type(found) is str:
-            return _bounded_id(found) if found else None
-        if type(found) is int or (type(found) is float and abs(found) <= _DOUBLE_EXACT_MAX):
-            return str(found)
-        return None
-
-    def _host(self, tree: Any) -> str | None:
-        for parts in self._hosts:
-            host = _host(self._first(_resolve(tree, parts)))
-            if host is not None:
-                return host
-        return None
-
     def _keywords(self, tree: Any) -> tuple[str, ...]:
         found = [_resolve(tree, parts) for parts in self._metadata]
         flat = [item for value in found for item in (value if type(value) is list else [value])]
         return tuple(
             item if type(item) is str else str(item) for item in flat if type(item) in (str, int, float) and item != ""
         )
-
-    def _first(self, value: Any) -> Any:
-        if self._lists and type(value) is list:
-            return value[0] if value else None
-        return value
 
 
 def poison(record: Record, detail: str) -> DeadLetter:
@@ -284,6 +279,14 @@ def _decode_text(record: Record, value: bytes) -> Document | DeadLetter:
     if wrong is not None:
         return wrong
     return Document(identity or record.position, value.decode(), "", record.timestamp_ms, None, ())
+
+
+def _identity(found: Any) -> str | None:
+    if type(found) is str:
+        return _bounded_id(found) if found else None
+    if type(found) is int or (type(found) is float and abs(found) <= _DOUBLE_EXACT_MAX):
+        return str(found)
+    return None
 
 
 def _key_text(record: Record) -> str | None:

@@ -52,6 +52,8 @@ DESTINATIONS = {
 }
 """Output of each verdict, outside of shadow mode."""
 
+_LABELS = {verdict: verdict.label for verdict in Verdict}
+
 
 def destination_of(verdict: Verdict, *, shadow: bool) -> Destination:
     """Output of a record with this verdict. In shadow mode duplicates go with the unique ones, and nothing else changes.
@@ -135,9 +137,10 @@ def route(
     with_headers             False makes no headers at all, for an outside that takes none
     shadow                   see `destination_of`; a header names the output that a record was kept out of
     """
+    destinations = {verdict: destination_of(verdict, shadow=shadow) for verdict in Verdict}
     if not with_headers:
         return [
-            Outgoing(destination_of(decision.verdict, shadow=shadow), record, (), decision)
+            Outgoing(destinations[decision.verdict], record, (), decision)
             for record, decision in zip(records, decisions, strict=True)
         ]
     outgoing: list[Outgoing] = []
@@ -147,7 +150,7 @@ def route(
             kept = tuple(
                 header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
             )
-        destination = destination_of(decision.verdict, shadow=shadow)
+        destination = destinations[decision.verdict]
         gained = _gained(record, decision)
         if destination is not DESTINATIONS[decision.verdict]:
             gained += ((SHADOW, DESTINATIONS[decision.verdict].encode()),)
@@ -251,7 +254,7 @@ def verdict_line(outgoing: Outgoing) -> bytes:
         "source": record.topic,
         "line": record.offset + 1,
         "id": decision.id,
-        "verdict": decision.verdict.label,
+        "verdict": _LABELS[decision.verdict],
         "original": decision.original_id,
     }
     if decision.original_position is not None:

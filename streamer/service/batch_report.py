@@ -72,7 +72,7 @@ def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_simil
     pairs, counts = np.unique(decisions.verdicts.astype(np.int64) << 8 | decisions.reasons, return_counts=True)
     return BatchReport(
         records=len(batch.records),
-        value_bytes=sum(len(record.value or b"") for record in batch.records),
+        value_bytes=sum([len(record.value) for record in batch.records if record.value]),
         step_seconds=stopwatch.wall_seconds,
         step_cpu_seconds=stopwatch.cpu_seconds,
         outcomes={

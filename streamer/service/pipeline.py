@@ -39,7 +39,6 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
 
     The row of a dead letter has Kind.DEAD_LETTER, the dead letter's reason, and zeros, which nobody reads.
     """
-    decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
     readable = [document for document in documents if isinstance(document, Document)]
     found: Fingerprints = fingerprinter.fingerprint(
         [document.text for document in readable],
@@ -48,6 +47,7 @@ def fingerprint_documents(fingerprinter: Scheme, documents: Sequence[Document | 
     )
     if len(readable) == len(documents):
         return found
+    decoded = [row for row, document in enumerate(documents) if isinstance(document, Document)]
     count = len(documents)
     kinds = np.full(count, Kind.DEAD_LETTER, np.uint8)
     reasons = np.array([each.reason if isinstance(each, DeadLetter) else 0 for each in documents], np.uint8)

@@ -77,7 +77,10 @@ class Service(PreparingLoop):
 
     def _route(self, batch: Batch, documents: Documents, decided: Decided) -> list[Outgoing]:
         entries, decisions = decided.entries, decided.decisions
-        fingerprints = hexadecimal(entries.kinds, entries.fingerprints)
+        # Only headers show them.
+        fingerprints: list[str | None] = [None] * len(entries)
+        if self._transport.takes_headers:
+            fingerprints = hexadecimal(entries.kinds, entries.fingerprints)
         explained: list[Decision] = explain(
             batch.records,
             documents,

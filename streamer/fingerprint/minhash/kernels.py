@@ -14,6 +14,9 @@ from streamer.fingerprint.shingle_kernels import mix
 
 DROPPED, NARROW, WIDE = range(3)
 
+NOTHING = np.uint64(2**64 - 1)
+"""The minimum of a cell without members."""
+
 
 @compiled
 def shingle(
@@ -66,7 +69,36 @@ def _power(base: Any, exponent: int) -> Any:
 
 @compiled
 def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], minima: npt.NDArray[np.uint64]) -> None:
-    """Lower each of `minima`, uint64 [cells], to the smallest hash of its cell; hashes[i] lies in cell cells[i]."""
+    """MinHash itself: lower each of `minima`, uint64 [cells], to the smallest hash of its cell.
+
+    Member i of a set has hash hashes[i] and lies in cell cells[i]. A cell is a set and a hash function (Broder 1997), or,
+    as here, a bin of one hash function's range.
+    """
     for place in range(len(cells)):
         # `min` compiles to no branch; a branch here would be unpredictable.
         minima[cells[place]] = min(minima[cells[place]], hashes[place])
+
+
+@compiled
+def bin_values(
+    hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], bins: int, bin_bits: int
+) -> npt.NDArray[np.uint8]:
+    """Kernel of `minhash.bin_values`: shingles uint64 [m], and the texts' bounds among them, int64 [n + 1]."""
+    count, shift, longest = len(bounds) - 1, np.uint64(64), 0
+    while np.uint64(1) << (np.uint64(64) - shift) < np.uint64(bins):
+        shift -= np.uint64(1)
+    for text in range(count):
+        longest = max(longest, bounds[text + 1] - bounds[text])
+    values, largest = np.zeros((count, bins), np.uint8), np.uint64((1 << bin_bits) - 1)
+    minima, cells = np.empty(bins, np.uint64), np.empty(longest, np.int64)
+    for text in range(count):
+        own = hashes[bounds[text] : bounds[text + 1]]
+        for place in range(len(own)):
+            cells[place] = np.int64(own[place] >> shift)
+        minima[:] = NOTHING
+        smallest(cells[: len(own)], own, minima)
+        for each in range(bins):
+            if minima[each] != NOTHING:
+                low = minima[each] & np.uint64(0xFFFF_FFFF)
+                values[text, each] = (low * largest >> np.uint64(32)) + np.uint64(1)
+    return values

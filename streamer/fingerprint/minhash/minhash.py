@@ -31,9 +31,6 @@ from streamer.text.words import split
 FORMAT_VERSION = 2
 """Raised whenever equal settings begin to give other signatures; the tests' pinned examples say when."""
 
-NOTHING = np.uint64(2**64 - 1)
-"""The minimum of a cell without members."""
-
 
 class MinHasher:
     """Texts -> packed signatures, by one group of settings. Each signature depends only on its text."""
@@ -142,23 +139,4 @@ def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> npt.NDArray[np.u
 
     `bins` is a power of two. A value is the low 32 bits of the bin's smallest hash, scaled to the range.
     """
-    count = len(shingles.bounds) - 1
-    bits = bins.bit_length() - 1
-    cells = (shingles.hashes >> np.uint64(64 - bits)).astype(np.int64)
-    cells += np.repeat(np.arange(count) * bins, np.diff(shingles.bounds))
-    minima = smallest(cells, shingles.hashes, count * bins)
-    low = minima & np.uint64(0xFFFF_FFFF)
-    values = (low * np.uint64((1 << bin_bits) - 1) >> np.uint64(32)) + np.uint64(1)
-    values[minima == NOTHING] = 0
-    return values.astype(np.uint8).reshape(count, bins)
-
-
-def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
-    """MinHash itself: the smallest hash in each of `count` cells, uint64 [count]; NOTHING in an empty cell.
-
-    Member i of a set has hash hashes[i] and lies in cell cells[i]. A cell is a set and a hash function (Broder 1997), or,
-    as here, a set and a bin of one hash function's range.
-    """
-    minima = np.full(count, NOTHING)
-    kernels.smallest(cells, hashes, minima)
-    return minima
+    return kernels.bin_values(shingles.hashes, shingles.bounds, bins, bin_bits)

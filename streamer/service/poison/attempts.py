@@ -197,8 +197,12 @@ def death_of(folder: Path, process: int) -> Death | None:
 def stretches_of(batch: Batch) -> tuple[Stretch, ...]:
     """The stretch of each source in a batch."""
     firsts: dict[Source, Record] = {}
+    last: Source | None = None
     for record in batch.records:
-        firsts.setdefault(record.source, record)
+        # Most records follow one of the same source.
+        if record.source is not last:
+            last = record.source
+            firsts.setdefault(last, record)
     return tuple(
         Stretch(record.topic, source, range(record.offset, batch.ends[source])) for source, record in firsts.items()
     )

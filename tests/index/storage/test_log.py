@@ -78,13 +78,22 @@ def test_documents_are_found_by_number_and_gaps_of_the_log_are_passed_over(rando
         def compare(transaction: log.Transaction) -> None:
             found: dict[int, int] = {}
             keys = []
+            rows, sources, ids = [], [], []
             for batch, documents, places in log.holding(transaction, numbers, WORDS):
+                of_documents = batch.entered()[documents]
+                rows += batch.rows[of_documents].tolist()
+                sources += batch.sources[batch.rows["source"][of_documents]].tolist()
+                ids += batch.ids(of_documents)
                 keys.append(batch.key)
                 assert len(documents) == len(places) > 0
                 assert batch.numbers()[documents].tolist() == numbers[places].tolist()
                 found.update((number, held.keys.index(batch.key)) for number in numbers[places].tolist())
             assert found == expected
             assert keys == sorted(set(keys)), "every batch comes once, in order"
+            at_once = log.documents(transaction, numbers, WORDS)
+            assert numbers[at_once.places].tolist() == sorted(expected)
+            assert [column.tolist() for column in at_once.rows()] == [rows, sources]
+            assert at_once.ids() == ids
             for read, name, width in (
                 (log.fingerprints(transaction, numbers, WORDS), "fingerprint", WORDS),
                 (log.looks(transaction, numbers, WORDS, LOOK_BYTES), "look", LOOK_BYTES),

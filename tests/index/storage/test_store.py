@@ -26,6 +26,7 @@ from index.storage.store import Store, Transaction
 from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, clustered_fingerprints, ends_of, entries_of
+from tests.support.stores import stores
 
 
 def opened(directory: Path, **options: Any) -> Index:
@@ -230,6 +231,25 @@ def test_a_held_transaction_is_ended_by_whatever_comes_after_a_while(
     store.read(lambda transaction: None)
     assert not [state for _, state in store.readers() if state is not None]
     store.close()
+
+
+SIZES = st.dictionaries(st.integers(0, 9), st.sampled_from([0, 5, 900, 3_000, 9_000]), max_size=6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(SIZES, max_size=3))
+def test_values_set_together_are_those_that_were_set_last(writes: list[dict[int, int]]) -> None:
+    last = {bytes([key]): bytes([turn]) * size for turn, each in enumerate(writes) for key, size in each.items()}
+    with stores() as store:
+
+        def put(transaction: Transaction) -> None:
+            for turn, each in enumerate(writes):
+                keys, values = [bytes([key]) for key in each], [bytes([turn]) * size for size in each.values()]
+                transaction.put_all(Table.FAMILIES, keys, values)
+
+        store.write(put)
+        read = store.read(lambda transaction: dict(transaction.get_many(Table.FAMILIES, sorted(last))))
+        assert read == last
 
 
 def test_walking_begins_at_a_key_or_behind_it(tmp_path: Path) -> None:

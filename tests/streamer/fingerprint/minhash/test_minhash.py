@@ -12,7 +12,8 @@ from index.entry import Kind
 from index.matching.minhash import pack_bins, signature_distances, unpack_bins
 from streamer.fingerprint import fingerprints
 from streamer.fingerprint.hashing import hash_text
-from streamer.fingerprint.minhash.minhash import NOTHING, MinHasher, bin_values, smallest
+from streamer.fingerprint.minhash.kernels import NOTHING, smallest
+from streamer.fingerprint.minhash.minhash import MinHasher, bin_values
 from streamer.fingerprint.minhash.shingles import Shingles, shingle_characters
 from streamer.records.reason import Reason
 from streamer.settings.settings import Minhash
@@ -69,9 +70,10 @@ def test_the_example_of_the_literature() -> None:
         for which, function in enumerate(functions)
     ]
     cells, hashes = np.array(members).T
-    matrix = smallest(cells.astype(np.int64), hashes.astype(np.uint64), 8).reshape(4, 2).T
-    assert matrix.tolist() == [[1, 2, 0, 0], [1, 0, 1, 2]]
-    assert smallest(cells[:0], hashes[:0].astype(np.uint64), 1).tolist() == [NOTHING]
+    minima = np.full(9, NOTHING)
+    smallest(cells.astype(np.int64), hashes.astype(np.uint64), minima)
+    assert minima[:8].reshape(4, 2).T.tolist() == [[1, 2, 0, 0], [1, 0, 1, 2]]
+    assert minima[8] == NOTHING, "a cell without members"
 
 
 @pytest.mark.parametrize("bins", [64, 128, 256])

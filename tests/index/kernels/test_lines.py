@@ -1,0 +1,78 @@
+"""The loops over batches of the log against the parts that the codec gives."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.kernels import lines
+from index.kernels.scan import address_of
+from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, SEAL, Lines, pack_batch, unpack_batch
+from index.storage.layout import pack_text
+
+IDS = ("", "a", "plain", "é", "名前", "\ud800x")
+
+
+def some_batch(random: Random, words: int) -> memoryview:
+    """A batch of random columns, with some bytes behind it as in the file."""
+    generator = np.random.default_rng(random.randrange(2**32))
+    count, sources, duplicates = random.randrange(8), random.randrange(1, 4), random.randrange(3)
+    rows = generator.integers(0, 256, (count, LOG_ROW.itemsize), np.uint8).view(LOG_ROW)[:, 0]
+    rows["source"] %= sources
+    rows["filing"] = generator.integers(0, 2, count)
+    entered = int(np.count_nonzero(rows["filing"]))
+    value = pack_batch(
+        generator.integers(0, 256, (sources, LOG_SOURCE.itemsize), np.uint8).view(LOG_SOURCE)[:, 0],
+        rows,
+        generator.integers(0, 2**64, (entered, words), np.uint64),
+        random.choices(IDS, k=count),
+        np.zeros(duplicates, LOG_ORIGINAL),
+        random.choices(IDS, k=duplicates),
+        generator.integers(0, 256, (entered, random.randrange(3)), np.uint8),
+    )
+    return memoryview(value + bytes(SEAL.size))
+
+
+def entered_of(batch: Lines) -> np.ndarray:
+    return np.flatnonzero(batch.rows["filing"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**64).map(Random), st.integers(1, 3))
+def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, words: int) -> None:
+    values = [some_batch(random, words) for _ in range(random.randrange(5))]
+    batches = [unpack_batch(value, words) for value in values]
+    chosen = [
+        np.array([place for place in range(len(entered_of(batch))) if random.random() < 0.6], np.int64)
+        for batch in batches
+    ]
+    addresses, ends = (
+        np.array([address_of(value) for value in values], np.uint64),
+        np.cumsum([*map(len, chosen)], dtype=np.int64),
+    )
+    documents = np.concatenate([np.empty(0, np.int64), *chosen])
+
+    at = lines.places(addresses, ends, documents)
+    rows = [entered_of(batch)[some] for batch, some in zip(batches, chosen, strict=True)]
+    assert at.tolist() == [row for of_batch in rows for row in of_batch.tolist()]
+
+    octets, sources = lines.rows(addresses, ends, at)
+    assert octets.tobytes() == b"".join(batch.rows[some].tobytes() for batch, some in zip(batches, rows, strict=True))
+    assert sources.tobytes() == b"".join(
+        batch.sources[batch.rows["source"][some]].tobytes() for batch, some in zip(batches, rows, strict=True)
+    )
+    assert lines.fingerprints(addresses, ends, documents, words).tolist() == [
+        fingerprint.tolist()
+        for batch, some in zip(batches, chosen, strict=True)
+        for fingerprint in batch.fingerprints[some]
+    ]
+
+    found, id_ends = lines.ids(addresses, ends, at, words)
+    texts = np.split(found, id_ends)[:-1]
+    expected = []
+    for batch, some in zip(batches, rows, strict=True):
+        id_begins = np.append(0, batch.rows["id_end"])
+        expected += [bytes(batch.ids[id_begins[row] : id_begins[row + 1]]) for row in some.tolist()]
+    assert [text.tobytes() for text in texts] == expected
+    assert set(expected) <= set(map(pack_text, IDS))
