@@ -5,11 +5,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled
+from index.kernels.jit import compiled, prefetch
 from index.kernels.scan import DIVIDED, PARTS, Pages
 
 SORTED_MAX = 64
 """The first so many entries of a bucket are sorted by insertion: more would take the square of their number."""
+
+
+PAGES_AHEAD = 3
+"""Pages of a bucket that are loaded before it is their turn."""
+
+BUCKETS_APART = 3
+"""A page is loaded so many buckets before the next one of its bucket is."""
+
+ENTRIES_AHEAD = 16
+"""Entries of MinHash are loaded so many before it is their turn."""
 
 
 @compiled
@@ -91,6 +101,16 @@ def _chain(pages: Pages, table: int, bucket: int, part: int) -> Any:
 
 
 @compiled
+def _prefetch_whole(pages: Pages, page: Any) -> None:
+    """Begin to load a page, and which entries come next in it."""
+    if page < 0:
+        return
+    prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(12 * page))
+    prefetch(np.uint64(pages.places.ctypes.data) + np.uint64(4 * pages.places.shape[1] * page))
+    prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(2 * pages.following.shape[1] * page))
+
+
+@compiled
 def gathered(
     pages: Pages, table: int, begin: int, end: int, count_max: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32], int]:
@@ -101,6 +121,14 @@ def gathered(
     """
     count, stopped = 0, begin
     while stopped < end and count < count_max:
+        # The newest page of a bucket further on; of one less far the page behind it, and so on.
+        for depth in range(PAGES_AHEAD):
+            bucket = stopped + (PAGES_AHEAD - depth) * BUCKETS_APART
+            if bucket < end:
+                page = np.int64(pages.heads[table, bucket])
+                for _ in range(depth):
+                    page = np.int64(pages.links[page, 0]) if page >= 0 else page
+                _prefetch_whole(pages, page)
         for part in range(PARTS if pages.heads[table, stopped] <= DIVIDED else 1):
             page, behind = _chain(pages, table, stopped, part)
             while page != behind:
@@ -137,7 +165,12 @@ def gathered_bands(
     """
     places, keys, stopped = gathered(pages, table, begin, end, count_max)
     found, bucket = np.empty((2, len(places)), np.uint64), 0
+    of_rests, of_numbers = np.uint64(rests.ctypes.data), np.uint64(numbers.ctypes.data)
     for count in range(len(places)):
+        if count + ENTRIES_AHEAD < len(places):
+            ahead = np.int64(places[count + ENTRIES_AHEAD])
+            prefetch(of_rests + np.uint64(ahead * rests.shape[1] + table))
+            prefetch(of_numbers + np.uint64(8 * ahead))
         place = places[count]
         hashed = np.uint64(keys[count]) << np.uint64(32) | np.uint64(rests[place, table]) << np.uint64(24)
         number, to = numbers[place], count

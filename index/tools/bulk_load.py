@@ -41,6 +41,9 @@ PORTION_BYTES_MAX = 2**30
 GROWTH = 4
 """A portion is full at PORTION_BYTES or at 1 / GROWTH of the entries there before, whichever is more."""
 
+ID_PORTIONS = 4
+"""Ids move into segments with every so many portions: they take 8 bytes in memory, and all segments of ids are written anew."""
+
 STRIPE_ENTRIES = 2**20
 """Approximate number of entries sorted at once: takes some 40 ms of a transaction."""
 
@@ -60,6 +63,7 @@ class BulkLoader:
         self._tree = Tree(index.parameters, opened.tree.sizes, SortedPair)
         self._ids = IdTable(index.parameters.words, opened.ids.sizes)
         self._opened = replace(opened, tree=self._tree, ids=self._ids)
+        self._portions = 0
         self._begin_portion()
 
     def _begin_portion(self) -> None:
@@ -67,13 +71,15 @@ class BulkLoader:
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
         self._memtable_entries = self._portion_entries or max(least, min(there // GROWTH, most))
-        self._tree.sizes = self._ids.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
+        self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
+        self._ids.sizes = replace(self._ids.sizes, memtable_entries=ID_PORTIONS * self._memtable_entries)
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
         """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFull, IndexDamaged."""
         result = self._opened.write(operation)
         if self._tree.standing().memtable_entries >= self._memtable_entries:
-            self._end_portion()
+            self._portions += 1
+            self._end_portion(with_ids=self._portions % ID_PORTIONS == 0)
         return result
 
     def add(
@@ -93,19 +99,19 @@ class BulkLoader:
 
     def finish(self) -> None:
         """Move all entries into segments. Every process that opens the index holds unfinished entries in memory."""
-        self._end_portion()
+        self._end_portion(with_ids=True)
         self._tree.sizes = internals_of(self._index).tree.sizes
         self._repeat(lambda session: session.tree.settle(session.transaction))
         self._begin_portion()
 
-    def _end_portion(self) -> None:
+    def _end_portion(self, *, with_ids: bool) -> None:
         self._move()
 
         def freeze(session: WriteSession) -> None:
             counters = session.counters
             if not session.tree.is_moving:
                 session.tree.freeze(session.transaction, counters.next_number, counters.next_tombstone)
-            if not session.ids.is_moving:
+            if with_ids and not session.ids.is_moving:
                 session.ids.freeze(session.transaction, next_log_key(counters))
 
         self._opened.write(freeze)
