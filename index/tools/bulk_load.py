@@ -38,6 +38,9 @@ PORTION_BYTES = 2**28
 PORTION_BYTES_MAX = 2**30
 """Approximate upper bound of a portion's memory, in a large index."""
 
+BAND_ENTRIES_MAX = 2**23
+"""MinHash: a portion has at most so many entries, half of what `sort.sorted_band` takes."""
+
 GROWTH = 4
 """A portion is full at PORTION_BYTES or at 1 / GROWTH of the entries there before, whichever is more."""
 
@@ -70,7 +73,8 @@ class BulkLoader:
         shape = Shape.of(self.parameters)
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
-        self._memtable_entries = self._portion_entries or max(least, min(there // GROWTH, most))
+        entries = self._portion_entries or max(least, min(there // GROWTH, most))
+        self._memtable_entries = entries if shape.banding is None else min(entries, BAND_ENTRIES_MAX)
         self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
         self._ids.sizes = replace(self._ids.sizes, memtable_entries=ID_PORTIONS * self._memtable_entries)
 
@@ -202,6 +206,10 @@ class _Sorted:
         if len(without):
             left = ~np.isin(self._numbers, without)
             self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]
+        if shape.banding is not None and (self._numbers[1:] < self._numbers[:-1]).any():
+            # Entries that were raised come behind later ones. Those of one hash are sorted by place.
+            ascending = np.argsort(self._numbers)
+            self._fingerprints, self._numbers = self._fingerprints[ascending], self._numbers[ascending]
         self._hashes = _hashes(self._fingerprints, shape)
         self._table, self._words = -1, np.empty((0, 0), np.uint64)
         self._places, self._begins = np.empty(0, np.uint32), np.zeros(1, np.int64)
@@ -212,7 +220,11 @@ class _Sorted:
         if self._asked != (table, stripe):
             self._turn_to(table, stripe_bits)
             begin, end = self._begins[stripe : stripe + 2].tolist()
-            words, places = _in_order(self._words, self._places[begin:end])
+            places = self._places[begin:end]
+            if self._shape.banding is not None:
+                words = sort.sorted_band(self._hashes[table], places, self._numbers).T
+            else:
+                words, places = _in_order(self._words, places)
             numbered = self._shape.numbered and table == 0
             numbers = self._numbers[places if numbered else places[:0]]
             self._asked, self._stripe = (table, stripe), _Stripe(words, numbers)
@@ -223,6 +235,10 @@ class _Sorted:
         if self._table == table:
             return
         count = len(self._numbers)
+        if self._shape.banding is not None:
+            self._table = table
+            self._places, self._begins = sort.by_top_bits(self._hashes[table], stripe_bits)
+            return
         self._table, self._words = table, np.empty((count, self._shape.entry_words), np.uint64)
         for rows in _slices(count):
             hashes = self._hashes[table, rows]
