@@ -18,6 +18,9 @@ PAGES_AHEAD = 3
 BUCKETS_APART = 3
 """A page is loaded so many buckets before the next one of its bucket is."""
 
+ROWS_AHEAD = 2
+"""Pages are loaded so many rows before an entry is filed there; what names them, as many before that."""
+
 ENTRIES_AHEAD = 16
 """Entries of MinHash are loaded so many before it is their turn."""
 
@@ -40,6 +43,16 @@ def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
 
 
 @compiled
+def _prefetch_whole(pages: Pages, page: Any) -> None:
+    """Begin to load a page, and which entries come next in it."""
+    if page < 0:
+        return
+    prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(12 * page))
+    prefetch(np.uint64(pages.places.ctypes.data) + np.uint64(4 * pages.places.shape[1] * page))
+    prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(2 * pages.following.shape[1] * page))
+
+
+@compiled
 def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_entries: int) -> None:
     """File entries with the places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
 
@@ -47,8 +60,15 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_ent
 
     There must be n * tables further pages, and a division for as many entries as are hot, in all tables.
     """
-    size = pages.places.shape[1]
+    size, heads, buckets = pages.places.shape[1], np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
     for row in range(keys.shape[0]):
+        if row + 2 * ROWS_AHEAD < keys.shape[0]:
+            for table in range(keys.shape[1]):
+                bucket = np.int64(keys[row + 2 * ROWS_AHEAD, table]) >> 16
+                prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
+        if row + ROWS_AHEAD < keys.shape[0]:
+            for table in range(keys.shape[1]):
+                _prefetch_whole(pages, _page_of(pages, table, np.int64(keys[row + ROWS_AHEAD, table])))
         for table in range(keys.shape[1]):
             key = np.int64(keys[row, table])
             page = _page_of(pages, table, key)
@@ -98,16 +118,6 @@ def _chain(pages: Pages, table: int, bucket: int, part: int) -> Any:
         return (head if part == 0 else np.int64(-1)), np.int64(-1)
     division = DIVIDED - head
     return np.int64(pages.parts[division, part]), np.int64(pages.links[pages.firsts[division], 0] if part else -1)
-
-
-@compiled
-def _prefetch_whole(pages: Pages, page: Any) -> None:
-    """Begin to load a page, and which entries come next in it."""
-    if page < 0:
-        return
-    prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(12 * page))
-    prefetch(np.uint64(pages.places.ctypes.data) + np.uint64(4 * pages.places.shape[1] * page))
-    prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(2 * pages.following.shape[1] * page))
 
 
 @compiled
