@@ -21,9 +21,9 @@ from index.storage.segments.compaction_state import BAND_KEY, CompactionState, L
 from index.storage.store import Transaction
 
 FIRST_SHARE = 2
-"""A segment of the first level has this many times fewer entries: it meets few segments of the last one.
+"""A segment of the first level has this many times fewer entries: one meets few segments of the last level.
 
-Not many times fewer: where it moves on, the two segments of the last level at its ends are written anew with all that they hold.
+Not many times fewer: of the one in which a range ends, what is left over is written once more.
 """
 
 SETTLED_SHARE = 2
@@ -119,8 +119,8 @@ def settle(
 def _slice(transaction: Transaction, now: CompactionState, tables: int, capacity: int) -> CompactionState:
     """Move entries of the first level from the cursor on, with what is removed in their range.
 
-    As many as a segment has, up to a bound of the last level: so each segment there is written anew once a turn, and what is
-    left of the one in the first level is a small one.
+    A segment of them, or more, up to where a segment of the last level begins. So that level has each of its segments written
+    anew once a turn, and the first level only what is left over of its own.
     """
     cursor = now.settled_to or BandKey(0, Level.FIRST).packed()
     band, prefix, begin = cursor[0], cursor[:2], cursor[2:]
