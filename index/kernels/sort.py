@@ -231,9 +231,9 @@ def _sort_span(
         for digit in range(1 << OCTET_BITS):
             begins[digit + 1] += begins[digit]
         for place in range(begin, end):
-            digit = np.int64((source[place] >> shift) & mask)
-            target[begins[digit]] = source[place]
-            begins[digit] += 1
+            own = np.int64((source[place] >> shift) & mask)
+            target[begins[own]] = source[place]
+            begins[own] += 1
         source, target = target, source
     if ((high_bit - low_bit + OCTET_BITS - 1) // OCTET_BITS) & 1:
         keys[begin:end] = others[begin:end]
@@ -281,9 +281,9 @@ def sorted_band(
         begins[digit + 1] += begins[digit]
     ends = begins.copy()
     for key in others:
-        digit = np.int64((key >> shift) & mask)
-        keys[ends[digit]] = key
-        ends[digit] += 1
+        own = np.int64((key >> shift) & mask)
+        keys[ends[own]] = key
+        ends[own] += 1
     for digit in range(1 << bits):
         begin, end = begins[digit], begins[digit + 1]
         if end - begin > INSERTED_MAX:

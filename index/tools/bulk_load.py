@@ -47,6 +47,9 @@ GROWTH = 4
 ID_PORTIONS = 4
 """Ids move into segments with every so many portions: they take 8 bytes in memory, and all segments of ids are written anew."""
 
+ROOM = 1.5
+"""A portion has room for so many times the entries of the one before, which it may have a quarter more of, and a batch."""
+
 STRIPE_ENTRIES = 2**20
 """Approximate number of entries sorted at once: takes some 40 ms of a transaction."""
 
@@ -63,11 +66,15 @@ class BulkLoader:
         self._portion_entries = portion_entries
         self.parameters = index.parameters
         opened = internals_of(index)
-        self._tree = Tree(index.parameters, opened.tree.sizes, SortedPair)
+        self._memtable_entries = portion_entries or PORTION_BYTES // _entry_bytes(Shape.of(index.parameters))
+        self._tree = Tree(index.parameters, opened.tree.sizes, self._new_pair)
         self._ids = IdTable(index.parameters.words, opened.ids.sizes)
         self._opened = replace(opened, tree=self._tree, ids=self._ids)
         self._portions = 0
         self._begin_portion()
+
+    def _new_pair(self, shape: Shape) -> "SortedPair":
+        return SortedPair(shape, int(ROOM * self._memtable_entries))
 
     def _begin_portion(self) -> None:
         shape = Shape.of(self.parameters)
@@ -142,6 +149,11 @@ class BulkLoader:
 
 class SortedPair(MemtablePair):
     """Memtable pair without pages of equal keys; sorts one stripe of a table at a time."""
+
+    def __init__(self, shape: Shape, entries: int = 1) -> None:
+        """entries: expected ones."""
+        super().__init__(shape)
+        self.added = Memtable(shape, max(1, entries))
 
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
