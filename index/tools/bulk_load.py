@@ -300,6 +300,6 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 
 def _entry_bytes(shape: Shape) -> int:
-    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, hashes of bands, columns."""
-    hashes = 0 if shape.banding is None else 8 * shape.tables
-    return 8 * shape.words + 8 + 12 + 4 + hashes + 8 * shape.entry_words
+    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, and hashes of bands or columns."""
+    sorted_ = 8 * shape.entry_words if shape.banding is None else 8 * shape.tables
+    return 8 * shape.words + 8 + 12 + 4 + sorted_
