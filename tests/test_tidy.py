@@ -253,7 +253,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.settings.presets",
     ),
     "kernels, compared with plain code in the tests of their callers": (
-        "index.kernels.bands",
         "index.kernels.leaves",
         "index.kernels.memtable",
         "index.kernels.sort",

@@ -48,16 +48,6 @@ def _check_of(words: npt.NDArray[np.uint64], seed: Any) -> Any:
 
 
 @compiled
-def _put_bits(words: npt.NDArray[np.uint64], first: Any, place: Any, bits: Any, value: Any) -> None:
-    """Set value `place` of a column of `bits` bits each, which begins at word `first` and is zero there."""
-    bit = np.int64(place) * bits
-    word, off = first + (bit >> 6), np.uint64(bit & 63)
-    words[word] |= np.uint64(value) << off
-    if np.int64(off) + bits > 64:
-        words[word + 1] |= np.uint64(value) >> (np.uint64(64) - off)
-
-
-@compiled
 def _bits_at(column: Any, place: Any, bits: Any) -> Any:
     """Value `place` of a column of `bits` bits each, at most 56: uint64. Reads up to a word behind the last one.
 
@@ -99,16 +89,34 @@ def fill(
     key              uint64 [3], the key of the segment
     """
     count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
-    of_starts, part = words[starts:rests].view(np.uint32), 0
+    of_starts, part, base = words[starts:rests].view(np.uint32), 0, words[2]
     mask = (np.uint64(1) << np.uint64(rest_bits)) - np.uint64(1)
+    # The last word of each column is held until it is full: a word that is read again waits for its own writing.
+    rest_word, rest_used, rest_held = rests, 0, np.uint64(0)
+    number_word, number_used, number_held = at_numbers, 0, np.uint64(0)
     for place in range(count):
-        off = (hashes[place] - words[2]) >> np.uint64(LOW_BITS)
+        off = (hashes[place] - base) >> np.uint64(LOW_BITS)
         own = np.int64(off >> np.uint64(rest_bits))
         while part < own:
             part += 1
             of_starts[part] = place
-        _put_bits(words, rests, place, rest_bits, off & mask)
-        _put_bits(words, at_numbers, place, number_bits, numbers[place])
+        rest, number = off & mask, numbers[place]
+        rest_held |= rest << np.uint64(rest_used)
+        rest_used += rest_bits
+        if rest_used >= 64:
+            words[rest_word] = rest_held
+            rest_word, rest_used = rest_word + 1, rest_used - 64
+            rest_held = rest >> np.uint64(rest_bits - rest_used)
+        number_held |= number << np.uint64(number_used)
+        number_used += number_bits
+        if number_used >= 64:
+            words[number_word] = number_held
+            number_word, number_used = number_word + 1, number_used - 64
+            number_held = number >> np.uint64(number_bits - number_used)
+    if rest_used:
+        words[rest_word] = rest_held
+    if number_used:
+        words[number_word] = number_held
     while part < parts:
         part += 1
         of_starts[part] = count
@@ -121,25 +129,101 @@ def fill(
 
 
 @compiled
+def _fits(words: npt.NDArray[np.uint64]) -> bool:
+    """Whether the head of a segment fits its length."""
+    if len(words) <= HEAD_WORDS:
+        return False
+    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
+    if rest_bits > 40 or number_bits > 40 or not HEAD_WORDS <= starts < rests:
+        return False
+    return bool(
+        rests - starts == (parts + 2) >> 1 and at_numbers + ((count * number_bits + 63) >> 6) < len(words) and count > 0
+    )
+
+
+@compiled
+def _first_from(entries: npt.NDArray[np.uint64], low: Any, bound: npt.NDArray[np.uint64]) -> Any:
+    """The first place, not below `low`, of an entry of uint64 [2, n], ascending, that is not below a bound, uint64 [2] or [0]."""
+    high = entries.shape[1]
+    if len(bound) == 0:
+        return high
+    while low < high:
+        middle = (low + high) >> 1
+        if entries[0, middle] < bound[0] or (entries[0, middle] == bound[0] and entries[1, middle] < bound[1]):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def merged_bands(
+    words: npt.NDArray[np.uint64],
+    new: npt.NDArray[np.uint64],
+    removed: npt.NDArray[np.uint64],
+    other: int,
+    gone: int,
+    bound: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], int, int, int]:
+    """The entries of a segment without removed ones, merged with new ones below a bound; and the removed that were not there.
+
+    words        uint64 [w], the segment; none (w = 0) where there is none
+    new, removed  entries, uint64 [2, n] each, hashes and numbers, ascending
+    other, gone  begin at these places of them
+    bound        uint64 [2], hash and number; uint64 [0]: there is none
+
+    Gives both as entries; the places behind the last new and the last removed one below the bound; and how many entries the
+    segment had, -1 where its head does not fit its length.
+    """
+    nothing, count, size = np.empty((2, 0), np.uint64), 0, 0
+    if len(words):
+        if not _fits(words):
+            return nothing, nothing, other, gone, -1
+        size = _shape_at(np.uint64(words.ctypes.data))[0]
+    new_end, gone_end = _first_from(new, other, bound), _first_from(removed, gone, bound)
+    found, left = np.empty((2, size + new_end - other), np.uint64), np.empty((2, gone_end - gone), np.uint64)
+    hashes, numbers, new_hashes, new_numbers, absent = found[0], found[1], new[0], new[1], 0
+    if size:
+        _, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
+        of_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
+        of_rests, of_numbers = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
+        place = 0
+        for part in range(parts):
+            base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
+            end = min(np.int64(size), np.int64(of_starts[part + 1]))
+            while place < end:
+                hashed = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
+                number = _bits_at(of_numbers, place, number_bits)
+                place += 1
+                while other < new_end and (
+                    new_hashes[other] < hashed or (new_hashes[other] == hashed and new_numbers[other] < number)
+                ):
+                    hashes[count], numbers[count] = new_hashes[other], new_numbers[other]
+                    other, count = other + 1, count + 1
+                while gone < gone_end and (
+                    removed[0, gone] < hashed or (removed[0, gone] == hashed and removed[1, gone] < number)
+                ):
+                    left[0, absent], left[1, absent] = removed[0, gone], removed[1, gone]
+                    gone, absent = gone + 1, absent + 1
+                if gone < gone_end and removed[0, gone] == hashed and removed[1, gone] == number:
+                    gone += 1
+                    continue
+                hashes[count], numbers[count] = hashed, number
+                count += 1
+    while other < new_end:
+        hashes[count], numbers[count] = new_hashes[other], new_numbers[other]
+        other, count = other + 1, count + 1
+    while gone < gone_end:
+        left[0, absent], left[1, absent] = removed[0, gone], removed[1, gone]
+        gone, absent = gone + 1, absent + 1
+    return found[:, :count], left[:, :absent], other, gone, size
+
+
+@compiled
 def unpacked(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Hashes and numbers of a segment, uint64 [2, n]; none where its head does not fit its length."""
     nothing = np.empty((2, 0), np.uint64)
-    if len(words) <= HEAD_WORDS:
-        return nothing
-    count, rest_bits, number_bits, parts, starts, rests, at_numbers = _shape_at(np.uint64(words.ctypes.data))
-    if rest_bits > 40 or number_bits > 40 or not HEAD_WORDS <= starts < rests:
-        return nothing
-    if rests - starts != (parts + 2) >> 1 or at_numbers + ((count * number_bits + 63) >> 6) >= len(words):
-        return nothing
-    entries = np.empty((2, count), np.uint64)
-    of_starts, base_address = words[starts:rests].view(np.uint32), np.uint64(words.ctypes.data)
-    of_rests, of_numbers = base_address + np.uint64(8 * rests), base_address + np.uint64(8 * at_numbers)
-    for part in range(parts):
-        base = words[2] + ((np.uint64(part) << np.uint64(rest_bits)) << np.uint64(LOW_BITS))
-        for place in range(of_starts[part], min(count, np.int64(of_starts[part + 1]))):
-            entries[0, place] = base + (_bits_at(of_rests, place, rest_bits) << np.uint64(LOW_BITS))
-            entries[1, place] = _bits_at(of_numbers, place, number_bits)
-    return entries
+    return merged_bands(words, nothing, nothing, 0, 0, np.empty(0, np.uint64))[0] if _fits(words) else nothing
 
 
 @compiled
@@ -310,39 +394,3 @@ def candidates(
             passed = 0
         turn += len(some)
     return rows[:count], numbers[:count], turn, 0, -1
-
-
-@compiled
-def merged_bands(
-    old: npt.NDArray[np.uint64], new: npt.NDArray[np.uint64], removed: npt.NDArray[np.uint64]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Old entries without the removed ones, merged with new entries; and the removed ones that were not there.
-
-    Entries are uint64 [2, n], hashes and numbers, ascending.
-    """
-    found, left = np.empty((2, old.shape[1] + new.shape[1]), np.uint64), np.empty(removed.shape, np.uint64)
-    one, other, gone, count, absent = 0, 0, 0, 0, 0
-    while one < old.shape[1] or other < new.shape[1]:
-        if one < old.shape[1]:
-            while gone < removed.shape[1] and (
-                removed[0, gone] < old[0, one] or (removed[0, gone] == old[0, one] and removed[1, gone] < old[1, one])
-            ):
-                left[0, absent], left[1, absent] = removed[0, gone], removed[1, gone]
-                gone, absent = gone + 1, absent + 1
-            if gone < removed.shape[1] and removed[0, gone] == old[0, one] and removed[1, gone] == old[1, one]:
-                one, gone = one + 1, gone + 1
-                continue
-        if other == new.shape[1] or (
-            one < old.shape[1]
-            and (old[0, one] < new[0, other] or (old[0, one] == new[0, other] and old[1, one] < new[1, other]))
-        ):
-            found[0, count], found[1, count] = old[0, one], old[1, one]
-            one += 1
-        else:
-            found[0, count], found[1, count] = new[0, other], new[1, other]
-            other += 1
-        count += 1
-    while gone < removed.shape[1]:
-        left[0, absent], left[1, absent] = removed[0, gone], removed[1, gone]
-        gone, absent = gone + 1, absent + 1
-    return found[:, :count], left[:, :absent]

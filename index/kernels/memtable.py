@@ -5,11 +5,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled
+from index.kernels.jit import compiled, prefetch
 from index.kernels.scan import DIVIDED, PARTS, Pages
 
 SORTED_MAX = 64
 """The first so many entries of a bucket are sorted by insertion: more would take the square of their number."""
+
+
+PAGES_AHEAD = 3
+"""Pages of a bucket that are loaded before it is their turn."""
+
+BUCKETS_APART = 3
+"""A page is loaded so many buckets before the next one of its bucket is."""
+
+ROWS_AHEAD = 2
+"""Pages are loaded so many rows before an entry is filed there; what names them, as many before that."""
+
+ENTRIES_AHEAD = 16
+"""Entries of MinHash are loaded so many before it is their turn."""
 
 
 @compiled
@@ -30,6 +43,16 @@ def _put_page(pages: Pages, table: int, key: Any, page: Any) -> None:
 
 
 @compiled
+def _prefetch_whole(pages: Pages, page: Any) -> None:
+    """Begin to load a page, and which entries come next in it."""
+    if page < 0:
+        return
+    prefetch(np.uint64(pages.links.ctypes.data) + np.uint64(12 * page))
+    prefetch(np.uint64(pages.places.ctypes.data) + np.uint64(4 * pages.places.shape[1] * page))
+    prefetch(np.uint64(pages.following.ctypes.data) + np.uint64(2 * pages.following.shape[1] * page))
+
+
+@compiled
 def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_entries: int) -> None:
     """File entries with the places from `begin` on under their page keys, uint32 [n, tables]; changes pages.
 
@@ -37,8 +60,15 @@ def file_entries(keys: npt.NDArray[np.uint32], begin: int, pages: Pages, hot_ent
 
     There must be n * tables further pages, and a division for as many entries as are hot, in all tables.
     """
-    size = pages.places.shape[1]
+    size, heads, buckets = pages.places.shape[1], np.uint64(pages.heads.ctypes.data), pages.heads.shape[1]
     for row in range(keys.shape[0]):
+        if row + 2 * ROWS_AHEAD < keys.shape[0]:
+            for table in range(keys.shape[1]):
+                bucket = np.int64(keys[row + 2 * ROWS_AHEAD, table]) >> 16
+                prefetch(heads + np.uint64(4 * (table * buckets + bucket)))
+        if row + ROWS_AHEAD < keys.shape[0]:
+            for table in range(keys.shape[1]):
+                _prefetch_whole(pages, _page_of(pages, table, np.int64(keys[row + ROWS_AHEAD, table])))
         for table in range(keys.shape[1]):
             key = np.int64(keys[row, table])
             page = _page_of(pages, table, key)
@@ -101,6 +131,14 @@ def gathered(
     """
     count, stopped = 0, begin
     while stopped < end and count < count_max:
+        # The newest page of a bucket further on; of one less far the page behind it, and so on.
+        for depth in range(PAGES_AHEAD):
+            bucket = stopped + (PAGES_AHEAD - depth) * BUCKETS_APART
+            if bucket < end:
+                page = np.int64(pages.heads[table, bucket])
+                for _ in range(depth):
+                    page = np.int64(pages.links[page, 0]) if page >= 0 else page
+                _prefetch_whole(pages, page)
         for part in range(PARTS if pages.heads[table, stopped] <= DIVIDED else 1):
             page, behind = _chain(pages, table, stopped, part)
             while page != behind:
@@ -137,7 +175,12 @@ def gathered_bands(
     """
     places, keys, stopped = gathered(pages, table, begin, end, count_max)
     found, bucket = np.empty((2, len(places)), np.uint64), 0
+    of_rests, of_numbers = np.uint64(rests.ctypes.data), np.uint64(numbers.ctypes.data)
     for count in range(len(places)):
+        if count + ENTRIES_AHEAD < len(places):
+            ahead = np.int64(places[count + ENTRIES_AHEAD])
+            prefetch(of_rests + np.uint64(ahead * rests.shape[1] + table))
+            prefetch(of_numbers + np.uint64(8 * ahead))
         place = places[count]
         hashed = np.uint64(keys[count]) << np.uint64(32) | np.uint64(rests[place, table]) << np.uint64(24)
         number, to = numbers[place], count

@@ -14,6 +14,15 @@ DIGIT_BITS = 11
 HIGH_BIT = 31
 """The bits of a key from this bit on are three digits."""
 
+OCTET_BITS = 8
+"""Bits of a digit where few keys are sorted."""
+
+INDEX_BITS = 24
+"""Bits of a word below the hash of a band."""
+
+INSERTED_MAX = 16
+"""So few keys, or keys that are so few steps from their places, are sorted by insertion."""
+
 
 @compiled
 def _slot_of(fingerprints: npt.NDArray[np.uint64], row: int, slots: int) -> Any:
@@ -204,3 +213,87 @@ def sorted_by(
     if not _by_insertion(keys, places, len(keys)) and _by_digits(keys, places, other_keys, other_places, 0, 64):
         keys, places = other_keys, other_places
     return keys, places
+
+
+@compiled
+def _sort_span(
+    keys: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], begin: int, end: int, low_bit: int, high_bit: int
+) -> None:
+    """Sort keys begin <= p < end, stably by bits low_bit <= b < high_bit; changes others at the same places."""
+    source, target = keys, others
+    begins = np.empty((1 << OCTET_BITS) + 1, np.int64)
+    for first_bit in range(low_bit, high_bit, OCTET_BITS):
+        shift, mask = np.uint64(first_bit), np.uint64((1 << min(OCTET_BITS, high_bit - first_bit)) - 1)
+        begins[:] = 0
+        for place in range(begin, end):
+            begins[np.int64((source[place] >> shift) & mask) + 1] += 1
+        begins[0] = begin
+        for digit in range(1 << OCTET_BITS):
+            begins[digit + 1] += begins[digit]
+        for place in range(begin, end):
+            own = np.int64((source[place] >> shift) & mask)
+            target[begins[own]] = source[place]
+            begins[own] += 1
+        source, target = target, source
+    if ((high_bit - low_bit + OCTET_BITS - 1) // OCTET_BITS) & 1:
+        keys[begin:end] = others[begin:end]
+
+
+@compiled
+def _inserted(keys: npt.NDArray[np.uint64], begin: int, end: int, steps: int) -> bool:
+    """Sort nearly sorted keys begin <= p < end, in place; False: gave up after so many steps."""
+    for place in range(begin + 1, end):
+        key, to = keys[place], place
+        while to > begin and keys[to - 1] > key:
+            keys[to] = keys[to - 1]
+            to -= 1
+        keys[to] = key
+        steps -= place - to
+        if steps < 0:
+            return False
+    return True
+
+
+@compiled
+def sorted_band(
+    hashes: npt.NDArray[np.uint64], places: npt.NDArray[np.uint32], numbers: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """MinHash: entries at places uint32 [m], ascending: hashes and numbers, uint64 [2, m], ascending by hash and place.
+
+    hashes, numbers  uint64 [n] twice; hashes have 40 bits at the top of a word, so there may be 2^24 places
+
+    By their high bits first, into parts that fit the nearest cache; each is then sorted by itself.
+    """
+    count, differing = len(places), np.uint64(0)
+    found, keys, others = np.empty((2, count), np.uint64), np.empty(count, np.uint64), np.empty(count, np.uint64)
+    for place in range(count):
+        others[place] = hashes[places[place]] | np.uint64(place)
+        differing |= others[place] ^ others[0]
+    high_bit = INDEX_BITS
+    while high_bit < 64 and differing >> np.uint64(high_bit):
+        high_bit += 1
+    bits = min(DIGIT_BITS, high_bit - INDEX_BITS)
+    low_bit = high_bit - bits
+    shift, mask, begins = np.uint64(low_bit), np.uint64((1 << bits) - 1), np.zeros((1 << bits) + 1, np.int64)
+    for key in others:
+        begins[np.int64((key >> shift) & mask) + 1] += 1
+    for digit in range(1 << bits):
+        begins[digit + 1] += begins[digit]
+    ends = begins.copy()
+    for key in others:
+        own = np.int64((key >> shift) & mask)
+        keys[ends[own]] = key
+        ends[own] += 1
+    for digit in range(1 << bits):
+        begin, end = begins[digit], begins[digit + 1]
+        if end - begin > INSERTED_MAX:
+            _sort_span(keys, others, begin, end, max(INDEX_BITS, low_bit - 2 * OCTET_BITS), low_bit)
+        if not _inserted(keys, begin, end, INSERTED_MAX * (end - begin)):
+            _sort_span(keys, others, begin, end, 0, low_bit)
+    base, index = np.uint64(numbers.ctypes.data), np.uint64((1 << INDEX_BITS) - 1)
+    for place in range(count):
+        if place + AT_ONCE < count:
+            prefetch(base + np.uint64(8) * np.uint64(places[np.int64(keys[place + AT_ONCE] & index)]))
+        found[0, place] = keys[place] & ~index
+        found[1, place] = numbers[places[np.int64(keys[place] & index)]]
+    return found

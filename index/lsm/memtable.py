@@ -38,11 +38,12 @@ class Memtable:
     move into segments before any look-up, are never filed.
     """
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, entries: int = _CAPACITY_AT_FIRST) -> None:
+        """entries: expected ones; more are copied as they come, and memory that is not used yet costs nothing."""
         self._shape = shape
         self._count = 0
-        self._fingerprints = np.empty((_CAPACITY_AT_FIRST, shape.words), np.uint64)
-        self._numbers = np.empty(_CAPACITY_AT_FIRST, np.uint64)
+        self._fingerprints = np.empty((entries, shape.words), np.uint64)
+        self._numbers = np.empty(entries, np.uint64)
         self._rests = np.empty((_CAPACITY_AT_FIRST if shape.banding else 0, shape.tables), np.uint8)
         """MinHash: bits of the hashes below those of a page key, by entry and band."""
         self._filed = self._hashed = 0

@@ -38,8 +38,17 @@ PORTION_BYTES = 2**28
 PORTION_BYTES_MAX = 2**30
 """Approximate upper bound of a portion's memory, in a large index."""
 
+BAND_ENTRIES_MAX = 2**23
+"""MinHash: a portion has at most so many entries, half of what `sort.sorted_band` takes."""
+
 GROWTH = 4
 """A portion is full at PORTION_BYTES or at 1 / GROWTH of the entries there before, whichever is more."""
+
+ID_PORTIONS = 4
+"""Ids move into segments with every so many portions: they take 8 bytes in memory, and all segments of ids are written anew."""
+
+ROOM = 1.5
+"""A portion has room for so many times the entries of the one before, which it may have a quarter more of, and a batch."""
 
 STRIPE_ENTRIES = 2**20
 """Approximate number of entries sorted at once: takes some 40 ms of a transaction."""
@@ -57,23 +66,31 @@ class BulkLoader:
         self._portion_entries = portion_entries
         self.parameters = index.parameters
         opened = internals_of(index)
-        self._tree = Tree(index.parameters, opened.tree.sizes, SortedPair)
+        self._memtable_entries = portion_entries or PORTION_BYTES // _entry_bytes(Shape.of(index.parameters))
+        self._tree = Tree(index.parameters, opened.tree.sizes, self._new_pair)
         self._ids = IdTable(index.parameters.words, opened.ids.sizes)
         self._opened = replace(opened, tree=self._tree, ids=self._ids)
+        self._portions = 0
         self._begin_portion()
+
+    def _new_pair(self, shape: Shape) -> "SortedPair":
+        return SortedPair(shape, int(ROOM * self._memtable_entries))
 
     def _begin_portion(self) -> None:
         shape = Shape.of(self.parameters)
         least, most = PORTION_BYTES // _entry_bytes(shape), PORTION_BYTES_MAX // _entry_bytes(shape)
         there = self._index.statistics().entries
-        self._memtable_entries = self._portion_entries or max(least, min(there // GROWTH, most))
-        self._tree.sizes = self._ids.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
+        entries = self._portion_entries or max(least, min(there // GROWTH, most))
+        self._memtable_entries = entries if shape.banding is None else min(entries, BAND_ENTRIES_MAX)
+        self._tree.sizes = replace(self._tree.sizes, memtable_entries=self._memtable_entries)
+        self._ids.sizes = replace(self._ids.sizes, memtable_entries=ID_PORTIONS * self._memtable_entries)
 
     def write(self, operation: Callable[[WriteSession], Result]) -> Result:
         """As `OpenIndex.write`; afterwards a full portion moves into segments. Raises IndexFull, IndexDamaged."""
         result = self._opened.write(operation)
         if self._tree.standing().memtable_entries >= self._memtable_entries:
-            self._end_portion()
+            self._portions += 1
+            self._end_portion(with_ids=self._portions % ID_PORTIONS == 0)
         return result
 
     def add(
@@ -93,19 +110,19 @@ class BulkLoader:
 
     def finish(self) -> None:
         """Move all entries into segments. Every process that opens the index holds unfinished entries in memory."""
-        self._end_portion()
+        self._end_portion(with_ids=True)
         self._tree.sizes = internals_of(self._index).tree.sizes
         self._repeat(lambda session: session.tree.settle(session.transaction))
         self._begin_portion()
 
-    def _end_portion(self) -> None:
+    def _end_portion(self, *, with_ids: bool) -> None:
         self._move()
 
         def freeze(session: WriteSession) -> None:
             counters = session.counters
             if not session.tree.is_moving:
                 session.tree.freeze(session.transaction, counters.next_number, counters.next_tombstone)
-            if not session.ids.is_moving:
+            if with_ids and not session.ids.is_moving:
                 session.ids.freeze(session.transaction, next_log_key(counters))
 
         self._opened.write(freeze)
@@ -132,6 +149,11 @@ class BulkLoader:
 
 class SortedPair(MemtablePair):
     """Memtable pair without pages of equal keys; sorts one stripe of a table at a time."""
+
+    def __init__(self, shape: Shape, entries: int = 1) -> None:
+        """entries: expected ones."""
+        super().__init__(shape)
+        self.added = Memtable(shape, max(1, entries))
 
     def of_table(
         self, table: int, begin: bytes, end: bytes | None, count_max: int
@@ -196,6 +218,10 @@ class _Sorted:
         if len(without):
             left = ~np.isin(self._numbers, without)
             self._fingerprints, self._numbers = self._fingerprints[left], self._numbers[left]
+        if shape.banding is not None and (self._numbers[1:] < self._numbers[:-1]).any():
+            # Entries that were raised come behind later ones. Those of one hash are sorted by place.
+            ascending = np.argsort(self._numbers)
+            self._fingerprints, self._numbers = self._fingerprints[ascending], self._numbers[ascending]
         self._hashes = _hashes(self._fingerprints, shape)
         self._table, self._words = -1, np.empty((0, 0), np.uint64)
         self._places, self._begins = np.empty(0, np.uint32), np.zeros(1, np.int64)
@@ -206,7 +232,11 @@ class _Sorted:
         if self._asked != (table, stripe):
             self._turn_to(table, stripe_bits)
             begin, end = self._begins[stripe : stripe + 2].tolist()
-            words, places = _in_order(self._words, self._places[begin:end])
+            places = self._places[begin:end]
+            if self._shape.banding is not None:
+                words = sort.sorted_band(self._hashes[table], places, self._numbers).T
+            else:
+                words, places = _in_order(self._words, places)
             numbered = self._shape.numbered and table == 0
             numbers = self._numbers[places if numbered else places[:0]]
             self._asked, self._stripe = (table, stripe), _Stripe(words, numbers)
@@ -217,6 +247,10 @@ class _Sorted:
         if self._table == table:
             return
         count = len(self._numbers)
+        if self._shape.banding is not None:
+            self._table = table
+            self._places, self._begins = sort.by_top_bits(self._hashes[table], stripe_bits)
+            return
         self._table, self._words = table, np.empty((count, self._shape.entry_words), np.uint64)
         for rows in _slices(count):
             hashes = self._hashes[table, rows]
@@ -266,6 +300,6 @@ def _earlier(end: bytes | None, value: int, size: int) -> bytes | None:
 
 
 def _entry_bytes(shape: Shape) -> int:
-    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, hashes of bands, columns."""
-    hashes = 0 if shape.banding is None else 8 * shape.tables
-    return 8 * shape.words + 8 + 12 + 4 + hashes + 8 * shape.entry_words
+    """Approximate bytes of an entry in memory: fingerprint, number, hash slots, place, and hashes of bands or columns."""
+    sorted_ = 8 * shape.entry_words if shape.banding is None else 8 * shape.tables
+    return 8 * shape.words + 8 + 12 + 4 + sorted_

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from index.kernels import bands
 from index.storage.layout import Table
@@ -20,9 +21,9 @@ from index.storage.segments.compaction_state import BAND_KEY, CompactionState, L
 from index.storage.store import Transaction
 
 FIRST_SHARE = 2
-"""A segment of the first level has this many times fewer entries: it meets few segments of the last one.
+"""A segment of the first level has this many times fewer entries: one meets few segments of the last level.
 
-Not many times fewer: where it moves on, the two segments of the last level at its ends are written anew with all that they hold.
+Not many times fewer: of the one in which a range ends, what is left over is written once more.
 """
 
 SETTLED_SHARE = 2
@@ -30,6 +31,9 @@ SETTLED_SHARE = 2
 
 FIRST_MEMTABLES = 2
 """The first level holds this many memtables at least."""
+
+
+_NO_WORDS = np.frombuffer(b"", np.uint64)
 
 
 class Written(NamedTuple):
@@ -78,20 +82,25 @@ def merge_in(
     transaction: Transaction, band: int, level: Level, added: Entries, removed: Entries, capacity: int
 ) -> Written:
     """Write entries into the segments of a level that they belong to, and others out of them."""
-    more, absent = 0, []
-    while added.shape[1] or removed.shape[1]:
-        firsts = [tuple(each[:, 0].tolist()) for each in (added, removed) if each.shape[1]]
-        key, old = BandKey(band, level), NO_ENTRIES
-        below = transaction.floor(Table.SEGMENTS, BandKey(band, level, *min(firsts)).packed(), anew=True)
+    added, removed = np.ascontiguousarray(added), np.ascontiguousarray(removed)
+    more, absent, of_added, of_removed = 0, [NO_ENTRIES], 0, 0
+    while of_added < added.shape[1] or of_removed < removed.shape[1]:
+        places = ((added, of_added), (removed, of_removed))
+        first = min(tuple(each[:, place].tolist()) for each, place in places if place < each.shape[1])
+        key, words = BandKey(band, level), _NO_WORDS
+        below = transaction.floor(Table.SEGMENTS, BandKey(band, level, *first).packed(), anew=True)
         if below is not None and below[0][:2] == key.packed()[:2]:
-            key, old = BandKey(*BAND_KEY.unpack(below[0])), unpack_band_segment(below[1])
+            key, words = BandKey(*BAND_KEY.unpack(below[0])), _words_of(below[1])
         bound = bound_above(transaction, band, level, key.packed()[2:])
-        (here, added), (gone, removed) = (divided(each, bound) for each in (added, removed))
-        found, left = bands.merged_bands(*map(np.ascontiguousarray, (old, here, gone)))
+        found, left, of_added, of_removed, before = bands.merged_bands(
+            words, added, removed, of_added, of_removed, _words_of_bound(bound)
+        )
+        if before < 0:
+            raise ValueError("its head does not fit")
         absent.append(left)
-        more += found.shape[1] - old.shape[1]
-        _put(transaction, key, old.shape[1] > 0, found, capacity)
-    return Written(more, np.hstack([NO_ENTRIES, *absent]))
+        more += found.shape[1] - before
+        _put(transaction, key, before > 0, found, capacity)
+    return Written(more, np.hstack(absent))
 
 
 def settle(
@@ -108,29 +117,50 @@ def settle(
 
 
 def _slice(transaction: Transaction, now: CompactionState, tables: int, capacity: int) -> CompactionState:
-    """Move the segment of the first level at the cursor, with what is removed in its range."""
+    """Move entries of the first level from the cursor on, with what is removed in their range.
+
+    A segment of them, or more, up to where a segment of the last level begins. So that level has each of its segments written
+    anew once a turn, and the first level only what is left over of its own.
+    """
     cursor = now.settled_to or BandKey(0, Level.FIRST).packed()
-    band, prefix = cursor[0], cursor[:2]
+    band, prefix, begin = cursor[0], cursor[:2], cursor[2:]
     key: bytes | None = cursor
     if transaction.view(Table.SEGMENTS, cursor) is None:
-        above = bound_above(transaction, band, Level.FIRST, cursor[2:])
+        above = bound_above(transaction, band, Level.FIRST, begin)
         key = None if above is None else prefix + above
-    entries, end = NO_ENTRIES, None
-    if key is not None:
+    gathered, count, end = [NO_ENTRIES], 0, None
+    while key is not None:
         value = transaction.view(Table.SEGMENTS, key, anew=True)
         assert value is not None
-        entries = unpack_band_segment(value)
-        end = bound_above(transaction, band, Level.FIRST, key[2:])
+        entries, end = unpack_band_segment(value), bound_above(transaction, band, Level.FIRST, key[2:])
+        edge = None if end is None else _last_bound(transaction, band, key[2:], end)
         transaction.delete(Table.SEGMENTS, key)
-    removed = _taken(transaction, band, cursor[2:], end)
-    written = merge_in(transaction, band, Level.LAST, entries, removed, capacity)
+        if edge is not None:
+            entries, left = divided(entries, edge)
+            if left.shape[1]:
+                own = BandKey(band, Level.FIRST, *map(int, _words_of_bound(edge)))
+                transaction.put(Table.SEGMENTS, own.packed(), pack_band_segment(own, left))
+            end = edge
+        gathered.append(entries)
+        count += entries.shape[1]
+        key = None if end is None or edge is not None or count >= capacity else prefix + end
+    removed = _taken(transaction, band, begin, end)
+    written = merge_in(transaction, band, Level.LAST, np.hstack(gathered), removed, capacity)
     following = BandKey((band + 1) % tables, Level.FIRST).packed() if end is None else prefix + end
     return now._replace(
         version=now.version + 1,
-        first_entries=now.first_entries - entries.shape[1],
+        first_entries=now.first_entries - count,
         last_entries=now.last_entries + written.more,
         settled_to=following,
     )
+
+
+def _last_bound(transaction: Transaction, band: int, begin: bytes, end: bytes) -> bytes | None:
+    """The last bound of a segment of the last level that is above one bound and not above another; None: there is none."""
+    below = transaction.floor(Table.SEGMENTS, BandKey(band, Level.LAST).packed()[:2] + end)
+    if below is None or below[0][:2] != bytes([band, Level.LAST]) or below[0][2:] <= begin:
+        return None
+    return below[0][2:]
 
 
 def _taken(transaction: Transaction, band: int, begin: bytes, end: bytes | None) -> Entries:
@@ -159,10 +189,20 @@ def divided(entries: Entries, bound: bytes | None) -> tuple[Entries, Entries]:
     """Entries below a bound, and the others; None: all are below."""
     if bound is None or not entries.shape[1]:
         return entries, entries[:, :0]
-    hashed, number = np.frombuffer(bound, ">u8").astype(np.uint64)
+    hashed, number = _words_of_bound(bound)
     low, high = np.searchsorted(entries[0], hashed), np.searchsorted(entries[0], hashed, side="right")
     place = low + np.searchsorted(entries[1, low:high], number)
     return entries[:, :place], entries[:, place:]
+
+
+def _words_of(value: memoryview) -> npt.NDArray[np.uint64]:
+    """Words of a segment, uint64 [w], as a view where they stand."""
+    return np.frombuffer(value, "<u8", len(value) // 8).astype(np.uint64, copy=False)
+
+
+def _words_of_bound(bound: bytes | None) -> npt.NDArray[np.uint64]:
+    """Hash and number of a bound, uint64 [2]; uint64 [0]: there is none."""
+    return np.frombuffer(bound or b"", ">u8").astype(np.uint64)
 
 
 def _put(transaction: Transaction, key: BandKey, exists: bool, entries: Entries, capacity: int) -> None:

@@ -107,6 +107,23 @@ def test_sorting_by_digits_is_stable_sorting(seed: int, count: int, values: int)
     assert np.array_equal(found_places, places[order])
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 3_000), st.integers(0, 40), st.integers(0, 24), st.integers(0, 24))
+def test_entries_of_a_band_are_sorted_by_hash_and_place(
+    seed: int, count: int, bits: int, common: int, low: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    values = generator.integers(0, 2**bits, count, dtype=np.uint64)
+    # Some stand in a few places alone, far from where their number would put them.
+    values[: count // 2] >>= np.uint64(common)
+    hashes = (values << np.uint64(low) & np.uint64(2**40 - 1)) << np.uint64(24)
+    places = np.flatnonzero(generator.random(count) < 0.9).astype(np.uint32)
+    numbers = generator.permutation(count).astype(np.uint64)
+    found = sort.sorted_band(hashes, places, numbers)
+    order = places[np.argsort(hashes[places], kind="stable")]
+    assert np.array_equal(found, np.stack([hashes[order], numbers[order]]))
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 200), st.integers(0, 9))
 def test_stripes_hold_the_places_of_their_keys_in_the_order_given(seed: int, count: int, bits: int) -> None:

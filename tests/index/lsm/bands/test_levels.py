@@ -13,6 +13,7 @@ from index.storage.layout import Table
 from index.storage.segments.band_codec import BandKey, Entries, unpack_band_segment
 from index.storage.segments.compaction_state import BAND_KEY, CompactionState, Level, unpack_compaction
 from index.storage.store import Transaction
+from tests.support.plain_band_segments import plain_segment
 from tests.support.stores import stores
 
 Plain = set[tuple[int, int]]
@@ -24,11 +25,15 @@ def entries_of(plain: Plain) -> Entries:
 
 
 def held(transaction: Transaction, capacity: int) -> dict[tuple[int, Level], Plain]:
-    """What stands in each table and level; fails unless segments ascend, begin at their bounds, and are small enough."""
+    """What stands in each table and level; fails unless segments ascend, begin at their bounds, and are small enough.
+
+    And unless each is byte for byte what plain Python packs.
+    """
     found: dict[tuple[int, Level], list[tuple[int, int]]] = {(t, level): [] for t in range(TABLES) for level in Level}
     for key, value in transaction.walk(Table.SEGMENTS):
         own = BandKey(*BAND_KEY.unpack(key))
-        entries = [tuple(entry) for entry in unpack_band_segment(value).T.tolist()]
+        entries = [(hashed, number) for hashed, number in unpack_band_segment(value).T.tolist()]
+        assert bytes(value) == plain_segment(own, entries)
         before = found[own.band, Level(own.level)]
         assert (own.hashed, own.number) <= entries[0]
         assert not before or before[-1] < (own.hashed, own.number)
@@ -84,6 +89,33 @@ def test_what_moves_in_and_settles_is_all_that_came_and_did_not_leave(
 
 def _settled_once(transaction: Transaction, now: CompactionState, capacity: int) -> CompactionState:
     return levels._slice(transaction, now, TABLES, capacity)
+
+
+def test_a_turn_of_the_cursor_writes_hardly_any_segment_of_the_last_level_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However the bounds of both levels lie to each other."""
+    generator, capacity, written = np.random.default_rng(5), 100, []
+    hashes = np.unique(generator.integers(0, 2**40, 6_000, dtype=np.uint64) << np.uint64(24))
+    last, first = (np.stack([some, np.arange(len(some), dtype=np.uint64)]) for some in (hashes[::3], hashes[1::3]))
+
+    def filled(transaction: Transaction) -> int:
+        levels.merge_in(transaction, 0, Level.LAST, last, levels.NO_ENTRIES, capacity)
+        levels.merge_in(transaction, 0, Level.FIRST, first[:, ::2], levels.NO_ENTRIES, levels.first_capacity(capacity))
+        return len(transaction.keys(Table.SEGMENTS, bytes([0, Level.LAST]), bytes([0, Level.REMOVED])))
+
+    def put(transaction: Transaction, key: BandKey, exists: bool, entries: Entries, capacity: int) -> None:
+        written.append(key)
+        plainly(transaction, key, exists, entries, capacity)
+
+    with stores() as store:
+        segments = store.write(filled)
+        plainly = levels._put
+        monkeypatch.setattr(levels, "_put", put)
+        state = unpack_compaction(None)._replace(first_entries=first[:, ::2].shape[1], last_entries=last.shape[1])
+        store.write(partial(levels.settle, now=state, tables=1, first_max=0, capacity=capacity, entries_max=2**30))
+    assert segments > 15
+    assert len(written) <= segments + 2
 
 
 @pytest.mark.parametrize("bound", [b"\0" * 16, BandKey(0, 0, 5 << 24, 7).packed()[2:], b"\xff" * 16, None])

@@ -1,0 +1,79 @@
+"""Merging into segments of MinHash, against plain sets and plain Python."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.kernels import bands
+from index.storage.segments.band_codec import BandKey, Entries, pack_band_segment
+from tests.support.plain_band_segments import plain_segment
+
+KEY = BandKey(3, 1, 0, 0)
+Plain = set[tuple[int, int]]
+
+
+def entries_of(plain: Plain) -> Entries:
+    return np.array(sorted(plain), np.uint64).reshape(-1, 2).T.copy()
+
+
+def plain_of(entries: Entries) -> list[tuple[int, int]]:
+    return [(hashed, number) for hashed, number in entries.T.tolist()]
+
+
+def words_of(plain: Plain) -> np.ndarray:
+    return np.frombuffer(pack_band_segment(KEY, entries_of(plain)) if plain else b"", np.uint64)
+
+
+def drawn(generator: np.random.Generator, count: int, hash_bits: int, number_bits: int) -> Plain:
+    hashes = generator.integers(0, 2**hash_bits, count, dtype=np.uint64) << np.uint64(24)
+    numbers = generator.integers(0, 2**number_bits, count, dtype=np.uint64)
+    return set(zip(hashes.tolist(), numbers.tolist(), strict=True))
+
+
+BITS = st.sampled_from([1, 3, 8, 16, 21, 32, 33, 40])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 1_500), BITS, BITS)
+def test_a_segment_is_byte_for_byte_what_plain_python_packs(
+    seed: int, count: int, hash_bits: int, number_bits: int
+) -> None:
+    entries = sorted(drawn(np.random.default_rng(seed), count, hash_bits, number_bits))
+    assert pack_band_segment(KEY, entries_of(set(entries))) == plain_segment(KEY, entries)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32), st.tuples(*[st.integers(0, 400)] * 3), BITS, st.booleans())
+def test_what_is_merged_is_what_was_there_and_what_is_new_without_what_is_removed(
+    seed: int, counts: tuple[int, int, int], hash_bits: int, bounded: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    old, new, strange = (drawn(generator, count, hash_bits, 30) for count in counts)
+    new -= old
+    removed = strange - new | {entry for entry in old if generator.random() < 0.3}
+    bound = (int(generator.integers(0, 2**hash_bits)) << 24, 2**29)
+    limit = bound if bounded else (2**64, 0)
+    old = {entry for entry in old if entry < limit}
+    # What stands before these places is of an earlier segment.
+    other, gone = (int(generator.integers(0, len(each) + 1)) for each in (new, removed))
+    here = {entry for entry in sorted(new)[other:] if entry < limit}
+    leaving = {entry for entry in sorted(removed)[gone:] if entry < limit}
+    found, left, next_other, next_gone, before = bands.merged_bands(
+        words_of(old),
+        entries_of(new),
+        entries_of(removed),
+        other,
+        gone,
+        np.array(bound if bounded else (), np.uint64),
+    )
+    assert plain_of(found) == sorted(old - leaving | here)
+    assert plain_of(left) == sorted(leaving - old)
+    assert (next_other - other, next_gone - gone, before) == (len(here), len(leaving), len(old))
+
+
+@pytest.mark.parametrize("words", [1, 5, 40])
+def test_what_is_no_segment_is_told(words: int) -> None:
+    whole, nothing = words_of(drawn(np.random.default_rng(1), 500, 40, 27)), np.empty((2, 0), np.uint64)
+    found = bands.merged_bands(whole[:words], nothing, nothing, 0, 0, np.empty(0, np.uint64))
+    assert (found[0].shape, found[4]) == ((2, 0), -1)
