@@ -33,6 +33,8 @@ JOB = ROOT / "streamer" / "flink" / "job.py"
 
 REMEDY = "Make the environment with `make flink-setup`; the first time it needs the network."
 
+_REPORTER = re.compile(r"PrometheusReporter HTTP server on port (\d+)")
+
 log = logging.getLogger("deploy.local_flink")
 
 Found = TypeVar("Found")
@@ -85,7 +87,7 @@ class LocalFlink:
         self.start_job_manager()
         while len(self.task_managers) < self.task_manager_count:
             self.start_task_manager()
-        self.wait_for_slots(self.task_manager_count, timeout_seconds)
+        self.wait_for_task_managers(self.task_manager_count, timeout_seconds)
 
     def start_job_manager(self) -> None:
         """Start a JobManager; it knows of no job that an earlier one had."""
@@ -95,9 +97,9 @@ class LocalFlink:
         """Start one more TaskManager."""
         self.task_managers.append(self._run("taskmanager.sh", f"taskmanager-{len(self.task_managers)}"))
 
-    def wait_for_slots(self, count: int, timeout_seconds: float = 120.0) -> None:
+    def wait_for_task_managers(self, count: int, timeout_seconds: float = 120.0) -> None:
         """Wait until so many TaskManagers have registered."""
-        self.wait(lambda: self.get("/overview")["slots-total"] >= count, f"{count} TaskManagers", timeout_seconds)
+        self.wait(lambda: self.get("/overview")["taskmanagers"] >= count, f"{count} TaskManagers", timeout_seconds)
 
     def kill_task_manager(self, number: int = 0) -> None:
         """End a TaskManager at once, as a crash would."""
@@ -111,7 +113,15 @@ class LocalFlink:
     def submit(
         self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
     ) -> str:
-        """Submit the job; returns its id.
+        """Submit the job; returns its id once all its tasks run. As `hand_in`, and raises LocalFlinkError where it fails."""
+        job = self.hand_in(*options, parallelism=parallelism, since=since, seeded=seeded)
+        self.wait_until_running(job)
+        return job
+
+    def hand_in(
+        self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
+    ) -> str:
+        """Submit the job; returns its id, and what becomes of it shows later.
 
         since   path of the checkpoint or savepoint from which it goes on
         seeded  it is one of the job that seeds, which has another source
@@ -125,9 +135,7 @@ class LocalFlink:
         found = re.search(r"JobID ([0-9a-f]{32})", told)
         if found is None:
             raise LocalFlinkError(f"Flink took no job:\n{told}")
-        job = found.group(1)
-        self.wait_until_running(job)
-        return job
+        return found.group(1)
 
     def wait_until_running(self, job: str, timeout_seconds: float = 120.0) -> None:
         """Wait until all tasks of a job run. Raises LocalFlinkError with the job's own words where it failed."""
@@ -140,17 +148,45 @@ class LocalFlink:
 
         self.wait(running, "the job's tasks", timeout_seconds)
 
-    def stop_with_savepoint(self, job: str) -> str:
-        """Stop a job; returns the path of its savepoint."""
-        told = self._flink("stop", "--savepointPath", str(self.directory / "savepoints"), job)
-        found = re.search(r"Path: (\S+)", told)
-        if found is None:
-            raise LocalFlinkError(f"Flink made no savepoint:\n{told}")
-        return found.group(1)
+    def stop_with_savepoint(self, job: str, timeout_seconds: float = 600.0) -> str:
+        """Stop a job; returns the path of its savepoint. As `flink stop` asks for it, without a JVM of its own."""
+        wanted = {"targetDirectory": f"file://{self.directory / 'savepoints'}", "drain": False}
+        request = self._ask("POST", f"/jobs/{job}/stop", wanted)["request-id"]
+
+        def made() -> dict[str, Any]:
+            told = self.get(f"/jobs/{job}/savepoints/{request}")
+            return dict(told["operation"]) if told["status"]["id"] == "COMPLETED" else {}
+
+        operation = self.wait(made, "a savepoint", timeout_seconds)
+        if "location" not in operation:
+            raise LocalFlinkError(f"Flink made no savepoint:\n{operation}")
+        return str(operation["location"])
 
     def cancel(self, job: str) -> None:
         """Cancel a job; its checkpoints stay."""
-        self._flink("cancel", job)
+        self._ask("PATCH", f"/jobs/{job}?mode=cancel")
+
+    def failures(self, job: str) -> str:
+        """Words of what ended a job's tasks so far, newest first; "" where nothing did."""
+        entries = self.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+        return "\n".join(each["stacktrace"] for each in entries)
+
+    def times_restored(self, job: str) -> int:
+        """How often a job began at a checkpoint or savepoint since it was submitted."""
+        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
+
+    def metrics(self) -> str:
+        """What all processes tell Prometheus now."""
+        told = []
+        for log_file in sorted(self.directory.glob("*.out")):
+            for port in _REPORTER.findall(log_file.read_text(errors="replace"))[-1:]:
+                # Nothing answers for a process that was killed.
+                with (
+                    contextlib.suppress(OSError),
+                    urllib.request.urlopen(f"http://{HOST}:{port}", timeout=10) as answer,
+                ):
+                    told.append(answer.read().decode())
+        return "".join(told)
 
     def checkpoints_completed(self, job: str) -> int:
         """Number of a job's checkpoints since it was submitted."""
@@ -166,6 +202,14 @@ class LocalFlink:
     def get(self, path: str) -> Any:
         """Answer of the REST interface, as JSON. Raises OSError where nothing answers."""
         with urllib.request.urlopen(f"{self.address}{path}", timeout=10) as answer:
+            return json.load(answer)
+
+    def _ask(self, method: str, path: str, content: object = None) -> Any:
+        given = None if content is None else json.dumps(content).encode()
+        asked = urllib.request.Request(
+            f"{self.address}{path}", given, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(asked, timeout=10) as answer:
             return json.load(answer)
 
     def wait(self, asked: Callable[[], Found], what: str, timeout_seconds: float) -> Found:
@@ -224,6 +268,8 @@ class LocalFlink:
             "rest.port": str(self.rest_port),
             "execution.checkpointing.dir": f"file://{self.checkpoints}",
             "metrics.reporter.prometheus.port": "24000-24999",
+            # `flink run` lives for seconds: what the better compiler gains comes too late for it.
+            "env.java.opts.client": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "io.tmp.dirs": str(self.directory / "tmp"),
             **self._settings,
         }

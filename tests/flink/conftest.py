@@ -10,11 +10,30 @@ import pytest
 if TYPE_CHECKING:
     from deploy.local_flink import LocalFlink
 
+# A job of each scheme at twice its parallelism has room, so no TaskManager has to be added.
+SLOTS = 4
+
+SETTINGS = {
+    "taskmanager.numberOfTaskSlots": str(SLOTS),
+    # Every job has tasks in every TaskManager: a kill strikes all of them.
+    "taskmanager.load-balance.mode": "SLOTS",
+    "execution.checkpointing.interval": "500 ms",
+    "restart-strategy.fixed-delay.attempts": "30",
+    "restart-strategy.fixed-delay.delay": "500 ms",
+    # A process that is gone is noticed by the second call that fails, one that is merely busy never.
+    "heartbeat.interval": "500",
+    "heartbeat.timeout": "30000",
+    "cluster.registration.error-delay": "500 ms",
+    "cluster.registration.refused-registration-delay": "1 s",
+    # These processes live for minutes: what the better compiler gains comes too late for them.
+    "env.java.opts.jobmanager": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "env.java.opts.taskmanager": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
 
 @pytest.fixture(scope="session")
 def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlink]:
     from deploy.local_flink import LocalFlink
 
-    settings = {"execution.checkpointing.interval": "1 s", "restart-strategy.fixed-delay.attempts": "6"}
-    with LocalFlink(tmp_path_factory.mktemp("flink"), task_managers=2, settings=settings) as cluster:
+    with LocalFlink(tmp_path_factory.mktemp("flink"), task_managers=2, settings=SETTINGS) as cluster:
         yield cluster
