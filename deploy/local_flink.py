@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -30,6 +31,11 @@ ROOT = Path(__file__).parent.parent
 ENVIRONMENT = Path(os.environ.get("FLINK_ENVIRONMENT") or ROOT / ".venv-flink")
 SETTINGS = Path(__file__).with_name("flink") / "config.yaml"
 JOB = ROOT / "streamer" / "flink" / "job.py"
+PYTHON = ENVIRONMENT / "bin" / "python"
+SUBMITTER = Path(__file__).with_name("flink") / "submitter.py"
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that lives for seconds or minutes: what the better compiler gains comes too late for it."""
 
 REMEDY = "Make the environment with `make flink-setup`; the first time it needs the network."
 
@@ -74,6 +80,8 @@ class LocalFlink:
         self.rest_port = free_port()
         self._rpc_port = free_port()
         self._job_manager: subprocess.Popen[bytes] | None = None
+        self._submitter: subprocess.Popen[bytes] | None = None
+        self._asking = threading.Lock()
         self.task_managers: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -110,11 +118,13 @@ class LocalFlink:
         assert self._job_manager is not None, "there is a JobManager to kill"
         _kill(self._job_manager)
 
-    def submit(
-        self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
-    ) -> str:
-        """Submit the job; returns its id once all its tasks run. As `hand_in`, and raises LocalFlinkError where it fails."""
-        job = self.hand_in(*options, parallelism=parallelism, since=since, seeded=seeded)
+    def submit(self, *options: str, command: bool = False, **how: Any) -> str:
+        """Submit the job; returns its id once all its tasks run. Raises LocalFlinkError where it fails.
+
+        command  by `flink run`, as people do, which takes ten seconds of a processor; else by a client that stays
+        how      as in `hand_in`
+        """
+        job = self._run_by_command(*options, **how) if command else self.hand_in(*options, **how)
         self.wait_until_running(job)
         return job
 
@@ -126,11 +136,47 @@ class LocalFlink:
         since   path of the checkpoint or savepoint from which it goes on
         seeded  it is one of the job that seeds, which has another source
         """
+        settings = {
+            "execution.target": "remote",
+            "execution.attached": "false",
+            "parallelism.default": str(parallelism or self.task_manager_count),
+            "python.executable": str(PYTHON),
+            "python.client.executable": str(PYTHON),
+            "execution.state-recovery.ignore-unclaimed-state": json.dumps(seeded),
+            **({"execution.state-recovery.path": since} if since else {}),
+        }
+        asked = json.dumps({"script": str(JOB), "arguments": options, "settings": settings})
+        with self._asking:
+            if self._submitter is None:
+                self._submitter = self._start_submitter()
+            assert self._submitter.stdin is not None
+            assert self._submitter.stdout is not None
+            self._submitter.stdin.write(f"{asked}\n".encode())
+            self._submitter.stdin.flush()
+            answer = json.loads(self._submitter.stdout.readline() or '{"error": "the client ended"}')
+        if "job" not in answer:
+            raise LocalFlinkError(f"Flink took no job:\n{answer['error']}\n{self.log_tail()}")
+        return str(answer["job"])
+
+    def _start_submitter(self) -> subprocess.Popen[bytes]:
+        with (self.directory / "submitter.out").open("ab") as output:
+            return subprocess.Popen(
+                [str(PYTHON), str(SUBMITTER)],
+                env=self._variables() | {"JVM_ARGS": SHORT_LIVED},
+                cwd=self.directory,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _run_by_command(
+        self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
+    ) -> str:
         flink = ["run", "--detached", "--parallelism", str(parallelism or self.task_manager_count)]
         flink += ["--fromSavepoint", since] if since else []
         flink += ["--allowNonRestoredState"] if seeded else []
-        python = str(ENVIRONMENT / "bin" / "python")
-        flink += ["-pyclientexec", python, "-pyexec", python, "--python", str(JOB)]
+        flink += ["-pyclientexec", str(PYTHON), "-pyexec", str(PYTHON), "--python", str(JOB)]
         told = self._flink(*flink, *options)
         found = re.search(r"JobID ([0-9a-f]{32})", told)
         if found is None:
@@ -233,9 +279,10 @@ class LocalFlink:
 
     def stop(self) -> None:
         """End all processes."""
-        for process in [*self.task_managers, *([self._job_manager] if self._job_manager else [])]:
-            _kill(process)
-        self.task_managers, self._job_manager = [], None
+        for process in (*self.task_managers, self._job_manager, self._submitter):
+            if process is not None:
+                _kill(process)
+        self.task_managers, self._job_manager, self._submitter = [], None, None
 
     def __enter__(self) -> Self:
         try:
@@ -268,8 +315,7 @@ class LocalFlink:
             "rest.port": str(self.rest_port),
             "execution.checkpointing.dir": f"file://{self.checkpoints}",
             "metrics.reporter.prometheus.port": "24000-24999",
-            # `flink run` lives for seconds: what the better compiler gains comes too late for it.
-            "env.java.opts.client": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "env.java.opts.client": SHORT_LIVED,
             "io.tmp.dirs": str(self.directory / "tmp"),
             **self._settings,
         }
@@ -334,4 +380,6 @@ def _home() -> Path:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    # Waits for its end, and closes what it was asked and answered by.
+    with process:
+        pass

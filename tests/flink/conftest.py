@@ -20,20 +20,18 @@ SETTINGS = {
     "execution.checkpointing.interval": "500 ms",
     "restart-strategy.fixed-delay.attempts": "30",
     "restart-strategy.fixed-delay.delay": "500 ms",
-    # A process that is gone is noticed by the second call that fails, one that is merely busy never.
+    # A TaskManager that is gone is noticed by the second call that fails; the JobManager's end by its silence alone.
     "heartbeat.interval": "500",
-    "heartbeat.timeout": "30000",
+    "heartbeat.timeout": "6000",
     "cluster.registration.error-delay": "500 ms",
     "cluster.registration.refused-registration-delay": "1 s",
-    # These processes live for minutes: what the better compiler gains comes too late for them.
-    "env.java.opts.jobmanager": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "env.java.opts.taskmanager": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 @pytest.fixture(scope="session")
 def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlink]:
-    from deploy.local_flink import LocalFlink
+    from deploy.local_flink import SHORT_LIVED, LocalFlink
 
-    with LocalFlink(tmp_path_factory.mktemp("flink"), task_managers=2, settings=SETTINGS) as cluster:
+    settings = SETTINGS | {f"env.java.opts.{process}": SHORT_LIVED for process in ("jobmanager", "taskmanager")}
+    with LocalFlink(tmp_path_factory.mktemp("flink"), task_managers=2, settings=settings) as cluster:
         yield cluster
