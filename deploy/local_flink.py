@@ -147,8 +147,7 @@ class LocalFlink:
         }
         asked = json.dumps({"script": str(JOB), "arguments": options, "settings": settings})
         with self._asking:
-            if self._submitter is None:
-                self._submitter = self._start_submitter()
+            self._submitter = self._submitter or self._start_submitter()
             assert self._submitter.stdin is not None
             assert self._submitter.stdout is not None
             self._submitter.stdin.write(f"{asked}\n".encode())
@@ -220,6 +219,16 @@ class LocalFlink:
     def times_restored(self, job: str) -> int:
         """How often a job began at a checkpoint or savepoint since it was submitted."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
+
+    def processor_seconds(self) -> float:
+        """What all processes that run now have taken of the processors, but for the client that submits."""
+        ticks = 0
+        for process in (*self.task_managers, self._job_manager):
+            if process is not None:
+                # The name, which is in brackets, may hold anything; user and system are the twelfth and thirteenth behind it.
+                fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def metrics(self) -> str:
         """What all processes tell Prometheus now."""

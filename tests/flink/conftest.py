@@ -1,4 +1,4 @@
-"""One cluster for all tests of this folder. `make test-flink` runs them; they are no part of `make test`."""
+"""One cluster for all tests of this folder. `make test-flink` runs them; `make test` leaves them out."""
 
 from __future__ import annotations
 

@@ -97,8 +97,9 @@ def test_parts_speak_to_the_brokers_as_the_whole_service_does_and_need_the_right
         start(replace(chosen, port=free_port()), "run", *words)
         for words in (("--part", "fingerprint", "--part", "route"), ("--part", "decide"))
     ]
-    wait_until(lambda: run.delivered() >= 120, START_SECONDS)
-    require_every_position_once(Outputs(run), 120)
+    outputs = Outputs(run)
+    wait_until(lambda: outputs.poll(50) >= 120, START_SECONDS)
+    require_every_position_once(outputs, 120)
     for part in parts:
         assert stop(part.process) == 0
         assert "right-password" not in part.log.read_text()
