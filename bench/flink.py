@@ -7,7 +7,9 @@
 Fingerprints are made up, with planted near-duplicates (`deploy.planted_fingerprints`). Everything is produced first; then the job
 is submitted, and the clock runs from its first verdict to its last. The operators alone run in this process, over a dict.
 
-With --seeded an index decides three quarters, its entries seed the job, and the job decides the rest.
+With --seeded an index decides three quarters, its entries seed the job, and the job decides the rest. Then another job decides
+the same three quarters again, from the topic. Clock and processors of Flink's processes count from the job's start to the first
+checkpoint that has all.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.local_flink import LocalFlink
+from deploy.local_flink import LocalFlink, LocalFlinkError
 from deploy.local_kafka import LocalKafka
 from deploy.planted_fingerprints import (
     Feeder,
@@ -37,7 +39,7 @@ from index import Index, Parameters
 from index.dataflow import KEPT_AT_ONCE, Dataflow, Decided, Message
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.flink.batches import arrival, verdict_batch
-from streamer.index_admin.seed import seed, wait_until_taken_in
+from streamer.index_admin.seed import seed, taken_in
 from streamer.records.envelope import stamp_text
 from streamer.settings.settings import load
 
@@ -145,23 +147,59 @@ def seeded(scheme: str, contents: Sequence[bytes]) -> None:
             begin = time.perf_counter()
             written = seed(settings, index, lambda _: None)
             writing = time.perf_counter() - begin
-        job = flink.submit(*_options(chosen), "--seed")
+        with _taking(flink, f"{scheme} seeded", documents_in(contents[:cut])):
+            job = flink.submit(*_options(chosen), "--seed")
+            while not taken_in(settings, written):
+                _require_sound(flink, job)
+                time.sleep(0.5)
         begin = time.perf_counter()
-        wait_until_taken_in(settings, written)
-        taking = time.perf_counter() - begin
-        begin = time.perf_counter()
-        savepoint = flink.stop_with_savepoint(job)
+        savepoint = flink.stop_with_savepoint(job, TIMEOUT_SECONDS)
         flink.submit(*_options(chosen), since=savepoint, seeded=True)
         going_on = time.perf_counter() - begin
         feeder.feed(contents[cut:])
         verdicts.wait_for(documents_in(contents[cut:]), TIMEOUT_SECONDS)
         wrong = mismatches(sequential(kafka.bootstrap_servers, "fingerprints", parameters, directory), verdicts.told)
     print(
-        f"{scheme} seeded: {written.entries:,} entries written at {written.entries / writing:,.0f}/s, taken in at "
-        f"{written.entries / taking:,.0f}/s with the checkpoint, {going_on:.1f} s from the end of that to the job that goes on, "
-        f"{wrong} wrong of {verdicts.documents:,} behind them",
+        f"{scheme} seeded: {written.entries:,} entries written at {written.entries / writing:,.0f}/s, {going_on:.1f} s from the "
+        f"end of all that to the job that goes on, {wrong} wrong of {verdicts.documents:,} behind them",
         flush=True,
     )
+
+
+def replayed(scheme: str, contents: Sequence[bytes]) -> None:
+    """Print what it takes a job to decide the same again, from the topic."""
+    cut = len(contents) * 3 // 4
+    documents = documents_in(contents[:cut])
+    with (
+        cluster(scheme) as (kafka, flink, chosen),
+        Feeder(kafka.bootstrap_servers, "fingerprints") as feeder,
+        Verdicts(kafka.bootstrap_servers, "verdicts") as verdicts,
+    ):
+        feeder.feed(contents[:cut])
+        with _taking(flink, f"{scheme} replayed", documents):
+            job = flink.submit(*_options(chosen))
+            verdicts.wait_for(documents, TIMEOUT_SECONDS, lambda: _require_sound(flink, job))
+            wanted = flink.checkpoints_completed(job) + 1
+            flink.wait(lambda: flink.checkpoints_completed(job) >= wanted, "a checkpoint", TIMEOUT_SECONDS)
+
+
+@contextmanager
+def _taking(flink: LocalFlink, what: str, documents: int) -> Iterator[None]:
+    """Print how fast documents are taken in meanwhile."""
+    begin, processor = time.perf_counter(), flink.processor_seconds()
+    yield
+    seconds, taken = time.perf_counter() - begin, flink.processor_seconds() - processor
+    print(
+        f"{what}: {documents:,} documents at {documents / seconds:,.0f}/s, {documents / taken:,.0f} a processor second of Flink "
+        f"({seconds:.0f} s, {taken:.0f} s of processors)",
+        flush=True,
+    )
+
+
+def _require_sound(flink: LocalFlink, job: str) -> None:
+    """Raise where a task of the job ended: Flink would try again for ever."""
+    if why := flink.failures(job):
+        raise LocalFlinkError(f"the job fails: {why}")
 
 
 def _rate(verdicts: Verdicts, documents: int) -> float:
@@ -193,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"load average {os.getloadavg()[0]:.2f}, {os.cpu_count()} processors", flush=True)
         if options.seeded:
             seeded(scheme, contents)
+            replayed(scheme, contents)
             continue
         for shards in options.shards:
             if not options.cluster:

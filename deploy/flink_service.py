@@ -87,7 +87,7 @@ def flink_service(
         log.info("starting Flink: a JobManager and two TaskManagers ...")
         flink = stack.enter_context(LocalFlink(directory / "flink"))
         log.info("submitting the job ...")
-        flink.submit(*service.options)
+        flink.submit(*service.options, command=True)
         service.begin("fingerprint", "route")
         yield service.settings, flink
 

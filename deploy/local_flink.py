@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -30,8 +31,15 @@ ROOT = Path(__file__).parent.parent
 ENVIRONMENT = Path(os.environ.get("FLINK_ENVIRONMENT") or ROOT / ".venv-flink")
 SETTINGS = Path(__file__).with_name("flink") / "config.yaml"
 JOB = ROOT / "streamer" / "flink" / "job.py"
+PYTHON = ENVIRONMENT / "bin" / "python"
+SUBMITTER = Path(__file__).with_name("flink") / "submitter.py"
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that lives for seconds or minutes: what the better compiler gains comes too late for it."""
 
 REMEDY = "Make the environment with `make flink-setup`; the first time it needs the network."
+
+_REPORTER = re.compile(r"PrometheusReporter HTTP server on port (\d+)")
 
 log = logging.getLogger("deploy.local_flink")
 
@@ -72,6 +80,8 @@ class LocalFlink:
         self.rest_port = free_port()
         self._rpc_port = free_port()
         self._job_manager: subprocess.Popen[bytes] | None = None
+        self._submitter: subprocess.Popen[bytes] | None = None
+        self._asking = threading.Lock()
         self.task_managers: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -85,7 +95,7 @@ class LocalFlink:
         self.start_job_manager()
         while len(self.task_managers) < self.task_manager_count:
             self.start_task_manager()
-        self.wait_for_slots(self.task_manager_count, timeout_seconds)
+        self.wait_for_task_managers(self.task_manager_count, timeout_seconds)
 
     def start_job_manager(self) -> None:
         """Start a JobManager; it knows of no job that an earlier one had."""
@@ -95,9 +105,9 @@ class LocalFlink:
         """Start one more TaskManager."""
         self.task_managers.append(self._run("taskmanager.sh", f"taskmanager-{len(self.task_managers)}"))
 
-    def wait_for_slots(self, count: int, timeout_seconds: float = 120.0) -> None:
+    def wait_for_task_managers(self, count: int, timeout_seconds: float = 120.0) -> None:
         """Wait until so many TaskManagers have registered."""
-        self.wait(lambda: self.get("/overview")["slots-total"] >= count, f"{count} TaskManagers", timeout_seconds)
+        self.wait(lambda: self.get("/overview")["taskmanagers"] >= count, f"{count} TaskManagers", timeout_seconds)
 
     def kill_task_manager(self, number: int = 0) -> None:
         """End a TaskManager at once, as a crash would."""
@@ -108,26 +118,69 @@ class LocalFlink:
         assert self._job_manager is not None, "there is a JobManager to kill"
         _kill(self._job_manager)
 
-    def submit(
+    def submit(self, *options: str, command: bool = False, **how: Any) -> str:
+        """Submit the job; returns its id once all its tasks run. Raises LocalFlinkError where it fails.
+
+        command  by `flink run`, as people do, which takes ten seconds of a processor; else by a client that stays
+        how      as in `hand_in`
+        """
+        job = self._run_by_command(*options, **how) if command else self.hand_in(*options, **how)
+        self.wait_until_running(job)
+        return job
+
+    def hand_in(
         self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
     ) -> str:
-        """Submit the job; returns its id.
+        """Submit the job; returns its id, and what becomes of it shows later.
 
         since   path of the checkpoint or savepoint from which it goes on
         seeded  it is one of the job that seeds, which has another source
         """
+        settings = {
+            "execution.target": "remote",
+            "execution.attached": "false",
+            "parallelism.default": str(parallelism or self.task_manager_count),
+            "python.executable": str(PYTHON),
+            "python.client.executable": str(PYTHON),
+            "execution.state-recovery.ignore-unclaimed-state": json.dumps(seeded),
+            **({"execution.state-recovery.path": since} if since else {}),
+        }
+        asked = json.dumps({"script": str(JOB), "arguments": options, "settings": settings})
+        with self._asking:
+            self._submitter = self._submitter or self._start_submitter()
+            assert self._submitter.stdin is not None
+            assert self._submitter.stdout is not None
+            self._submitter.stdin.write(f"{asked}\n".encode())
+            self._submitter.stdin.flush()
+            answer = json.loads(self._submitter.stdout.readline() or '{"error": "the client ended"}')
+        if "job" not in answer:
+            raise LocalFlinkError(f"Flink took no job:\n{answer['error']}\n{self.log_tail()}")
+        return str(answer["job"])
+
+    def _start_submitter(self) -> subprocess.Popen[bytes]:
+        with (self.directory / "submitter.out").open("ab") as output:
+            return subprocess.Popen(
+                [str(PYTHON), str(SUBMITTER)],
+                env=self._variables() | {"JVM_ARGS": SHORT_LIVED},
+                cwd=self.directory,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _run_by_command(
+        self, *options: str, parallelism: int | None = None, since: str | None = None, seeded: bool = False
+    ) -> str:
         flink = ["run", "--detached", "--parallelism", str(parallelism or self.task_manager_count)]
         flink += ["--fromSavepoint", since] if since else []
         flink += ["--allowNonRestoredState"] if seeded else []
-        python = str(ENVIRONMENT / "bin" / "python")
-        flink += ["-pyclientexec", python, "-pyexec", python, "--python", str(JOB)]
+        flink += ["-pyclientexec", str(PYTHON), "-pyexec", str(PYTHON), "--python", str(JOB)]
         told = self._flink(*flink, *options)
         found = re.search(r"JobID ([0-9a-f]{32})", told)
         if found is None:
             raise LocalFlinkError(f"Flink took no job:\n{told}")
-        job = found.group(1)
-        self.wait_until_running(job)
-        return job
+        return found.group(1)
 
     def wait_until_running(self, job: str, timeout_seconds: float = 120.0) -> None:
         """Wait until all tasks of a job run. Raises LocalFlinkError with the job's own words where it failed."""
@@ -140,17 +193,55 @@ class LocalFlink:
 
         self.wait(running, "the job's tasks", timeout_seconds)
 
-    def stop_with_savepoint(self, job: str) -> str:
-        """Stop a job; returns the path of its savepoint."""
-        told = self._flink("stop", "--savepointPath", str(self.directory / "savepoints"), job)
-        found = re.search(r"Path: (\S+)", told)
-        if found is None:
-            raise LocalFlinkError(f"Flink made no savepoint:\n{told}")
-        return found.group(1)
+    def stop_with_savepoint(self, job: str, timeout_seconds: float = 600.0) -> str:
+        """Stop a job; returns the path of its savepoint. As `flink stop` asks for it, without a JVM of its own."""
+        wanted = {"targetDirectory": f"file://{self.directory / 'savepoints'}", "drain": False}
+        request = self._ask("POST", f"/jobs/{job}/stop", wanted)["request-id"]
+
+        def made() -> dict[str, Any]:
+            told = self.get(f"/jobs/{job}/savepoints/{request}")
+            return dict(told["operation"]) if told["status"]["id"] == "COMPLETED" else {}
+
+        operation = self.wait(made, "a savepoint", timeout_seconds)
+        if "location" not in operation:
+            raise LocalFlinkError(f"Flink made no savepoint:\n{operation}")
+        return str(operation["location"])
 
     def cancel(self, job: str) -> None:
         """Cancel a job; its checkpoints stay."""
-        self._flink("cancel", job)
+        self._ask("PATCH", f"/jobs/{job}?mode=cancel")
+
+    def failures(self, job: str) -> str:
+        """Words of what ended a job's tasks so far, newest first; "" where nothing did."""
+        entries = self.get(f"/jobs/{job}/exceptions")["exceptionHistory"]["entries"]
+        return "\n".join(each["stacktrace"] for each in entries)
+
+    def times_restored(self, job: str) -> int:
+        """How often a job began at a checkpoint or savepoint since it was submitted."""
+        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
+
+    def processor_seconds(self) -> float:
+        """What all processes that run now have taken of the processors, but for the client that submits."""
+        ticks = 0
+        for process in (*self.task_managers, self._job_manager):
+            if process is not None:
+                # The name, which is in brackets, may hold anything; user and system are the twelfth and thirteenth behind it.
+                fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def metrics(self) -> str:
+        """What all processes tell Prometheus now."""
+        told = []
+        for log_file in sorted(self.directory.glob("*.out")):
+            for port in _REPORTER.findall(log_file.read_text(errors="replace"))[-1:]:
+                # Nothing answers for a process that was killed.
+                with (
+                    contextlib.suppress(OSError),
+                    urllib.request.urlopen(f"http://{HOST}:{port}", timeout=10) as answer,
+                ):
+                    told.append(answer.read().decode())
+        return "".join(told)
 
     def checkpoints_completed(self, job: str) -> int:
         """Number of a job's checkpoints since it was submitted."""
@@ -166,6 +257,14 @@ class LocalFlink:
     def get(self, path: str) -> Any:
         """Answer of the REST interface, as JSON. Raises OSError where nothing answers."""
         with urllib.request.urlopen(f"{self.address}{path}", timeout=10) as answer:
+            return json.load(answer)
+
+    def _ask(self, method: str, path: str, content: object = None) -> Any:
+        given = None if content is None else json.dumps(content).encode()
+        asked = urllib.request.Request(
+            f"{self.address}{path}", given, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(asked, timeout=10) as answer:
             return json.load(answer)
 
     def wait(self, asked: Callable[[], Found], what: str, timeout_seconds: float) -> Found:
@@ -189,9 +288,10 @@ class LocalFlink:
 
     def stop(self) -> None:
         """End all processes."""
-        for process in [*self.task_managers, *([self._job_manager] if self._job_manager else [])]:
-            _kill(process)
-        self.task_managers, self._job_manager = [], None
+        for process in (*self.task_managers, self._job_manager, self._submitter):
+            if process is not None:
+                _kill(process)
+        self.task_managers, self._job_manager, self._submitter = [], None, None
 
     def __enter__(self) -> Self:
         try:
@@ -224,6 +324,7 @@ class LocalFlink:
             "rest.port": str(self.rest_port),
             "execution.checkpointing.dir": f"file://{self.checkpoints}",
             "metrics.reporter.prometheus.port": "24000-24999",
+            "env.java.opts.client": SHORT_LIVED,
             "io.tmp.dirs": str(self.directory / "tmp"),
             **self._settings,
         }
@@ -288,4 +389,6 @@ def _home() -> Path:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    # Waits for its end, and closes what it was asked and answered by.
+    with process:
+        pass

@@ -67,14 +67,17 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
 
 def wait_until_taken_in(settings: Settings, written: Written) -> None:
     """Wait until a checkpoint of the job holds all that was written. Raises BrokerUnavailable."""
+    while not taken_in(settings, written):
+        time.sleep(ASKED_AGAIN_SECONDS)
+
+
+def taken_in(settings: Settings, written: Written) -> bool:
+    """Whether a checkpoint of the job holds all that was written. Raises BrokerUnavailable."""
     kafka = settings.kafka.model_copy(update={"group": f"{settings.kafka.group}.flink"})
     topics = settings.topics.model_copy(update={"input": written.topic})
     of_job = settings.model_copy(update={"kafka": kafka, "topics": topics})
-    while True:
-        committed = {source.partition: offset for source, offset in committed_offsets(of_job).items()}
-        if all(committed.get(partition, 0) >= end for partition, end in written.ends.items()):
-            return
-        time.sleep(ASKED_AGAIN_SECONDS)
+    committed = {source.partition: offset for source, offset in committed_offsets(of_job).items()}
+    return all(committed.get(partition, 0) >= end for partition, end in written.ends.items())
 
 
 def _require_told(settings: Settings, applied: Mapping[Source, int]) -> None:

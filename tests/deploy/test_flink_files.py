@@ -17,6 +17,7 @@ from streamer.settings.settings import load
 from tests.support.checkout import project_files
 from tests.support.image_files import let_through
 from tests.support.paths import ROOT
+from tests.support.series import series_of, without_series
 
 FOLDER = ROOT / "deploy" / "flink"
 ALERTS = yaml.safe_load((FOLDER / "rules.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
@@ -55,6 +56,19 @@ def test_the_queries_of_the_dashboard_can_be_parsed_and_panels_do_not_overlap() 
     places = [tuple(panel["gridPos"][name] for name in "xywh") for panel in dashboard["panels"]]
     cells = [(x + i, y + j) for x, y, w, h in places for i in range(w) for j in range(h)]
     assert len(cells) == len(set(cells))
+
+
+def test_queries_of_what_nobody_tells_are_found() -> None:
+    """A test on a running cluster asks this of all queries, and so can fail."""
+    series = series_of('one{operator="join"} 1.0\n')
+    assert not without_series(['rate(one{operator="join"}[1m]) > 0', 'one{operator=~"order|join",other!="x"}'], series)
+    unknown = ["two", 'sum(one{operator="joined"}) / one', 'one{operator=~"jo"}', 'one{operator!="join"}']
+    assert without_series(unknown, series) == [
+        'one{operator!="join"}',
+        'one{operator="joined"}',
+        'one{operator=~"jo"}',
+        "two",
+    ]
 
 
 # --- the manifests of the operator ---

@@ -1,14 +1,22 @@
-"""The job on a real cluster, between the topics of a real broker: its verdicts are those of one index, whatever ends."""
+"""The job on a real cluster, between the topics of a real broker: its verdicts are those of one index, whatever ends.
 
+Jobs of both schemes run at once, so that one kill strikes both.
+"""
+
+import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TypeVar
 
 import pytest
+import yaml
 
+from deploy.dashboard_check import dashboard_queries
 from deploy.local_flink import LocalFlink, LocalFlinkError
 from deploy.planted_fingerprints import (
     Feeder,
@@ -26,6 +34,8 @@ from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.index_admin.seed import seed, wait_until_taken_in
 from streamer.records.envelope import stamp_text
 from streamer.settings.settings import load
+from tests.support.paths import ROOT
+from tests.support.series import series_of, without_series
 
 DOCUMENTS = int(os.environ.get("FLINK_DOCUMENTS", "6000"))
 RATE = float(os.environ.get("FLINK_RATE", "4000"))
@@ -37,12 +47,14 @@ SCHEMES = {
     "minhash": ["fingerprint.scheme=minhash", "index.insert=root"],
 }
 
+Found = TypeVar("Found")
+
 
 class World:
     """A job of one scheme between two topics of its own."""
 
     def __init__(self, kafka: SimpleNamespace, flink: LocalFlink, scheme: str, name: str) -> None:
-        self.flink, self.bootstrap_servers = flink, kafka.bootstrap_servers
+        self.flink, self.bootstrap_servers, self.scheme = flink, kafka.bootstrap_servers, scheme
         self.topics = [f"{name}-{scheme}-fingerprints", f"{name}-{scheme}-verdicts"]
         self.chosen = [*SCHEMES[scheme], *CARRIED, f"kafka.bootstrap_servers={kafka.bootstrap_servers}"]
         self.chosen += [f"topics.fingerprints={self.topics[0]}", f"topics.verdicts={self.topics[1]}"]
@@ -52,12 +64,24 @@ class World:
         create_topics(self.bootstrap_servers, *self.topics)
         stamp = stamp_text(self.parameters.fingerprint)
         self.contents = list(batches_of(planted(self.parameters, DOCUMENTS, seed=1), seed=2, stamp=stamp))
+        self.feeder = Feeder(self.bootstrap_servers, self.topics[0])
+        self.verdicts = Verdicts(self.bootstrap_servers, self.topics[1])
         self.job = ""
 
-    def submit(self, *options: str, parallelism: int = 2, since: str | None = None, seeded: bool = False) -> "World":
-        chosen = [part for each in self.chosen for part in ("--set", each)]
-        self.job = self.flink.submit(*chosen, *options, parallelism=parallelism, since=since, seeded=seeded)
-        return self
+    @property
+    def options(self) -> list[str]:
+        """Its settings, as the job takes them."""
+        return [part for each in self.chosen for part in ("--set", each)]
+
+    def submit(self, *options: str, parallelism: int = 2, since: str | None = None, seeded: bool = False) -> None:
+        self.job = self.flink.submit(*self.options, *options, parallelism=parallelism, since=since, seeded=seeded)
+
+    def feed(self, contents: Sequence[bytes]) -> None:
+        self.feeder.feed(contents, RATE)
+
+    def stop(self) -> str:
+        """Path of the savepoint with which the job stopped."""
+        return self.flink.stop_with_savepoint(self.job)
 
     def wait_for_checkpoints(self, count: int = 2) -> None:
         """Until so many more are complete, so that the last one holds all that was told before."""
@@ -66,93 +90,112 @@ class World:
             lambda: self.flink.checkpoints_completed(self.job) >= wanted, f"{count} checkpoints", TIMEOUT_SECONDS
         )
 
-    @contextmanager
-    def fed(self) -> Iterator[tuple[Feeder, Verdicts]]:
-        with (
-            Feeder(self.bootstrap_servers, self.topics[0]) as feeder,
-            Verdicts(self.bootstrap_servers, self.topics[1]) as verdicts,
-        ):
-            yield feeder, verdicts
-
     def part(self, number: int, of: int) -> list[bytes]:
         """One of so many parts of the batches."""
         count = len(self.contents)
         return self.contents[count * number // of : count * (number + 1) // of]
 
-    def assert_told_as_by_one_index(self, verdicts: Verdicts, documents: int, index: Path | None = None) -> None:
+    def assert_told_as_by_one_index(self, documents: int, index: Path | None = None) -> None:
         """Documents were told of, as by one index; `index`: of the one that goes on."""
-        verdicts.wait_for(documents, TIMEOUT_SECONDS, self.require_alive)
+        self.verdicts.wait_for(documents, TIMEOUT_SECONDS, self.require_alive)
         expected = sequential(self.bootstrap_servers, self.topics[0], self.parameters, index)
         duplicates = sum(told.verdicts.count(1) for told in expected.values())
         assert documents / 8 < duplicates < documents / 2
-        assert mismatches(expected, verdicts.told) == 0
-        assert verdicts.changed == 0
+        assert mismatches(expected, self.verdicts.told) == 0, self.scheme
+        assert self.verdicts.changed == 0
 
     def require_alive(self) -> None:
         if self.flink.get(f"/jobs/{self.job}")["state"] == "FAILED":
-            raise LocalFlinkError(str(self.flink.get(f"/jobs/{self.job}/exceptions")))
+            raise LocalFlinkError(self.flink.failures(self.job))
 
 
-@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+@contextmanager
+def of_both_schemes(kafka: SimpleNamespace, flink: LocalFlink, name: str) -> Iterator[list[World]]:
+    worlds = [World(kafka, flink, scheme, name) for scheme in sorted(SCHEMES)]
+    with ExitStack() as stack:
+        for world in worlds:
+            stack.enter_context(world.feeder)
+            stack.enter_context(world.verdicts)
+        yield worlds
+
+
+def each(worlds: Sequence[World], step: Callable[[World], Found]) -> list[Found]:
+    """What a step returns that all take at once."""
+    with ThreadPoolExecutor(len(worlds)) as pool:
+        return list(pool.map(step, worlds))
+
+
 @pytest.mark.timeout(900)
-def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: LocalFlink, scheme: str) -> None:
-    world = World(kafka, flink, scheme, "struck").submit()
-    with world.fed() as (feeder, verdicts):
-        feeder.feed(world.part(0, 4), RATE)
-        world.wait_for_checkpoints()
-        feeder.feed(world.part(1, 4), RATE)
+def test_kills_and_a_rescale_change_no_verdict(kafka: SimpleNamespace, flink: LocalFlink) -> None:
+    with of_both_schemes(kafka, flink, "struck") as worlds:
+        each(worlds, World.submit)
+        each(worlds, lambda world: world.feed(world.part(0, 4)))
+        each(worlds, World.wait_for_checkpoints)
+        each(worlds, lambda world: world.feed(world.part(1, 4)))
         flink.kill_task_manager()
         flink.start_task_manager()
-        feeder.feed(world.part(2, 4), RATE)
-        flink.wait_until_running(world.job)
-        world.wait_for_checkpoints()
-        lost = world.job
+        each(worlds, lambda world: world.feed(world.part(2, 4)))
+        each(worlds, World.wait_for_checkpoints)
+        assert all(flink.times_restored(world.job) for world in worlds), "the kill struck both jobs"
         flink.kill_job_manager()
         flink.start_job_manager()
-        flink.wait_for_slots(2)
-        world.submit(since=flink.latest_checkpoint(lost))
-        feeder.feed(world.part(3, 4)[:-2], RATE)
-        savepoint = flink.stop_with_savepoint(world.job)
-        for _ in range(2):
-            flink.start_task_manager()
-        flink.wait_for_slots(4)
-        world.submit(parallelism=4, since=savepoint)
-        feeder.feed(world.part(3, 4)[-2:], RATE)
-        world.assert_told_as_by_one_index(verdicts, DOCUMENTS)
-    flink.cancel(world.job)
-    for _ in range(2):
-        flink.kill_task_manager()
+        flink.wait_for_task_managers(2)
+        each(worlds, lambda world: world.submit(since=flink.latest_checkpoint(world.job)))
+        each(worlds, lambda world: world.feed(world.part(3, 4)[:-2]))
+        each(worlds, lambda world: world.submit(since=world.stop(), parallelism=4))
+        each(worlds, lambda world: world.feed(world.part(3, 4)[-2:]))
+        each(worlds, lambda world: world.assert_told_as_by_one_index(DOCUMENTS))
+        assert not without_series(queries(), series_of(flink.metrics()))
+        each(worlds, lambda world: flink.cancel(world.job))
 
 
-@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+def queries() -> list[str]:
+    """Of the dashboard and the alerts that watch Flink."""
+    folder = ROOT / "deploy" / "flink"
+    dashboard = json.loads((folder / "dashboard.json").read_text())
+    rules = yaml.safe_load((folder / "rules.yml").read_text())["groups"][0]["rules"]
+    return [*(query.expression for query in dashboard_queries(dashboard)), *(rule["expr"] for rule in rules)]
+
+
 @pytest.mark.timeout(900)
 def test_a_job_that_an_index_seeds_goes_on_as_the_index_would(
-    kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path, scheme: str
+    kafka: SimpleNamespace, flink: LocalFlink, tmp_path: Path
 ) -> None:
     """Half of the documents are decided by an index, which loses some of them; a copy of it says what comes next."""
-    world = World(kafka, flink, scheme, "seeded")
-    here, copy = tmp_path / "index", tmp_path / "copy"
+    with of_both_schemes(kafka, flink, "seeded") as worlds:
+        each(worlds, lambda world: seed_from_half(world, tmp_path / world.scheme))
+        each(worlds, lambda world: world.submit(since=world.stop(), seeded=True))
+        # What the index has decided comes once more: nobody hears of it.
+        each(worlds, lambda world: world.feed([*world.part(0, 2)[-4:], *world.part(1, 2)]))
+        for world in worlds:
+            world.assert_told_as_by_one_index(documents_in(world.part(1, 2)), tmp_path / world.scheme / "copy")
+            unseeded = sequential(world.bootstrap_servers, world.topics[0], world.parameters)
+            told = world.verdicts.told
+            assert mismatches({key: unseeded[key] for key in told}, told) > DOCUMENTS / 50, (
+                "the seed makes a difference"
+            )
+        savepoints = dict(zip((world.scheme for world in worlds), each(worlds, World.stop), strict=True))
+        (struck,) = (world for world in worlds if world.scheme == "simhash")
+        require_refused_by_name(struck, savepoints["simhash"])
+
+
+def seed_from_half(world: World, folder: Path) -> None:
+    """Let an index decide the first half and forget some of it, and the job take in what it has then."""
+    here = folder / "index"
     decide_here(world.parameters, here, world.part(0, 2))
     with Index.open(here, world.parameters, map_bytes_max=2**36) as index:
         forgotten = index.forget([f"made-up-{number}" for number in range(0, DOCUMENTS // 2, 7)])
         assert len(forgotten) > DOCUMENTS / 20
         written = seed(world.settings, index, lambda _: None)
-    shutil.copytree(here, copy)
+    shutil.copytree(here, folder / "copy")
     world.submit("--seed")
     wait_until_taken_in(world.settings, written)
-    savepoint = flink.stop_with_savepoint(world.job)
-    world.submit(since=savepoint, seeded=True)
-    with world.fed() as (feeder, verdicts):
-        # What the index has decided comes once more: nobody hears of it.
-        feeder.feed([*world.part(0, 2)[-4:], *world.part(1, 2)], RATE)
-        world.assert_told_as_by_one_index(verdicts, documents_in(world.part(1, 2)), copy)
-    savepoint = flink.stop_with_savepoint(world.job)
-    if scheme == "simhash":
-        _require_refused_by_name(world, savepoint)
 
 
-def _require_refused_by_name(world: World, savepoint: str) -> None:
+def require_refused_by_name(world: World, savepoint: str) -> None:
     """The state is of one distance, and a job with another one stops at the first sign of life."""
     world.chosen.append("index.distance_max=2")
-    with pytest.raises(LocalFlinkError, match=r"distance_max: stored 4, asked 2\. Go on with the stored ones"):
-        world.submit(since=savepoint)
+    job = world.flink.hand_in(*world.options, parallelism=2, since=savepoint)
+    why = world.flink.wait(lambda: world.flink.failures(job), "a refusal", TIMEOUT_SECONDS)
+    world.flink.cancel(job)
+    assert "distance_max: stored 4, asked 2. Go on with the stored ones" in why

@@ -37,7 +37,7 @@ def test_documents_come_out_as_by_one_index_though_workers_die_and_so_they_do_wh
 ) -> None:
     with split_service(tmp_path, kafka.bootstrap_servers) as service:
         settings, one = service.settings, tmp_path / "one-index"
-        job = flink.submit(*service.options)
+        job = flink.submit(*service.options, command=True)
         service.begin("fingerprint", "route")
         given = [*filter(readable, documents(DOCUMENTS, 7))][: DOCUMENTS // 10 * 9]
         given += [b"no document"] * (DOCUMENTS - len(given))

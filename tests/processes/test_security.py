@@ -1,4 +1,4 @@
-"""The service with TLS, a password and the documented rights, and what ends it when one of these is wrong or withdrawn."""
+"""The service and its parts with TLS, a password and the documented rights, and what ends it when one of them is wrong."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.kafka_run import Outputs, Run, fill, stop
+from deploy.kafka_run import Outputs, Run, create_topics, fill, stop
+from deploy.local_kafka import free_port
 from streamer.demo.demo import documents
 from tests.support.secure_kafka import Right, SecureKafka, documented_rights
 from tests.support.services import Started, make_run, require_every_position_once, wait_until
@@ -68,6 +69,40 @@ def test_the_documented_rights_are_enough_and_each_withdrawal_needs_a_person(
     assert stop(again.process) == 0
     assert "cannot look for transactions" not in log
     assert "right-password" not in log
+
+
+def rights_for_parts(run: Run) -> list[Right]:
+    """What docs/scaling.md adds to the documented rights, under the names of this run."""
+    between = (run.topic("fingerprints"), run.topic("verdicts"))
+    groups = (f"{run.name}.fingerprint", f"{run.name}.decide")
+    return [
+        *(Right(operation, "topic", topic) for topic in between for operation in ("READ", "WRITE")),
+        *(Right("READ", "group", group) for group in groups),
+        *(Right("WRITE", "transactional_id", group, prefixed=True) for group in groups),
+    ]
+
+
+def test_parts_speak_to_the_brokers_as_the_whole_service_does_and_need_the_rights_that_their_page_adds(
+    secure_kafka: SecureKafka, tmp_path: Path, start: Callable[..., Started]
+) -> None:
+    run = make_run(secure_kafka.open_address, tmp_path)
+    between = {name: run.topic(name) for name in ("fingerprints", "verdicts")}
+    create_topics(secure_kafka.open_address, between.values())
+    run = replace(run, settings=(*run.settings, *(f"topics.{name}={topic}" for name, topic in between.items())))
+    user = secure_kafka.make_user()
+    secure_kafka.allow(user, [*rights_for(run), *rights_for_parts(run)])
+    fill(secure_kafka.open_address, run.input_topic, list(documents(120)))
+    chosen = guarded(secure_kafka, run, user)
+    parts = [
+        start(replace(chosen, port=free_port()), "run", *words)
+        for words in (("--part", "fingerprint", "--part", "route"), ("--part", "decide"))
+    ]
+    outputs = Outputs(run)
+    wait_until(lambda: outputs.poll(50) >= 120, START_SECONDS)
+    require_every_position_once(outputs, 120)
+    for part in parts:
+        assert stop(part.process) == 0
+        assert "right-password" not in part.log.read_text()
 
 
 def test_a_wrong_password_ends_the_service_at_once(
