@@ -16,11 +16,12 @@ import time
 
 import structlog
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, RetriableError
+from kafka.errors import KafkaError, RetriableError, TopicAuthorizationFailedError
 
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
 from streamer.transports.kafka.handshake import require_login_everywhere
+from streamer.transports.kafka.rights import require_rights_on_topics
 from streamer.transports.kafka.topics import require_same_topic
 
 log = structlog.get_logger(__name__)
@@ -53,8 +54,9 @@ class OwnershipWatch:
         """Look, if a look is due; where partitions stay without an owner, let the reader join anew with its next poll.
 
         Where the broker does not answer, nothing is known, and what was found before stands: whether it answers is for the
-        reading to find out. Raises SettingsError where it would answer with other settings, such as a new password, and
-        DeliveryDoubtful where the topic no longer has this id: an idle consumer may not notice for ever.
+        reading to find out. Raises SettingsError where it would answer with other settings, such as a new password, or with
+        rights that were withdrawn; and DeliveryDoubtful where the topic no longer has this id: an idle consumer may not
+        notice for ever.
         """
         if time.monotonic() < self._due_seconds:
             return
@@ -74,7 +76,7 @@ class OwnershipWatch:
 
     def _answer(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> frozenset[int] | None:
         try:
-            require_same_topic(self._settings, admin, topic_id)
+            self._require_topic(admin, topic_id)
             free = self._free(admin, reader)
         except KafkaError as error:
             # Once: the client complains often enough while a broker is away.
@@ -87,6 +89,14 @@ class OwnershipWatch:
             return None
         self._answered = True
         return free
+
+    def _require_topic(self, admin: KafkaAdminClient, topic_id: str) -> None:
+        try:
+            require_same_topic(self._settings, admin, topic_id)
+        except TopicAuthorizationFailedError:
+            # A client that learns it with its metadata asks for nothing more, and says nothing.
+            require_rights_on_topics(self._settings, admin)
+            raise
 
     def _free(self, admin: KafkaAdminClient, reader: Reader) -> frozenset[int] | None:
         """Partitions without an owner; None where a rebalance is under way or the broker does not say. Raises KafkaError."""

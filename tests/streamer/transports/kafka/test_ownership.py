@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from structlog.testing import capture_logs
 
 from streamer.errors import DeliveryDoubtful, SettingsError
@@ -34,6 +34,8 @@ class Group:
         self.rejoins = 0
         self._found: Found = WHOLE
         self.topic_id: str | None = "begun with"
+        self.turned_away = 0
+        """So many questions about topics are refused."""
         monkeypatch.setattr(ownership, "time", SimpleNamespace(monotonic=lambda: self.seconds))
         self.watch = OwnershipWatch(self.settings)
 
@@ -50,6 +52,12 @@ class Group:
         return frozenset({0, 1, 2, 3})
 
     def describe_topics(self, topics: list[str]) -> list[dict[str, Any]]:
+        if self.turned_away:
+            self.turned_away -= 1
+            refused = {"error_code": TopicAuthorizationFailedError.errno, "authorized_operations": None}
+            return [{"name": topic, "topic_id": None, **refused} for topic in topics]
+        if len(topics) > 1:
+            return [{"name": topic, "error_code": 0, "authorized_operations": None} for topic in topics]
         assert topics == [self.settings.topics.input]
         found = {"name": topics[0], "topic_id": self.topic_id, "error_code": 0}
         return [found if self.topic_id else found | {"error_code": 3}]
@@ -139,6 +147,19 @@ def test_a_topic_that_is_no_longer_the_same_ends_the_reading_even_where_nothing_
     group.topic_id = found
     with pytest.raises(DeliveryDoubtful, match=told):
         group.at_next_look(WHOLE)
+
+
+def test_a_right_on_the_input_that_was_withdrawn_needs_a_person_even_where_the_client_is_silent(group: Group) -> None:
+    assert group.at_next_look(WHOLE) == ()
+    group.turned_away = 2
+    with pytest.raises(SettingsError, match=f"does not allow .*READ on topic '{group.settings.topics.input}'"):
+        group.at_next_look(WHOLE)
+
+
+def test_a_right_that_is_there_again_is_not_missed(group: Group) -> None:
+    assert group.at_next_look(HALF) == ()
+    group.turned_away = 1
+    assert [group.at_next_look(HALF) for _ in range(3)] == [(), (), (2, 3)]
 
 
 @pytest.mark.kafka
