@@ -30,7 +30,7 @@ help: ## list the targets
 $(INSTALLED): .venv/bin/python pyproject.toml constraints.txt
 	@echo "installing into .venv ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
-	@echo "warming the JIT cache (half a minute, once) ..."
+	@echo "warming the JIT cache (a minute or two, once) ..."
 	@$(BIN)/python -m streamer.fingerprint.warm_up
 	@touch $@
 

@@ -7,12 +7,15 @@ and its edit, so that verdicts can be scored against the truth.
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
 from streamer.evaluation.dice import Dice
@@ -125,7 +128,8 @@ class _Writer:
         self._stocks = (_stock("zh", ""), _stock("zh", ""), _stock("en", " "))
         self._articles: list[Article] = []
         self._copies: dict[str, int] = {}
-        self._picked: dict[tuple[str, str], list[frozenset[str]]] = {}
+        self._written: Counter[str] = Counter()
+        self._picked: dict[tuple[str, str], npt.NDArray[np.uint64]] = {}
         self._wordless = 0
         self._broken = 0
 
@@ -145,7 +149,8 @@ class _Writer:
     def _article(self) -> Article:
         dice, number = self._dice, len(self._articles)
         stock = self._stocks[number % 3]
-        written = sum(article.stock is stock for article in self._articles)
+        written = self._written[stock.code]
+        self._written[stock.code] += 1
         topic = stock.topics[written % len(stock.topics)]
         blanks = _blanks(stock, dice)
 
@@ -166,12 +171,16 @@ class _Writer:
 
     def _pick(self, stock: Stock, topic: Topic) -> list[str]:
         """Sentences of a topic: the draw, of DRAWS, that shares the fewest sentences with any earlier article."""
-        before = self._picked.setdefault((stock.code, topic.name), [])
+        place = {sentence: place for place, sentence in enumerate(topic.sentences)}
+        # An article as a word: bit i says whether it has sentence i. One call compares a draw with all earlier ones.
+        before = self._picked.get((stock.code, topic.name), np.empty(0, np.uint64))
         size = self._dice.number(6, 8)
         draws = [self._dice.some(topic.sentences, size) for _ in range(DRAWS)]
-        best = min(draws, key=lambda draw: max((len(earlier.intersection(draw)) for earlier in before), default=0))
-        before.append(frozenset(best))
-        return best
+        words = [np.uint64(sum(1 << place[sentence] for sentence in draw)) for draw in draws]
+        shared = [np.bitwise_count(before & word).max(initial=0) for word in words]
+        best = int(np.argmin(shared))
+        self._picked[stock.code, topic.name] = np.append(before, words[best])
+        return draws[best]
 
     def _copy(self, article: Article, edit: str) -> bytes:
         number = self._copies[article.id] = self._copies.get(article.id, 0) + 1
