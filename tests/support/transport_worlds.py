@@ -19,7 +19,7 @@ from streamer.transports.transport import Assigned, Finished, Transport
 from tests.support.memory_broker import MemoryBroker, MemoryTransport, Stored
 
 PATIENCE_SECONDS = 20.0
-
+MARKING_SECONDS = 5.0
 
 Client = Literal["kafka-python", "confluent-kafka"]
 
@@ -188,13 +188,21 @@ def topic(settings: Settings, destination: Destination) -> str:
 
 
 def committed_records(bootstrap_servers: str, name: str) -> list[Stored]:
-    """Records of a topic as another reader sees them, partition after partition."""
+    """Records of a topic as another reader sees them, partition after partition.
+
+    The broker answers a commit before it has marked the partitions, and readers see the records after that. So a
+    transaction that seems open is waited for; one that stays open for MARKING_SECONDS is left out, as by any reader.
+    """
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap_servers, isolation_level="read_committed", enable_auto_commit=False
     )
     try:
         partitions = [TopicPartition(name, number) for number in sorted(consumer.partitions_for_topic(name))]
-        ends = consumer.end_offsets(partitions)
+        with KafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False) as careless:
+            appended = careless.end_offsets(partitions)
+        marked_by = time.monotonic() + MARKING_SECONDS
+        while (ends := consumer.end_offsets(partitions)) != appended and time.monotonic() < marked_by:
+            time.sleep(0.05)
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
         found: dict[TopicPartition, list[Stored]] = {partition: [] for partition in partitions}
