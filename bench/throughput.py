@@ -1,8 +1,9 @@
 """Documents a second: over files, and Kafka to Kafka beside a bare exactly-once copy loop with the same client.
 
 Each Kafka round fills a fresh input topic. Then the copy loop and the filter run over it in turn, with each client, one
-worker each, with the same transport, batch size and broker; the ratio is taken within a round. CPU time is this process's,
-client threads included, charged to the verb under way.
+worker each, with the same transport, batch size and broker; the ratio is taken within a round. A first round only warms the
+broker up, which compiles itself at first. CPU time is this process's, client threads included, charged to the verb
+under way.
 
     python -m bench.throughput files [DOCUMENTS ...] [--json]
     python -m bench.throughput kafka [DOCUMENTS ...] [--client NAME ...] [--json]
@@ -168,7 +169,7 @@ class Rounds:
 
 @main.command()
 @click.argument("documents", nargs=-1, type=click.Path(path_type=Path, exists=True))
-@click.option("--count", default=20_000, show_default=True, help="Made-up documents where no files are given.")
+@click.option("--count", default=60_000, show_default=True, help="Made-up documents where no files are given.")
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--partitions", default=4, show_default=True)
 @click.option(
@@ -187,26 +188,27 @@ def kafka(
 ) -> None:
     """Filter from Kafka to Kafka on one worker, beside the bare copy loop, with each client."""
     values = values_of(documents, count)
-    measured = {client: Rounds() for client in clients}
+    by_client = {client: Rounds() for client in clients}
     with tempfile.TemporaryDirectory(prefix="throughput-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         with LocalKafka(directory / "kafka") as broker:
-            for number in range(rounds):
+            for number in range(rounds + 1):
                 source = f"topics.input=documents-{number}"
-                for client, found in measured.items():
+                for client, found in by_client.items():
                     chosen = [source, f"kafka.client={client}", *overrides]
                     copy = settings_for(directory, f"copy-{client}-{number}", chosen, broker)
                     real = settings_for(directory, f"filter-{client}-{number}", chosen, broker)
                     if create_topics(copy, partitions, 1)[copy.topics.input] == "created":
                         fill(broker.bootstrap_servers, copy.topics.input, values)
                     create_topics(real, partitions, 1)
-                    found.add(copy, real, len(values))
+                    measured = found if number else Rounds()
+                    measured.add(copy, real, len(values))
     show(
         {
             "documents": len(values),
             "bytes_per_document": sum(map(len, values)) / len(values),
             "rounds": rounds,
-            **{client: found.result() for client, found in measured.items()},
+            **{client: found.result() for client, found in by_client.items()},
             **machine(),
         },
         as_json,

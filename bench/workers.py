@@ -3,13 +3,13 @@
     python -m bench.workers [--workers 1 --workers 2] [--count 60000] [--set SETTING] [--json]
 
 For each number of workers a fresh topic of 4 partitions is filled, and then the service starts. What counts is the time from
-a tenth of the documents delivered to all of them. Broker, service and this program, which waits, share one machine.
+a tenth of the documents delivered to all of them. A first run, of one worker, only warms the broker up, which
+compiles itself at first. Broker, service and this program, which waits, share one machine.
 """
 
-import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +21,23 @@ from rich.table import Table
 from bench.accuracy import machine
 from deploy.kafka_run import Run, create_topics, fill, kill_group
 from deploy.local_kafka import LocalKafka, free_port
+from deploy.processor_time import processes_in, processes_of_session, processor_seconds
 from streamer.demo.demo import documents as demo_documents
 
 PARTITIONS = 4
 LOOK_SECONDS = 0.1
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def processor_seconds(wanted: Callable[[Path, int], bool]) -> float:
-    """Processor time so far of all processes that `wanted` takes, by folder in /proc and session; of their dead children too."""
-    total = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            # Behind the name, which may hold anything: fields 3 and on, as proc_pid_stat(5) counts them.
-            fields = (folder / "stat").read_text().rpartition(") ")[2].split()
-            if wanted(folder, int(fields[3])):
-                total += sum(map(int, fields[11:15]))
-        except OSError:
-            continue
-    return total / TICKS
 
 
 def measure(broker: LocalKafka, run: Run, count: int) -> dict[str, Any]:
     """Run the service until all is delivered."""
-
-    def of_service(_: Path, session: int) -> bool:
-        return session == service.pid
-
-    def of_broker(folder: Path, _: int) -> bool:
-        return (folder / "cwd").readlink() == broker.directory
 
     def until(delivered: int) -> tuple[int, float, float, float]:
         while (found := run.delivered()) < delivered:
             if service.poll() is not None:
                 raise click.ClickException(log.read_text())
             time.sleep(LOOK_SECONDS)
-        return found, time.perf_counter(), processor_seconds(of_service), processor_seconds(of_broker)
+        of_service = processor_seconds(processes_of_session(service.pid))
+        return found, time.perf_counter(), of_service, processor_seconds(processes_in(broker.directory))
 
     log = run.directory / f"{run.name}.log"
     service = run.start(log)
@@ -85,14 +66,16 @@ def main(workers: Sequence[int], count: int, settings: tuple[str, ...], as_json:
     with tempfile.TemporaryDirectory(prefix="workers-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with LocalKafka(folder / "kafka") as broker:
-            for place, each in enumerate(workers):
+            for place, each in enumerate((1, *workers)):
                 run_name = f"run-{place}"
                 chosen = (f"workers.count={each}", *settings)
                 run = Run(run_name, broker.bootstrap_servers, f"{run_name}-documents", folder, free_port(), chosen)
                 create_topics(broker.bootstrap_servers, [run.input_topic], PARTITIONS)
                 create_topics(broker.bootstrap_servers, map(run.topic, ("unique", "duplicate", "dead-letter")))
                 fill(broker.bootstrap_servers, run.input_topic, demo_documents(count))
-                found[each] = measure(broker, run, count)
+                measured = measure(broker, run, count)
+                if place:
+                    found[each] = measured
     if as_json:
         click.echo(orjson.dumps({"workers": {str(each): of for each, of in found.items()}, **machine()}))
         return

@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 
 from deploy.cache import cache
 from deploy.local_kafka import HOST, free_port
+from deploy.processor_time import processor_seconds
 
 FLINK_VERSION = "2.2.1"
 CONNECTOR = ("org.apache.flink", "flink-sql-connector-kafka", "5.0.0-2.2")
@@ -222,13 +223,8 @@ class LocalFlink:
 
     def processor_seconds(self) -> float:
         """What all processes that run now have taken of the processors, but for the client that submits."""
-        ticks = 0
-        for process in (*self.task_managers, self._job_manager):
-            if process is not None:
-                # The name, which is in brackets, may hold anything; user and system are the twelfth and thirteenth behind it.
-                fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-                ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        running = (*self.task_managers, self._job_manager)
+        return processor_seconds(process.pid for process in running if process is not None)
 
     def metrics(self) -> str:
         """What all processes tell Prometheus now."""

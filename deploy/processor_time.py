@@ -1,0 +1,44 @@
+"""Processor time of other processes, as Linux tells it under /proc."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_PROCESSES = Path("/proc")
+_SESSION = 3
+_TIMES = slice(11, 15)
+
+
+def processor_seconds(process_ids: Iterable[int]) -> float:
+    """User and system time that processes have taken so far, and their ended children. One that is gone counts nothing."""
+    return sum(sum(map(int, _fields(each)[_TIMES])) for each in process_ids) / _TICKS_A_SECOND
+
+
+def processes_of_session(session: int) -> list[int]:
+    """Processes of a session, which has the number of the process that began it."""
+    return [each for each in _all() if _fields(each)[_SESSION:][:1] == [str(session)]]
+
+
+def processes_in(directory: Path) -> list[int]:
+    """Processes whose working directory this is."""
+    return [each for each in _all() if _working_directory(each) == directory.resolve()]
+
+
+def _all() -> Iterator[int]:
+    return (int(folder.name) for folder in _PROCESSES.glob("[0-9]*"))
+
+
+def _fields(process_id: int) -> list[str]:
+    """What proc_pid_stat(5) tells from its third field on, behind the name, which may hold anything; none if it is gone."""
+    try:
+        return (_PROCESSES / str(process_id) / "stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return []
+
+
+def _working_directory(process_id: int) -> Path | None:
+    try:
+        return (_PROCESSES / str(process_id) / "cwd").readlink()
+    except OSError:
+        return None
