@@ -8,7 +8,7 @@
 
 STARTING   the transport opens, and the first sources are recovered
 RESTORING  the index is being restored, by this worker or another: nobody decides before that is done
-RUNNING    batches walk the path, each decoded, fingerprinted and decided while the one before is delivered
+RUNNING    batches walk the path, each prepared up to its routes while the one before is delivered
 DRAINING   a stop was asked for: what is decided is delivered, and nothing else is read
 STOPPED    every resource is released
 
@@ -33,7 +33,7 @@ from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Batch
 from streamer.service.batch_report import BatchReport, Stopwatch
-from streamer.service.pipeline import Ahead, Decide, Decided
+from streamer.service.pipeline import Ahead, Decided, Deciding
 from streamer.service.poison.attempts import PURE_STEPS, Attempts
 from streamer.service.poison.trial import Trials
 from streamer.service.recovery import Plan, Unrecovered
@@ -42,7 +42,7 @@ from streamer.transports.transport import Assigned, Finished, Transport
 
 log = structlog.get_logger(__name__)
 
-AHEAD_STEPS = (*PURE_STEPS, "decide")
+AHEAD_STEPS = (*PURE_STEPS, "decide", "route")
 """Steps that are taken on the thread ahead."""
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
@@ -238,11 +238,11 @@ class Ready:
     batch: Batch
     documents: list[Document | DeadLetter]
     fingerprints: Fingerprints
-    decided: "Future[tuple[Decided, float]] | None"
+    decided: "Future[Decided] | None"
 
 
 class PreparingLoop(Loop):
-    """A loop whose path begins with decode, fingerprint and perhaps decide, one batch ahead."""
+    """A loop that decodes and fingerprints, and perhaps decides and routes, one batch ahead."""
 
     def __init__(
         self,
@@ -253,10 +253,10 @@ class PreparingLoop(Loop):
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
-        decide: Decide | None = None,
+        deciding: Deciding | None = None,
     ) -> None:
         super().__init__(transport, recoverer, listener)
-        self._ahead = Ahead(decoder, fingerprinter, decide)
+        self._ahead = Ahead(decoder, fingerprinter, deciding)
         self._attempts = attempts
         self._trials = trials
 

@@ -1,11 +1,11 @@
-"""Decode, fingerprint and decide, the half of the path before the outside: a batch of records in, decisions out.
+"""Decode, fingerprint, decide and route, the path before the outside: a batch of records in, what goes out for it out.
 
 One batch is prepared ahead, on a thread of its own, while the batch before it is delivered:
 
-    loop     | route n | commit n                             | read n+1 | route n+1 | commit n+1 ...
-    ahead    | decode n+1 | fingerprint n+1 | decide n+1 |               | decode n+2 | fingerprint n+2 ...
+    loop     | commit n                                              | read n+1 | commit n+1 ...
+    ahead    | decode n+1 | fingerprint n+1 | decide n+1 | route n+1 |          | decode n+2 | fingerprint n+2 ...
 
-Decode and fingerprint cannot be seen from outside, so they can be thrown away at any time. A decision stays: where its batch
+All but a decision cannot be seen from outside, so it can be thrown away at any time. A decision stays: where its batch
 is not delivered, whoever reads the records next finds it in the journal, as after a crash between decide and commit. One
 thread decides all batches, so they are decided in order, and none after one that failed. Only the loop's own thread touches
 the transport. The compiled half of the work runs beside the loop, without the interpreter's lock; the other half runs while
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from index import Decisions, Entries, Kind, Source
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
-from streamer.records.record import Batch, Record
+from streamer.records.record import Batch, Outgoing, Record
 from streamer.service.poison.attempts import IDLE, Note
 
 Item = TypeVar("Item", bound=np.generic)
@@ -104,18 +104,29 @@ def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What crossed the line to the index for a batch, and what came back."""
+    """What the index said of a batch, and what goes out for it; with the CPU seconds that each took."""
 
-    entries: Entries
     decisions: Decisions
+    outgoing: list[Outgoing]
+    decide_seconds: float
+    route_seconds: float
 
 
-Decide = Callable[[Batch, Documents, Fingerprints], Decided]
+class Deciding(Protocol):
+    """Whoever decides batches and routes what is decided."""
+
+    def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decisions:
+        """Verdicts on a batch, once and for all."""
+
+    def route(
+        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, decisions: Decisions
+    ) -> list[Outgoing]:
+        """What goes out for a batch that was decided, row for row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch in preparation: its documents, their fingerprints, and what was decided; with the CPU seconds that each took.
+    """A batch in preparation: its documents, their fingerprints, with the CPU seconds that each took; and what was decided.
 
     decided  None where nobody here decides
     """
@@ -123,7 +134,7 @@ class Prepared:
     records: Sequence[Record]
     documents: "Future[tuple[list[Document | DeadLetter], float]]"
     fingerprints: "Future[tuple[Fingerprints, float]]"
-    decided: "Future[tuple[Decided, float]] | None"
+    decided: "Future[Decided] | None"
 
 
 class Ahead:
@@ -132,11 +143,11 @@ class Ahead:
     What it is at, it notes: a record that ends the process is found by the note.
     """
 
-    def __init__(self, decoder: Decoder, fingerprinter: Scheme, decide: Decide | None = None) -> None:
-        """`decide`: what decides a batch; None: nobody does."""
+    def __init__(self, decoder: Decoder, fingerprinter: Scheme, deciding: Deciding | None = None) -> None:
+        """`deciding`: who decides; None: nobody does."""
         self._decoder = decoder
         self._fingerprinter = fingerprinter
-        self._decide = decide
+        self._deciding = deciding
         self._has_failed = False
         self._clock: int | None = None
         self._thread = ThreadPoolExecutor(1, "ahead", initializer=self._take_clock)
@@ -148,18 +159,18 @@ class Ahead:
         fingerprints = self._thread.submit(self._fingerprinted, documents, note)
         decided = None
 
-        def decide() -> tuple[Decided, float]:
+        def decide() -> Decided:
             return self._decided(batch, documents.result()[0], fingerprints.result()[0], note)
 
-        if self._decide is not None:
+        if self._deciding is not None:
             decided = self._thread.submit(decide)
         self._prepared = Prepared(batch.records, documents, fingerprints, decided)
 
     def decide(
         self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note
-    ) -> "Future[tuple[Decided, float]] | None":
-        """Decide a batch that was prepared elsewhere; None where nobody here decides."""
-        if self._decide is None:
+    ) -> "Future[Decided] | None":
+        """Decide and route a batch that was prepared elsewhere; None where nobody here decides."""
+        if self._deciding is None:
             return None
         return self._thread.submit(self._decided, batch, documents, fingerprints, note)
 
@@ -212,17 +223,18 @@ class Ahead:
         note.enter(IDLE)
         return fingerprints, time.thread_time() - begin
 
-    def _decided(
-        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note
-    ) -> tuple[Decided, float]:
-        assert self._decide is not None, "nobody here decides"
+    def _decided(self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note) -> Decided:
+        assert self._deciding is not None, "nobody here decides"
         if self._has_failed:
             raise RuntimeError("the batch before was not decided, so this one must not be")
         note.name(batch)
         note.enter("decide")
         begin = time.thread_time()
         self._has_failed = True
-        decided = self._decide(batch, documents, fingerprints)
+        decisions = self._deciding.decide(batch, documents, fingerprints)
         self._has_failed = False
+        end = time.thread_time()
+        note.enter("route")
+        outgoing = self._deciding.route(batch, documents, fingerprints, decisions)
         note.enter(IDLE)
-        return decided, time.thread_time() - begin
+        return Decided(decisions, outgoing, end - begin, time.thread_time() - end)

@@ -12,7 +12,7 @@ from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.batch_report import Stopwatch, report
 from streamer.service.loop import Listener, PreparingLoop, Recovering
-from streamer.service.pipeline import Decided, Documents, entries_of
+from streamer.service.pipeline import Documents, entries_of
 from streamer.service.poison.attempts import Attempts
 from streamer.service.poison.trial import Trials
 from streamer.transports.transport import Transport
@@ -43,13 +43,15 @@ class Service(PreparingLoop):
         `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
         sends it.
         """
-        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener, self._decide)
-        self._index = index
+        deciding = ByIndex(
+            index,
+            connector_name=connector_name,
+            task_id=task_id,
+            with_headers=transport.takes_headers,
+            shadow=shadow,
+        )
+        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener, deciding)
         self._by_similarity = index.parameters.by_similarity
-        self._names = StreamNames(index)
-        self._connector_name = connector_name
-        self._task_id = task_id
-        self._shadow = shadow
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
         ready = self._prepared(whole, stopwatch)
@@ -58,43 +60,61 @@ class Service(PreparingLoop):
         assert ready.decided is not None, "a service decides"
         batch = ready.batch
         with stopwatch.step("decide"):
-            decided, decide_seconds = ready.decided.result()
-        stopwatch.cpu_seconds["decide"] += decide_seconds
+            decided = ready.decided.result()
+        # Both came at once.
         with stopwatch.step("route"):
-            outgoing = self._route(batch, ready.documents, decided)
+            outgoing = decided.outgoing
+        stopwatch.cpu_seconds["decide"] += decided.decide_seconds
+        stopwatch.cpu_seconds["route"] += decided.route_seconds
         with stopwatch.step("commit"):
             self._transport.deliver(batch, outgoing)
         self._tell_of_lost(batch)
         self._listener.batch(report(batch, decided.decisions, stopwatch, by_similarity=self._by_similarity))
         self._require_whole(batch, whole)
 
-    def _decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decided:
+
+class ByIndex:
+    """See `Deciding`: the index decides."""
+
+    def __init__(self, index: Index, *, connector_name: str, task_id: str, with_headers: bool, shadow: bool) -> None:
+        """See `Service`, and `route`."""
+        self._index = index
+        self._names = StreamNames(index)
+        self._connector_name = connector_name
+        self._task_id = task_id
+        self._with_headers = with_headers
+        self._shadow = shadow
+
+    def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints) -> Decisions:
+        """See Deciding."""
         entries = entries_of(batch.records, documents, fingerprints)
         decisions = self._index.admit(entries, batch.ends, batch.marks)
         # At once: a decision is made once, and its batch may be delivered by another.
         tell(decisions)
-        return Decided(entries, decisions)
+        return decisions
 
-    def _route(self, batch: Batch, documents: Documents, decided: Decided) -> list[Outgoing]:
-        entries, decisions = decided.entries, decided.decisions
-        # Only headers show them.
-        fingerprints: list[str | None] = [None] * len(entries)
-        if self._transport.takes_headers:
-            fingerprints = hexadecimal(entries.kinds, entries.fingerprints)
+    def route(
+        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, decisions: Decisions
+    ) -> list[Outgoing]:
+        """See Deciding."""
+        # Only headers show fingerprints.
+        shown: list[str | None] = [None] * len(batch.records)
+        if self._with_headers:
+            shown = hexadecimal(fingerprints.kinds, fingerprints.fingerprints)
         explained: list[Decision] = explain(
             batch.records,
             documents,
-            fingerprints,
+            shown,
             decisions,
             self._names.of(decisions.original_positions),
-            by_similarity=self._by_similarity,
+            by_similarity=self._index.parameters.by_similarity,
         )
         return route(
             batch.records,
             explained,
             connector_name=self._connector_name,
             task_id=self._task_id,
-            with_headers=self._transport.takes_headers,
+            with_headers=self._with_headers,
             shadow=self._shadow,
         )
 

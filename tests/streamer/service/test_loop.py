@@ -26,7 +26,7 @@ from streamer.records.record import Batch, Headers, Lost, Outgoing, Record
 from streamer.service.loop import OBJECTS_BETWEEN, STEPS, State, seldom_searched
 from streamer.service.pipeline import Ahead, fingerprint_documents
 from streamer.service.poison.trial import Trials, Tried
-from streamer.service.whole import Service
+from streamer.service.whole import ByIndex, Service
 from streamer.settings.settings import Batching, Decode, Fingerprint, Recovery, Route, Settings, Workers
 from streamer.settings.settings import Index as IndexSettings
 from tests.support.indexes import all_records, looked_at
@@ -73,41 +73,41 @@ def test_batches_of_any_size_give_the_same_outputs(tmp_path: Path) -> None:
         assert peaceful(tmp_path / str(size), settings(size)).outputs() == expected
 
 
-class Decided:
-    """First offsets of the batches that the index has decided; whoever delivers may wait for one."""
+class Prepared:
+    """First offsets of the batches that are decided and routed; whoever delivers may wait for one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun: set[int] = set()
         self._told = Condition()
-        admit = Index.admit
+        route = ByIndex.route
 
-        def tell(index: Index, entries: Entries, *arguments: Any) -> Decisions:
-            decisions = admit(index, entries, *arguments)
+        def tell(deciding: ByIndex, batch: Batch, *arguments: Any) -> list[Outgoing]:
+            outgoing = route(deciding, batch, *arguments)
             with self._told:
-                self.begun.add(int(entries.offsets[0]))
+                self.begun.add(batch.records[0].offset)
                 self._told.notify_all()
-            return decisions
+            return outgoing
 
-        monkeypatch.setattr(Index, "admit", tell)
+        monkeypatch.setattr(ByIndex, "route", tell)
 
     def wait(self, offset: int) -> bool:
         with self._told:
             return self._told.wait_for(lambda: offset in self.begun, 60)
 
 
-def test_a_batch_is_decided_while_the_batch_before_it_is_delivered(
+def test_a_batch_is_decided_and_routed_while_the_batch_before_it_is_delivered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decided, deliver = Decided(monkeypatch), MemoryTransport.deliver
+    prepared, deliver = Prepared(monkeypatch), MemoryTransport.deliver
 
     def wait(transport: MemoryTransport, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         (end,) = batch.ends.values()
-        assert end + 3 > len(stream()) or decided.wait(end)
+        assert end + 3 > len(stream()) or prepared.wait(end)
         deliver(transport, batch, outgoing)
 
     monkeypatch.setattr(MemoryTransport, "deliver", wait)
     assert len(peaceful(tmp_path, settings()).outputs()) == len(stream())
-    assert decided.begun == set(range(0, len(stream()), 3))
+    assert prepared.begun == set(range(0, len(stream()), 3))
 
 
 @pytest.mark.parametrize("insert", ["unique", "root", "all"])
@@ -117,10 +117,10 @@ def test_what_was_decided_ahead_of_a_delivery_that_crashed_comes_out_once_and_as
 ) -> None:
     chosen = settings(index={"insert": insert})
     expected = peaceful(tmp_path / "peace", chosen).outputs()
-    decided, deliver = Decided(monkeypatch), MemoryTransport.deliver
+    prepared, deliver = Prepared(monkeypatch), MemoryTransport.deliver
 
     def wait(transport: MemoryTransport, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
-        assert batch.records[0].offset or decided.wait(3)
+        assert batch.records[0].offset or prepared.wait(3)
         deliver(transport, batch, outgoing)
 
     monkeypatch.setattr(MemoryTransport, "deliver", wait)
@@ -135,7 +135,7 @@ def test_what_was_decided_ahead_of_a_delivery_that_crashed_comes_out_once_and_as
 def test_a_stop_delivers_what_is_decided_and_reads_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decided, deliver, run, running = Decided(monkeypatch), MemoryTransport.deliver, Service.run, list[Service]()
+    prepared, deliver, run, running = Prepared(monkeypatch), MemoryTransport.deliver, Service.run, list[Service]()
 
     def noted(service: Service) -> None:
         running.append(service)
@@ -143,7 +143,7 @@ def test_a_stop_delivers_what_is_decided_and_reads_nothing_else(
 
     def stop(transport: MemoryTransport, batch: Batch, outgoing: Sequence[Outgoing]) -> None:
         if batch.records[0].offset == 0:
-            assert decided.wait(3)
+            assert prepared.wait(3)
             running[-1].stop()
         deliver(transport, batch, outgoing)
 
@@ -152,7 +152,7 @@ def test_a_stop_delivers_what_is_decided_and_reads_nothing_else(
     world = World(tmp_path, settings())
     world.fill(stream())
     world.run_once()
-    assert decided.begun == {0, 3}
+    assert prepared.begun == {0, 3}
     assert len(world.outputs()) == 6
     assert world.states[-2:] == [State.DRAINING, State.STOPPED]
     world.run_once()
