@@ -10,7 +10,8 @@ from enum import StrEnum
 
 from index import Source, Verdict
 
-Headers = tuple[tuple[str, bytes | None], ...]
+Header = tuple[str, bytes | None]
+Headers = tuple[Header, ...]
 
 
 class Destination(StrEnum):

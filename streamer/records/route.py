@@ -13,7 +13,7 @@ import orjson
 from index import NO_DISTANCE, Decisions, Insert, Position, Source, Verdict, minhash
 from streamer.records.decode import DeadLetter, Document
 from streamer.records.reason import Reason, label, verdict_of
-from streamer.records.record import Decision, Destination, Headers, Outgoing, Record
+from streamer.records.record import Decision, Destination, Header, Headers, Outgoing, Record
 
 PREFIX = "neardup."
 VERDICT = "neardup.verdict"
@@ -144,14 +144,18 @@ def route(
             for record, decision in zip(records, decisions, strict=True)
         ]
     outgoing: list[Outgoing] = []
+    topic, source = None, None
     for record, decision in zip(records, decisions, strict=True):
+        if record.source is not source or record.topic is not topic:
+            topic, source = record.topic, record.source
+            before, of_stream = _bytes(f"{topic}/{source.partition}/"), (STREAM, source.stream.encode())
         kept = record.headers
         if kept:
             kept = tuple(
                 header for header in kept if not header[0].startswith(PREFIX) or header[0].startswith(REPLAYED)
             )
         destination = destinations[decision.verdict]
-        gained = _gained(record, decision)
+        gained = _gained(record, decision, (POSITION, before + b"%d" % record.offset), of_stream)
         if destination is not DESTINATIONS[decision.verdict]:
             gained += ((SHADOW, DESTINATIONS[decision.verdict].encode()),)
         if decision.verdict is Verdict.DEAD_LETTER:
@@ -290,28 +294,32 @@ def _position_text(position: Position, stream_names: Mapping[str, str]) -> str:
     return f"{stream_names.get(stream, stream)}/{partition}/{position.offset}"
 
 
-def _gained(record: Record, decision: Decision) -> Headers:
-    headers: Headers = (
-        *_verdict_headers(decision.verdict, decision.reason),
-        (POSITION, _bytes(record.position)),
-        (STREAM, record.source.stream.encode()),
-    )
+def _gained(record: Record, decision: Decision, position: Header, stream: Header) -> Headers:
+    """Headers that a decision adds. Made for every record, so each is one step, and what few numbers give is kept."""
+    gained = [*_verdict_headers(decision.verdict, decision.reason), position, stream]
     if record.lost is not None:
-        headers += ((OFFSETS, b"%d" % record.lost.offsets),)
+        gained.append((OFFSETS, b"%d" % record.lost.offsets))
     if decision.id is not None:
-        headers += ((ID, _bytes(decision.id)),)
+        gained.append((ID, _bytes(decision.id)))
     if decision.fingerprint is not None:
-        headers += ((FINGERPRINT, decision.fingerprint.encode()),)
+        gained.append((FINGERPRINT, decision.fingerprint.encode()))
     if decision.verdict.names_original:
-        facts = (
-            (ORIGINAL_ID, decision.original_id),
-            (ORIGINAL_POSITION, decision.original_position),
-            (ORIGINAL_STREAM, decision.original_stream),
-            (DISTANCE, None if decision.distance is None else str(decision.distance)),
-            (SIMILARITY, None if decision.similarity is None else str(decision.similarity)),
-        )
-        headers += tuple((name, _bytes(value)) for name, value in facts if value is not None)
-    return headers
+        if decision.original_id is not None:
+            gained.append((ORIGINAL_ID, _bytes(decision.original_id)))
+        if decision.original_position is not None:
+            gained.append((ORIGINAL_POSITION, _bytes(decision.original_position)))
+        if decision.original_stream is not None:
+            gained.append((ORIGINAL_STREAM, _bytes(decision.original_stream)))
+        if decision.distance is not None:
+            gained.append(_number_header(DISTANCE, decision.distance))
+        if decision.similarity is not None:
+            gained.append(_number_header(SIMILARITY, decision.similarity))
+    return tuple(gained)
+
+
+@lru_cache(1024, typed=True)
+def _number_header(name: str, value: float) -> Header:
+    return (name, str(value).encode())
 
 
 def _connect_errors(record: Record, decision: Decision, connector_name: str, task_id: str) -> Headers:
@@ -338,7 +346,10 @@ def _connect_errors(record: Record, decision: Decision, connector_name: str, tas
 
 def _bytes(text: str) -> bytes:
     """Text as UTF-8; a file's name that is no UTF-8 keeps its bytes."""
-    return text.encode(errors="surrogateescape")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogateescape")
 
 
 def _shown(text: str) -> str:
