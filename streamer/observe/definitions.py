@@ -48,8 +48,7 @@ STEP_SECONDS = Definition(
     "neardup_step_seconds",
     "histogram",
     "Seconds that the loop was at one step of one delivered batch. The step read includes the wait for new records. "
-    "Decode, fingerprint, decide and route are taken ahead: theirs is what the loop then had left to wait for. Route comes with "
-    "decide, so nothing is left of it.",
+    "Decode, fingerprint, decide and route are taken ahead: theirs is what the loop then had left to wait for.",
     ("step",),
     (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100),
 )

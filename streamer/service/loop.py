@@ -18,7 +18,6 @@ An error leaves the loop as an exception. The loop retries nothing: a fresh proc
 import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -238,7 +237,7 @@ class Ready:
     batch: Batch
     documents: list[Document | DeadLetter]
     fingerprints: Fingerprints
-    decided: "Future[Decided] | None"
+    decided: Decided | None
 
 
 class PreparingLoop(Loop):

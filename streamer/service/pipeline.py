@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -104,12 +104,14 @@ def prepare(decoder: Decoder, fingerprinter: Scheme, records: Sequence[Record]) 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What the index said of a batch, and what goes out for it; with the CPU seconds that each took."""
+    """What the index says of a batch, and what goes out for it; with the CPU seconds that each took."""
 
-    decisions: Decisions
-    outgoing: list[Outgoing]
-    decide_seconds: float
-    route_seconds: float
+    decisions: "Future[tuple[Decisions, float]]"
+    outgoing: "Future[tuple[list[Outgoing], float]]"
+
+
+Documented = Future[tuple[list[Document | DeadLetter], float]]
+Fingerprinted = Future[tuple[Fingerprints, float]]
 
 
 class Deciding(Protocol):
@@ -126,15 +128,15 @@ class Deciding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch in preparation: its documents, their fingerprints, with the CPU seconds that each took; and what was decided.
+    """A batch in preparation: its documents and their fingerprints, with the CPU seconds that each took; and what is decided.
 
     decided  None where nobody here decides
     """
 
     records: Sequence[Record]
-    documents: "Future[tuple[list[Document | DeadLetter], float]]"
-    fingerprints: "Future[tuple[Fingerprints, float]]"
-    decided: "Future[Decided] | None"
+    documents: Documented
+    fingerprints: Fingerprinted
+    decided: Decided | None
 
 
 class Ahead:
@@ -157,22 +159,12 @@ class Ahead:
         """Begin to prepare a batch."""
         documents = self._thread.submit(self._decoded, batch, note)
         fingerprints = self._thread.submit(self._fingerprinted, documents, note)
-        decided = None
-
-        def decide() -> Decided:
-            return self._decided(batch, documents.result()[0], fingerprints.result()[0], note)
-
-        if self._deciding is not None:
-            decided = self._thread.submit(decide)
+        decided = self._submitted(batch, documents, fingerprints, note)
         self._prepared = Prepared(batch.records, documents, fingerprints, decided)
 
-    def decide(
-        self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note
-    ) -> "Future[Decided] | None":
+    def decide(self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note) -> Decided | None:
         """Decide and route a batch that was prepared elsewhere; None where nobody here decides."""
-        if self._deciding is None:
-            return None
-        return self._thread.submit(self._decided, batch, documents, fingerprints, note)
+        return self._submitted(batch, _known(documents), _known(fingerprints), note)
 
     def take(self, batch: Batch, note: Note) -> Prepared:
         """The preparation of a batch, begun before or now. What was begun of any other batch is thrown away."""
@@ -187,12 +179,12 @@ class Ahead:
         if self._prepared is not None:
             wait([self._prepared.fingerprints])
             if self._prepared.decided is not None:
-                wait([self._prepared.decided])
+                wait([self._prepared.decided.outgoing])
 
     def leave(self) -> bool:
         """Give up a batch that nobody asked for, unless it is being decided; whether it was decided."""
         decided = None if self._prepared is None else self._prepared.decided
-        return decided is not None and not decided.cancel() and decided.exception() is None
+        return decided is not None and not decided.decisions.cancel() and decided.decisions.exception() is None
 
     def cpu_seconds(self) -> float:
         """CPU time that the thread has taken so far; 0 where the system cannot tell it."""
@@ -213,9 +205,7 @@ class Ahead:
         documents = self._decoder.decode(batch.records)
         return documents, time.thread_time() - begin
 
-    def _fingerprinted(
-        self, decoded: "Future[tuple[list[Document | DeadLetter], float]]", note: Note
-    ) -> tuple[Fingerprints, float]:
+    def _fingerprinted(self, decoded: Documented, note: Note) -> tuple[Fingerprints, float]:
         documents, _ = decoded.result()
         note.enter("fingerprint")
         begin = time.thread_time()
@@ -223,18 +213,43 @@ class Ahead:
         note.enter(IDLE)
         return fingerprints, time.thread_time() - begin
 
-    def _decided(self, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note) -> Decided:
-        assert self._deciding is not None, "nobody here decides"
+    def _submitted(
+        self, batch: Batch, documents: Documented, fingerprints: Fingerprinted, note: Note
+    ) -> Decided | None:
+        deciding = self._deciding
+        if deciding is None:
+            return None
+
+        def decide() -> tuple[Decisions, float]:
+            return self._decisions(deciding, batch, documents.result()[0], fingerprints.result()[0], note)
+
+        def route() -> tuple[list[Outgoing], float]:
+            given = documents.result()[0], fingerprints.result()[0], decisions.result()[0]
+            note.enter("route")
+            begin = time.thread_time()
+            outgoing = deciding.route(batch, *given)
+            note.enter(IDLE)
+            return outgoing, time.thread_time() - begin
+
+        decisions = self._thread.submit(decide)
+        return Decided(decisions, self._thread.submit(route))
+
+    def _decisions(
+        self, deciding: Deciding, batch: Batch, documents: Documents, fingerprints: Fingerprints, note: Note
+    ) -> tuple[Decisions, float]:
         if self._has_failed:
             raise RuntimeError("the batch before was not decided, so this one must not be")
         note.name(batch)
         note.enter("decide")
         begin = time.thread_time()
         self._has_failed = True
-        decisions = self._deciding.decide(batch, documents, fingerprints)
+        decisions = deciding.decide(batch, documents, fingerprints)
         self._has_failed = False
-        end = time.thread_time()
-        note.enter("route")
-        outgoing = self._deciding.route(batch, documents, fingerprints, decisions)
-        note.enter(IDLE)
-        return Decided(decisions, outgoing, end - begin, time.thread_time() - end)
+        return decisions, time.thread_time() - begin
+
+
+def _known(item: Any) -> "Future[tuple[Any, float]]":
+    """What was prepared elsewhere, as if it had been here, at no cost."""
+    future: Future[tuple[Any, float]] = Future()
+    future.set_result((item, 0.0))
+    return future

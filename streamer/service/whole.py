@@ -60,16 +60,15 @@ class Service(PreparingLoop):
         assert ready.decided is not None, "a service decides"
         batch = ready.batch
         with stopwatch.step("decide"):
-            decided = ready.decided.result()
-        # Both came at once.
+            decisions, decide_seconds = ready.decided.decisions.result()
         with stopwatch.step("route"):
-            outgoing = decided.outgoing
-        stopwatch.cpu_seconds["decide"] += decided.decide_seconds
-        stopwatch.cpu_seconds["route"] += decided.route_seconds
+            outgoing, route_seconds = ready.decided.outgoing.result()
+        stopwatch.cpu_seconds["decide"] += decide_seconds
+        stopwatch.cpu_seconds["route"] += route_seconds
         with stopwatch.step("commit"):
             self._transport.deliver(batch, outgoing)
         self._tell_of_lost(batch)
-        self._listener.batch(report(batch, decided.decisions, stopwatch, by_similarity=self._by_similarity))
+        self._listener.batch(report(batch, decisions, stopwatch, by_similarity=self._by_similarity))
         self._require_whole(batch, whole)
 
 
