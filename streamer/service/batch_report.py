@@ -1,6 +1,7 @@
 """What a batch took, step by step, and the figures of a delivered one."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,16 +69,15 @@ class BatchReport:
 def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_similarity: bool) -> BatchReport:
     """Figures of a delivered batch. `by_similarity`: see `Parameters.by_similarity`."""
     distances = decisions.distances[(decisions.verdicts == Verdict.DUPLICATE) & (decisions.distances != NO_DISTANCE)]
-    # Each pair is packed into one number: numpy sorts pairs many times as slowly.
-    pairs, counts = np.unique(decisions.verdicts.astype(np.int64) << 8 | decisions.reasons, return_counts=True)
+    pairs = Counter(zip(decisions.verdicts.tolist(), decisions.reasons.tolist(), strict=True))
     return BatchReport(
         records=len(batch.records),
         value_bytes=sum([len(record.value) for record in batch.records if record.value]),
         step_seconds=stopwatch.wall_seconds,
         step_cpu_seconds=stopwatch.cpu_seconds,
         outcomes={
-            (Verdict(pair >> 8).label, label(Verdict(pair >> 8), Reason(pair & 0xFF))): count
-            for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
+            (Verdict(verdict).label, label(Verdict(verdict), Reason(reason))): count
+            for (verdict, reason), count in pairs.items()
         },
         distances=distances[:0] if by_similarity else distances,
         similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),

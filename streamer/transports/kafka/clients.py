@@ -8,6 +8,7 @@ import platform
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -328,21 +329,20 @@ def within_timeout(
 
 
 class Attempt:
-    """A call from which the client may never return, made on a thread of its own from now on.
+    """A call from which the client may never return, made on another thread from now on.
 
     step    of the transaction, in words
     errors  that the call may raise
     """
 
     def __init__(self, call: Callable[[], None], step: str, errors: tuple[type[Exception], ...]) -> None:
-        self._call = call
+        self._make = call
         self._step = step
         self._errors = errors
         self._over = threading.Event()
         self._succeeded = False
         self._error: Exception | None = None
-        # Daemonic: a call that never returns must not keep the process from ending.
-        threading.Thread(target=self._run, name=f"kafka-{step}", daemon=True).start()
+        (_idle_callers.pop() if _idle_callers else _Caller()).attempts.put(self)
 
     def wait(self, settings: Settings) -> None:
         """Wait until the call returns. Raises its error, or DeliveryDoubtful after the timeout."""
@@ -354,11 +354,30 @@ class Attempt:
         if not self._succeeded:
             raise DeliveryDoubtful(f"the {self._step} of the transaction broke off")
 
-    def _run(self) -> None:
+    def make(self, caller: "_Caller") -> None:
+        """Make the call. The caller is free before this is over: who waits finds it for the next. Raises the unforeseen."""
         try:
-            self._call()
+            self._make()
             self._succeeded = True
+            _idle_callers.append(caller)
         except self._errors as error:
             self._error = error
+            _idle_callers.append(caller)
         finally:
             self._over.set()
+
+
+class _Caller:
+    """A thread that makes one attempt after the other. It is kept: a new one would wait for the interpreter's lock twice."""
+
+    def __init__(self) -> None:
+        self.attempts: SimpleQueue[Attempt] = SimpleQueue()
+        # Daemonic: a call that never returns must not keep the process from ending.
+        threading.Thread(target=self._run, name="kafka-caller", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self.attempts.get().make(self)
+
+
+_idle_callers: list[_Caller] = []
