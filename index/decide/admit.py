@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -73,10 +74,15 @@ def _admitted(
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
-    heads = documents.origins(session.transaction, np.array(learnt, np.uint64), session.words)
-    return _decisions(
-        session, batch, known, candidates, crossings, [heads[number].id for number in learnt if number in heads]
-    )
+    return _decisions(session, batch, known, candidates, crossings, _first_pages(session, learnt))
+
+
+def _first_pages(session: ReadSession, heads: Sequence[int]) -> list[str]:
+    """Ids of the heads of families, by number, as far as the log has them."""
+    if not heads:
+        return []
+    origins = documents.origins(session.transaction, np.array(heads, np.uint64), session.words)
+    return [origins[number].id for number in heads if number in origins]
 
 
 def decided(
@@ -110,23 +116,26 @@ def _enter(
     session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
 ) -> dict[int, Origin]:
     """Enter decided rows, as `Batch.enter`, and retire the older versions that they replace."""
-    leaving = None
+    leaving, store = None, None
     if outcome.replaced is not None:
         leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
     if found.families is not None:
         by_own = found.families.by_own & outcome.entering
         outcome = replace(outcome, by_own=by_own if leaving is None else by_own & ~leaving)
-        # Before anything leaves its family: that changes what is stored of it.
-        found.families.store(session, outcome.numbers, by_own)
+        store = partial(found.families.store, session, outcome.numbers, by_own)
+    enter = partial(batch.enter, session, portion.entries, outcome, hashes=portion.hashes)
     if outcome.replaced is None or leaving is None:
-        return batch.enter(session, portion.entries, outcome, found.equal, found.stale)
+        return enter(found.equal, found.stale, store=store)
+    if store is not None:
+        # Before anything leaves its family: that changes what is stored of it.
+        store()
     first = np.uint64(session.counters.next_number)
     in_index, equal = np.unique(outcome.replaced[outcome.replaced < first]), found.equal
     if len(in_index):
         remove(session, in_index)
         # What was equal to a row may have left.
         equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
-    origins = batch.enter(session, portion.entries, outcome, equal, found.stale, leaving=leaving)
+    origins = enter(equal, found.stale, leaving=leaving)
     if leaving.any():
         remove(session, outcome.numbers[leaving])
     return origins
@@ -306,12 +315,12 @@ def named(
     """Id and position of the original of each of `count` rows, by row; None where there is none."""
     ids: list[str | None] = [None] * count
     positions: list[Position | None] = [None] * count
-    streams = sources.streams_of(session.transaction, {origin.stream for origin in origins.values()})
-    source_of = {
-        (stream, partition): Source(streams[stream], partition)
-        for stream, partition in {(origin.stream, origin.partition) for origin in origins.values()}
-    }
+    source_of: dict[tuple[int, int], Source] = {}
     for row, (id_, stream, partition, offset) in origins.items():
         ids[row] = id_
-        positions[row] = Position(source_of[stream, partition], offset)
+        source = source_of.get((stream, partition))
+        if source is None:
+            (name,) = sources.streams_of(session.transaction, {stream}).values()
+            source = source_of[stream, partition] = Source(name, partition)
+        positions[row] = Position(source, offset)
     return ids, positions

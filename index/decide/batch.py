@@ -3,7 +3,7 @@
 `admit`, `restore` and the import decide in different ways; all of them enter decided rows through `Batch`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -71,6 +71,8 @@ class Batch:
         origins: Sequence[Origin] | None = None,
         replaced: Mapping[int, Origin] = NO_ORIGINS,
         leaving: npt.NDArray[np.bool_] | None = None,
+        store: Callable[[], None] | None = None,
+        hashes: npt.NDArray[np.uint64] | None = None,
     ) -> dict[int, Origin]:
         """Log decided rows of this batch, file those that enter, note their positions, and count them.
 
@@ -80,14 +82,18 @@ class Batch:
         origins  originals of the rows that name one, in order; None: originals stand in the log, or are rows of this batch
         replaced  older versions of UPDATE rows, by row, where `outcome` does not tell them; the log need not hold them
         leaving  bool [n], rows about to be forgotten, which do not enter the blocks; None: no such row
+        store    stores what else there is of the rows, once originals are read: what was read before is lost by a write
+        hashes   uint64 [n, bands], `Shape.band_hashes` of the rows, where they are known
 
         Returns the original of every row that names one, by row.
         """
-        duplicates = np.flatnonzero(naming_originals(outcome.verdicts))
+        duplicates = np.flatnonzero(naming_originals(outcome.verdicts)).tolist()
         if origins is None:
-            looked_up = np.array([row for row in duplicates.tolist() if row not in replaced], np.int64)
-            found = dict(zip(looked_up.tolist(), self._origins(session, rows, outcome, looked_up), strict=True))
-            origins = [found[row] if row in found else replaced[row] for row in duplicates.tolist()]
+            looked_up = [row for row in duplicates if row not in replaced]
+            found = dict(zip(looked_up, self._origins(session, rows, outcome, looked_up), strict=True))
+            origins = [found[row] if row in found else replaced[row] for row in duplicates]
+        if store is not None:
+            store()
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving
         filings = _filings(rows, staying, equal, outcome.by_own)
         if leaving is not None:
@@ -95,12 +101,10 @@ class Batch:
         if len(stale):
             _retire_stale(session, rows, stale, filings)
         if len(rows):
-            self._write(session, rows, outcome, filings, origins)
-        return dict(zip(duplicates.tolist(), origins, strict=True))
+            self._write(session, rows, outcome, filings, origins, hashes)
+        return dict(zip(duplicates, origins, strict=True))
 
-    def _origins(
-        self, session: WriteSession, rows: Entries, outcome: Outcome, duplicates: npt.NDArray[np.int64]
-    ) -> list[Origin]:
+    def _origins(self, session: WriteSession, rows: Entries, outcome: Outcome, duplicates: list[int]) -> list[Origin]:
         """Originals of these rows; some originals enter with this batch, and have the next numbers."""
         first_number = session.counters.next_number
         numbers = (outcome.originals if outcome.named is None else outcome.named)[duplicates]
@@ -124,6 +128,7 @@ class Batch:
         outcome: Outcome,
         filings: npt.NDArray[np.uint8],
         origins: Sequence[Origin],
+        hashes: npt.NDArray[np.uint64] | None,
     ) -> None:
         """Log, file, journal and count these rows. filings: uint8 [n], values of `layout.Filing`."""
         transaction, counters = session.transaction, session.counters
@@ -140,7 +145,7 @@ class Batch:
             aside = (filings == Filing.ASIDE) & (rows.kinds == kind)
             documents.file_aside(transaction, table, rows.fingerprints[aside], outcome.numbers[aside])
         filed = filings == Filing.BLOCKS
-        session.tree.add(rows.fingerprints[filed], outcome.numbers[filed])
+        session.tree.add(rows.fingerprints[filed], outcome.numbers[filed], None if hashes is None else hashes[filed])
         given_back = np.flatnonzero((outcome.verdicts == Verdict.GIVEN_BACK) & outcome.entering)
         if len(given_back):
             ids = [rows.ids[row] for row in given_back.tolist()]

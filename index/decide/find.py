@@ -121,6 +121,8 @@ def standing(session: ReadSession, ids: Sequence[str]) -> npt.NDArray[np.uint64]
     asked = np.flatnonzero(last.known)
     candidates = last.rows["number"][asked]
     found = np.full(len(ids), NO_NUMBER, np.uint64)
+    if not len(asked):
+        return found
     right = stand_for_ids(session, candidates, [ids[place] for place in asked.tolist()])
     found[asked[right]] = candidates[right]
     left = asked[~right].tolist()

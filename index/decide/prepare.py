@@ -38,6 +38,7 @@ class Prepared:
     firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
     hosts     uint64 [n], key of each row's host: XXH3 of its name; NO_HOST where it has none
     families  the rows as `families` takes them, where templates are learnt
+    hashes    uint64 [n, bands], MinHash: `Shape.band_hashes` of NEAR rows, not defined for others
     alone     whether each row is to be decided as if it came alone
     """
 
@@ -51,6 +52,7 @@ class Prepared:
     firsts: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
     families: Rows | None = None
+    hashes: npt.NDArray[np.uint64] | None = None
     alone: bool = False
 
 
@@ -109,7 +111,8 @@ def _prepared(
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
     look, looks = parameters.look, entries.look_rows[near]
     lookup = lookup_of(entries.fingerprints[near], parameters, parameters.reach, None if look is None else looks)
-    families = None if parameters.template is None else _families(entries, near, lookup, alone=alone)
+    hashes = _spread(lookup.hashes, near, len(rows)) if isinstance(lookup, MinhashLookup) else None
+    families = None if parameters.template is None else _families(entries, near, hashes, alone=alone)
     matches, compared = no_matches(), np.zeros(len(rows), np.int64)
     if not alone and (families is None or pairs):
         matches, compared[near] = _pairs(lookup, looks, parameters)
@@ -119,7 +122,8 @@ def _prepared(
     if not alone:
         for of_kind in (near, exact):
             firsts[of_kind] = of_kind[first_of_equals(entries.fingerprints[of_kind])]
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, host_keys(entries), families, alone)
+    hosts = host_keys(entries)
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, families, hashes, alone)
 
 
 def _pairs(
@@ -134,14 +138,24 @@ def _pairs(
     return nearest(Matches(pairs.rows, told, pairs.numbers).take(counts), None), compared
 
 
-def _families(entries: Entries, near: npt.NDArray[np.int64], lookup: Lookup, *, alone: bool) -> Rows:
+def _spread(of_near: npt.NDArray[np.uint64], near: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.uint64]:
+    """What belongs to NEAR rows, uint64 [m, ..], among zeros for all `count` rows; mostly they are all."""
+    if len(near) == count:
+        return of_near
+    wide = np.zeros((count, *of_near.shape[1:]), np.uint64)
+    wide[near] = of_near
+    return wide
+
+
+def _families(
+    entries: Entries, near: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64] | None, *, alone: bool
+) -> Rows:
     """The rows as `families` takes them."""
     are_near, sharing = entries.kinds == Kind.NEAR, np.zeros(len(entries), np.bool_)
     if alone:
         return Rows(entries.fingerprints, are_near, None, sharing)
-    assert isinstance(lookup, MinhashLookup), "templates are learnt from MinHash signatures"
-    hashes = np.zeros((len(entries), lookup.hashes.shape[1]), np.uint64)
-    hashes[near], sharing[near] = lookup.hashes, minhash.shared(lookup.hashes)
+    assert hashes is not None, "templates are learnt from MinHash signatures"
+    sharing[near] = minhash.shared(hashes[near])
     return Rows(entries.fingerprints, are_near, hashes, sharing)
 
 

@@ -1,6 +1,7 @@
 """What pages of a template are filed by: the keys of their own text, and who stands under them, as far as rows ask for it."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,18 @@ class OwnText:
 
     def __init__(self, session: ReadSession, gallery: Gallery) -> None:
         self._session, self._gallery = session, gallery
-        self.needed: npt.NDArray[np.int64] = own_bins_needed(
-            unpack_bins(gallery.signatures[: gallery.rows], gallery.bin_bits)
-        )
         self._names = Column(np.empty(0, np.int64))
         self._places = Column(np.empty((0, POSTINGS_MAX), np.int64))
         self._counts = Column(np.empty(0, np.int64))
         self._slot_of: dict[int, int] = {}
         self._keys: dict[tuple[int, int], tuple[npt.NDArray[np.int64], int]] = {}
         self._chosen: dict[int, npt.NDArray[np.int64]] = {}
+
+    @cached_property
+    def needed(self) -> npt.NDArray[np.int64]:
+        """How many bins of its own each row needs, int64 [rows]. Few batches meet a known template, and ask."""
+        gallery = self._gallery
+        return own_bins_needed(unpack_bins(gallery.signatures[: gallery.rows], gallery.bin_bits))
 
     @property
     def postings(self) -> minhash.Postings:

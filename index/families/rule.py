@@ -344,9 +344,9 @@ class FamilyRule:
         gallery = self.gallery
         families = gallery.families[self._match_places]
         known = gallery.known[families]
-        pairs = np.unique(np.column_stack([self._matches.rows[known], families[known]]), axis=0)
-        if not len(pairs):
+        if not known.any():
             return
+        pairs = np.unique(np.column_stack([self._matches.rows[known], families[known]]), axis=0)
         rows, families = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
         apart = minhash.distances(
             gallery.signatures, gallery.references, rows, families, gallery.bin_bits, DISTANCE_UNITS

@@ -48,6 +48,8 @@ class IdSegments:
     def hits(self, transaction: Transaction, hashes: Hashes, limit: int) -> Hits:
         """Rows with these hashes, uint64 [n], ascending; at most `limit` each, the last ones."""
         self._follow(transaction)
+        if not self._keys:
+            return Hits(np.empty(0, np.int64), np.empty(0, np.uint64))
         firsts = np.searchsorted(hashes, self._bounds)
         # Rows with the hash of a bound may stand on both sides of it.
         lasts = np.searchsorted(hashes, np.append(self._bounds[1:], np.uint64(ID_HASHES)), side="right")[: len(firsts)]

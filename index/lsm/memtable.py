@@ -27,6 +27,9 @@ NO_HASHES = np.empty(0, np.uint64)
 
 _CAPACITY_AT_FIRST = 1024
 
+GROWTH = 4
+"""By how much a column grows that is full."""
+
 _FILED_AT_ONCE = 2**16
 """Entries whose page keys are computed at once: bounds their memory."""
 
@@ -47,6 +50,8 @@ class Memtable:
         self._rests = np.empty((_CAPACITY_AT_FIRST if shape.banding else 0, shape.tables), np.uint8)
         """MinHash: bits of the hashes below those of a page key, by entry and band."""
         self._filed = self._hashed = 0
+        self._hashes_ahead: list[npt.NDArray[np.uint64]] = []
+        """MinHash: hashes of the bands of the entries to be filed next, where whoever added them knew them."""
         self._slots = np.full(2 * _CAPACITY_AT_FIRST, -1, np.int32)
         self._pages = Pages(
             heads=np.full((shape.tables, 1 << BLOCK_BITS), -1, np.int32),
@@ -71,9 +76,19 @@ class Memtable:
         """Numbers of all entries, uint64 [n]."""
         return self._numbers[: self._count]
 
-    def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
-        """Add entries: fingerprints uint64 [n, words], numbers uint64 [n]."""
+    def add(
+        self,
+        fingerprints: npt.NDArray[np.uint64],
+        numbers: npt.NDArray[np.uint64],
+        hashes: npt.NDArray[np.uint64] | None = None,
+    ) -> None:
+        """Add entries: fingerprints uint64 [n, words], numbers uint64 [n].
+
+        hashes  MinHash: `Shape.band_hashes` of the fingerprints, where they are known
+        """
         begin, end = self._count, self._count + len(numbers)
+        if hashes is not None and sum(map(len, self._hashes_ahead)) == begin - self._filed:
+            self._hashes_ahead.append(hashes)
         self._fingerprints = with_room(self._fingerprints, end)
         self._numbers = with_room(self._numbers, end)
         self._fingerprints[begin:end], self._numbers[begin:end] = fingerprints, numbers
@@ -81,6 +96,8 @@ class Memtable:
 
     def cut(self, count: int) -> None:
         """Take back all entries but the first `count`."""
+        if count < self._count:
+            self._hashes_ahead.clear()
         if count < self._filed:
             keys = self._shape.page_keys(self._fingerprints[count : self._filed])
             memtable.take_back(keys, self._pages)
@@ -92,9 +109,13 @@ class Memtable:
 
     def file(self) -> None:
         """File the entries added since the last call. A look-up files them, too, at the cost of its own latency."""
+        ahead = None
+        if sum(map(len, self._hashes_ahead)) == self._count - self._filed < _FILED_AT_ONCE:
+            ahead = np.concatenate(self._hashes_ahead) if self._hashes_ahead else None
+        self._hashes_ahead.clear()
         while self._filed < self._count:
             begin, end = self._filed, min(self._count, self._filed + _FILED_AT_ONCE)
-            keys = self._page_keys(begin, end)
+            keys = self._page_keys(begin, end, ahead)
             self._make_room(end, int(self._pages.used[0]) + keys.size)
             memtable.file_entries(keys, begin, self._pages, HOT_ENTRIES)
             self._filed = end
@@ -110,11 +131,12 @@ class Memtable:
             firsts=with_room(old.firsts, divisions),
         )
 
-    def _page_keys(self, begin: int, end: int) -> npt.NDArray[np.uint32]:
-        """Page keys of entries, uint32 [n, tables]; keeps the rests of their hashes."""
+    def _page_keys(self, begin: int, end: int, hashes: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.uint32]:
+        """Page keys of entries, uint32 [n, tables]; keeps the rests of their hashes, which may be known, uint64 [n, tables]."""
         if self._shape.banding is None:
             return self._shape.page_keys(self._fingerprints[begin:end])
-        hashes = self._shape.band_hashes(self._fingerprints[begin:end])
+        if hashes is None:
+            hashes = self._shape.band_hashes(self._fingerprints[begin:end])
         self._rests = with_room(self._rests, end)
         self._rests[begin:end] = hashes >> np.uint64(24)
         return (hashes >> np.uint64(32)).astype(np.uint32)
@@ -189,9 +211,12 @@ class Memtable:
 
 
 def with_room(column: npt.NDArray[Column], count: int) -> npt.NDArray[Column]:
-    """A column of at least `count` places that begins with `column`; `column` itself where it is long enough."""
+    """A column of at least `count` places that begins with `column`; `column` itself where it is long enough.
+
+    Places that nobody writes to cost no memory, so it has many times as many: what there is is copied seldom.
+    """
     if count <= len(column):
         return column
-    larger = np.empty((max(count, 2 * len(column)), *column.shape[1:]), column.dtype)
+    larger = np.empty((max(count, GROWTH * len(column)), *column.shape[1:]), column.dtype)
     larger[: len(column)] = column
     return larger

@@ -185,9 +185,14 @@ class Tree:
         assert self._compaction is not None, "a transaction must begin with `follow`"
         return [pair.added for pair in (self._active, self._frozen) if pair is not None], self._segments
 
-    def add(self, fingerprints: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64]) -> None:
-        """Add entries of the current batch, uint64 [n, words] and uint64 [n]; look-ups find them from now on."""
-        self._active.added.add(fingerprints, numbers)
+    def add(
+        self,
+        fingerprints: npt.NDArray[np.uint64],
+        numbers: npt.NDArray[np.uint64],
+        hashes: npt.NDArray[np.uint64] | None = None,
+    ) -> None:
+        """Add entries of the current batch, as `Memtable.add`; look-ups find them from now on."""
+        self._active.added.add(fingerprints, numbers, hashes)
 
     def bury(self, transaction: Transaction, number: int, tombstone: Tombstones) -> None:
         """Store a tombstone under `number`, the next one; look-ups find the entries that it raises from now on."""

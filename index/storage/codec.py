@@ -5,6 +5,7 @@ A value that is cut off raises ValueError or struct.error when unpacked; only id
 
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,14 @@ def unfitting(table: Table, pairs: Iterable[tuple[bytes, memoryview]]) -> tuple[
     return None
 
 
+def sealed_all(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
+    """Contents with their seals behind them, as `seal_of` gives them."""
+    digest = xxhash.xxh3_64_intdigest
+    digests = map(digest, contents, map(digest, keys, repeat(_SEEDS[table])))
+    # Half the time of a loop over `seal_of`.
+    return [content + seal for content, seal in zip(contents, map(SEAL.pack, digests), strict=True)]
+
+
 def seals_of(table: Table, keys: Sequence[bytes], contents: Sequence[bytes]) -> list[bytes]:
     """`seal_of` many contents of SHORT_BYTES, in the place of one call for each."""
     words = np.frombuffer(b"".join(contents), "<u8")
@@ -96,7 +105,7 @@ def unsealed(
 def _seeds(table: Table, keys: Sequence[bytes]) -> npt.NDArray[np.uint64]:
     """Seeds of the seals of what stands under these keys, uint64 [n]."""
     of_table, digest = _SEEDS[table], xxhash.xxh3_64_intdigest
-    return np.array([digest(key, of_table) for key in keys], np.uint64)
+    return np.fromiter(map(digest, keys, repeat(of_table)), np.uint64, len(keys))
 
 
 class Seals:

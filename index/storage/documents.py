@@ -84,8 +84,8 @@ def origins(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: in
     """The same documents as originals of duplicates, by number."""
     distinct = np.unique(numbers)
     found = log.documents(transaction, distinct, words)
-    rows, sources = found.rows()
-    columns = (sources["stream"].tolist(), sources["partition"].tolist(), rows["offset"].tolist())
+    offsets, _, _, sources = found.columns()
+    columns = (sources["stream"].tolist(), sources["partition"].tolist(), offsets.tolist())
     return dict(zip(distinct[found.places].tolist(), map(Origin, found.ids(), *columns), strict=True))
 
 
@@ -98,7 +98,7 @@ def roots(
     """
     distinct, inverse = np.unique(numbers, return_inverse=True)
     of_distinct, found = distinct.copy(), log.documents(transaction, distinct, words)
-    of_distinct[found.places] = found.rows()[0]["number"]
+    of_distinct[found.places] = found.columns().numbers
     of_distinct = np.where(visibility.are(transaction, of_distinct), of_distinct, distinct)
     return of_distinct[inverse]
 
@@ -122,9 +122,9 @@ def counting(
     roots, dropped = numbers.copy(), np.zeros(len(numbers), np.bool_)
     fingerprints = np.zeros((len(numbers), words), np.uint64)
     found = log.documents(transaction, numbers, words)
-    rows, _ = found.rows()
-    roots[found.places] = rows["number"]
-    dropped[found.places] = rows["verdict"] == Verdict.DUPLICATE
+    columns = found.columns()
+    roots[found.places] = columns.numbers
+    dropped[found.places] = columns.verdicts == Verdict.DUPLICATE
     fingerprints[found.places] = found.fingerprints()
     visible = visibility.are(transaction, roots)
     lost = dropped & (roots != numbers)

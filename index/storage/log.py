@@ -27,6 +27,12 @@ from index.storage.store import Transaction
 
 _LAST = 2**64 - 1
 
+_TEXTS_MANY = 32
+"""So many texts are cut from one that is decoded as a whole, if each of its characters is a byte."""
+
+_KNOWN = "batches of the log"
+"""Name of what is kept of a transaction."""
+
 
 def key_of(number: int, rows: int) -> bytes:
     """The key of a batch: next document number and journal rows, both as they were before the batch."""
@@ -187,6 +193,36 @@ def holding(
         at = end
 
 
+class _Known(NamedTuple):
+    """Batches of the log whose places in memory are known, as long as their transaction has not written.
+
+    firsts, ends  uint64 [b] twice, ascending: the number of the first document of each, and the one behind its last
+    values        uint64 [b], addresses of their values
+    """
+
+    firsts: npt.NDArray[np.uint64]
+    ends: npt.NDArray[np.uint64]
+    values: npt.NDArray[np.uint64]
+
+
+_NONE_KNOWN = _Known(*np.empty((3, 0), np.uint64))
+
+
+class Columns(NamedTuple):
+    """Some columns of n rows.
+
+    offsets   uint64 [n]
+    numbers   uint64 [n]
+    verdicts  uint8 [n]
+    sources   LOG_SOURCE [n]
+    """
+
+    offsets: npt.NDArray[np.uint64]
+    numbers: npt.NDArray[np.uint64]
+    verdicts: npt.NDArray[np.uint8]
+    sources: npt.NDArray[np.void]
+
+
 @dataclass(frozen=True)
 class Documents:
     """Documents in the log, ascending by number. Valid until their transaction writes.
@@ -196,51 +232,59 @@ class Documents:
 
     places: npt.NDArray[np.int64]
     _values: npt.NDArray[np.uint64]
-    _ends: npt.NDArray[np.int64]
+    _firsts: npt.NDArray[np.uint64]
     _of_batches: npt.NDArray[np.int64]
     _words: int
 
-    def rows(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-        """The row of each, LOG_ROW [n], and its source, LOG_SOURCE [n]."""
-        octets, sources = lines.rows(self._values, self._ends, self._at)
-        return octets.view(LOG_ROW)[:, 0], sources.astype("<u8", copy=False).view(LOG_SOURCE)
+    def columns(self) -> Columns:
+        """What is asked of the row of each."""
+        offsets, numbers, verdicts, sources = lines.columns(self._values, self._at)
+        return Columns(offsets, numbers, verdicts, sources.astype("<u8", copy=False).view(LOG_SOURCE))
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
         """The fingerprint of each, uint64 [n, words]."""
-        return lines.fingerprints(self._values, self._ends, self._of_batches, self._words)
+        return lines.fingerprints(self._values, self._of_batches, self._words)
 
     def ids(self) -> list[str]:
         """The id of each."""
-        octets, ends = lines.ids(self._values, self._ends, self._at, self._words)
+        octets, ends = lines.ids(self._values, self._at, self._words)
         return _texts(octets.data, ends, np.arange(len(ends)))
 
     @cached_property
     def _at(self) -> npt.NDArray[np.int64]:
-        return lines.places(self._values, self._ends, self._of_batches)
+        return lines.places(self._values, self._firsts, self._of_batches)
 
 
 def documents(transaction: Transaction, numbers: npt.NDArray[np.uint64], words: int) -> Documents:
     """Documents of these numbers, uint64 [n], ascending and distinct: as `holding`, for a few columns of many batches."""
+    known: _Known = transaction.kept.get(_KNOWN, _NONE_KNOWN)
+    batches = lines.batches_of(numbers, known.firsts, known.ends)
+    unknown = numbers[batches < 0]
+    if len(unknown):
+        known = transaction.kept[_KNOWN] = _with_batches_of(transaction, known, unknown)
+        batches = lines.batches_of(numbers, known.firsts, known.ends)
+    places = np.flatnonzero(batches >= 0)
+    batches = batches[places]
+    firsts = known.firsts[batches]
+    return Documents(places, known.values[batches], firsts, (numbers[places] - firsts).astype(np.int64), words)
+
+
+def _with_batches_of(transaction: Transaction, known: _Known, numbers: npt.NDArray[np.uint64]) -> _Known:
+    """The known batches, with those of these documents, uint64 [n], ascending, of which none stands in a known one."""
     asked, at = numbers.tolist(), 0
-    found: list[tuple[int, int, int, int]] = []
+    found: list[tuple[int, int, int]] = []
     while at < len(asked):
         # Of the batches with this first number only the last can have entered anything.
         below = transaction.floor(Table.LOG, LOG_KEY.pack(asked[at], _LAST))
         first = 0 if below is None else LOG_KEY.unpack(below[0])[0]
-        end = at if below is None else bisect_left(asked, first + entered_rows(below[1]), at)
-        if below is None or end == at:
+        behind = 0 if below is None else first + entered_rows(below[1])
+        if below is None or behind <= asked[at]:
             at = _behind_gap(transaction, numbers, at)
             continue
-        found.append((address_of(below[1]), first, at, end))
-        at = end
-    values, firsts, begins, ends = np.array(found, np.uint64).reshape(-1, 4).T
-    counts = (ends - begins).astype(np.int64)
-    behind = np.cumsum(counts)
-    places = np.arange(len(asked))
-    if int(counts.sum()) < len(asked):
-        places = np.repeat(begins.astype(np.int64) - (behind - counts), counts) + np.arange(int(counts.sum()))
-    of_batches = (numbers[places] - np.repeat(firsts, counts)).astype(np.int64)
-    return Documents(places, np.ascontiguousarray(values), behind, of_batches, words)
+        found.append((first, behind, address_of(below[1])))
+        at = bisect_left(asked, behind, at)
+    both = np.concatenate([np.array(known), np.array(found, np.uint64).reshape(-1, 3).T], axis=1)
+    return _Known(*both[:, np.argsort(both[0])])
 
 
 def fingerprints(
@@ -292,4 +336,7 @@ def _texts(
     joined: memoryview, ends: npt.NDArray[np.uint32] | npt.NDArray[np.int64], places: npt.NDArray[np.int64]
 ) -> list[str]:
     begins = np.where(places > 0, ends[places - 1], 0).tolist()
+    if len(begins) >= _TEXTS_MANY and (whole := bytes(joined)).isascii():
+        text = whole.decode("ascii")
+        return [text[begin:end] for begin, end in zip(begins, ends[places].tolist(), strict=True)]
     return [unpack_text(bytes(joined[begin:end])) for begin, end in zip(begins, ends[places].tolist(), strict=True)]

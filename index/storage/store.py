@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import lmdb
 import numpy as np
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, IndexMissing, IndexProblem
 from index.kernels.scan import address_of
 from index.storage import data_file
-from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, seals_of, unfitting, unsealed
+from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, sealed_all, seals_of, unfitting, unsealed
 from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, identity_of, release
 from index.storage.file.commit_hooks import CommitHooks, nothing
 from index.storage.file.neighbours import neighbours
@@ -32,6 +32,7 @@ from index.storage.holding import Holding
 from index.storage.layout import Table
 
 MAP_BYTES_MIN = 2**20
+_MAP_STEP_BYTES = 2**16
 
 _BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _SEALED_BYTES = SHORT_BYTES + SEAL.size
@@ -62,6 +63,8 @@ class Transaction:
         self._seals = seals
         self._holding = holding
         self._placed: dict[Table, lmdb.Cursor[memoryview]] = {}
+        # What callers keep of views, by a name of theirs: lost when this transaction writes.
+        self.kept: dict[str, Any] = {}
 
     def held(self) -> "Transaction":
         """A reading transaction that may be older than this one and may outlive it; itself where this one only reads.
@@ -131,6 +134,7 @@ class Transaction:
 
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Set the value of a key."""
+        self.kept.clear()
         sealed, handle = value + self._seals.of(table, key, value), self._tables[table]
         # LMDB would leave a longer value of this transaction its pages (`data_file.structure_problems`).
         if len(self._transaction.get(key, b"", db=handle)) > len(sealed):
@@ -139,14 +143,16 @@ class Transaction:
 
     def put_all(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Set the values of keys, which are distinct."""
+        self.kept.clear()
         cursor = self._cursor(table)
-        sealed = {key: value + seal_of(table, key, value) for key, value in zip(keys, values, strict=True)}
+        sealed = dict(zip(keys, sealed_all(table, keys, values), strict=True))
         for key in [bytes(key) for key, old in cursor.getmulti(keys) if len(old) > len(sealed[bytes(key)])]:
             self._transaction.delete(key, db=self._tables[table])  # as in `put`
         cursor.putmulti(sealed.items())
 
     def add(self, table: Table, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add values of SHORT_BYTES: to their keys in a table of many values to a key, under new keys in others."""
+        self.kept.clear()
         sealed = zip(keys, values, seals_of(table, keys, values), strict=True)
         self._cursor(table).putmulti([(key, value + seal) for key, value, seal in sealed])
 
@@ -183,6 +189,7 @@ class Transaction:
 
     def delete(self, table: Table, key: bytes, value: bytes = b"") -> bool:
         """Remove a key, or one of its many values; gives whether it was there."""
+        self.kept.clear()
         sealed = value + seal_of(table, key, value) if table.many_values and value else value
         return self._transaction.delete(key, sealed, db=self._tables[table])
 
@@ -298,8 +305,9 @@ class Store:
             # LMDB reads without locks where it may not write.
             with suppress(OSError) if read_only else nullcontext():
                 data_file.give_lock_file_room(directory)
-            if not read_only:
-                self._require_no_stopped_writer()
+            writer = None if read_only else data_file.writer_of(directory)
+            if writer is not None and writer.stopped:
+                raise IndexInUse(f"{directory}: {writer}.")
             self._environment = self._opened(map_bytes_initial)
             opening.callback(self._environment.close)
             # Opening may have waited for a process that put another file there.
@@ -314,16 +322,11 @@ class Store:
         # A reader that was killed would keep freed pages in use.
         self._environment.reader_check()
 
-    def _require_no_stopped_writer(self) -> None:
-        writer = data_file.writer_of(self._directory)
-        if writer is not None and writer.stopped:
-            raise IndexInUse(f"{self._directory}: {writer}.")
-
     def _opened(self, map_bytes: int) -> lmdb.Environment:
         try:
             return lmdb.open(
                 os.fspath(self._directory),
-                map_size=_whole_pages(map_bytes),
+                map_size=map_bytes - map_bytes % _MAP_STEP_BYTES,
                 max_dbs=len(Table),
                 readonly=self._read_only,
             )
@@ -432,8 +435,8 @@ class Store:
 
     def readers(self) -> list[tuple[int, int | None]]:
         """Readers: process id, and number of the transaction whose state is read; None between two reads."""
-        lines = self._environment.readers().splitlines()
-        columns = [line.split() for line in lines if line.split()[:1] and line.split()[0].isdecimal()]
+        lines = map(str.split, self._environment.readers().splitlines())
+        columns = [line for line in lines if line and line[0].isdecimal()]
         return [(int(pid), int(state) if state.isdecimal() else None) for pid, _, state in columns]
 
     @contextmanager
@@ -464,7 +467,7 @@ class Store:
     def _grow(self) -> None:
         self._holding.let_go()
         now = self._environment.info()["map_size"]
-        limit = _whole_pages(self._map_bytes_max)
+        limit = self._map_bytes_max - self._map_bytes_max % _MAP_STEP_BYTES
         if now >= limit:
             raise IndexFull(
                 f"The index in {self._directory} may not grow beyond index.map_bytes_max = {self._map_bytes_max} bytes. "
@@ -493,7 +496,3 @@ class Store:
                 self._holding.let_go()
                 self._environment.close()
                 release(self._identity)
-
-
-def _whole_pages(size: int) -> int:
-    return size - size % 65_536

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from index.entry import Verdict
 from index.kernels import lines
 from index.kernels.scan import address_of
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, SEAL, Lines, pack_batch, unpack_batch
@@ -14,14 +15,20 @@ from index.storage.layout import pack_text
 IDS = ("", "a", "plain", "é", "名前", "\ud800x")
 
 
-def some_batch(random: Random, words: int) -> memoryview:
-    """A batch of random columns, with some bytes behind it as in the file."""
+def some_batch(random: Random, words: int, first: int) -> memoryview:
+    """A batch of random columns, with some bytes behind it as in the file.
+
+    first  number of its first document: UNIQUE rows that entered have their own numbers
+    """
     generator = np.random.default_rng(random.randrange(2**32))
-    count, sources, duplicates = random.randrange(8), random.randrange(1, 4), random.randrange(3)
+    count, sources, duplicates = random.choice((random.randrange(8), 80)), random.randrange(1, 4), random.randrange(3)
     rows = generator.integers(0, 256, (count, LOG_ROW.itemsize), np.uint8).view(LOG_ROW)[:, 0]
     rows["source"] %= sources
-    rows["filing"] = generator.integers(0, 2, count)
+    rows["filing"] = generator.random(count) < random.choice((0.1, 0.5, 0.9, 1))
+    rows["verdict"] = generator.integers(0, random.choice((1, 2, 8)), count)
     entered = int(np.count_nonzero(rows["filing"]))
+    unique = (rows["filing"] != 0) & (rows["verdict"] == Verdict.UNIQUE)
+    rows["number"][unique] = first + np.cumsum(rows["filing"] != 0)[unique] - 1
     value = pack_batch(
         generator.integers(0, 256, (sources, LOG_SOURCE.itemsize), np.uint8).view(LOG_SOURCE)[:, 0],
         rows,
@@ -41,34 +48,38 @@ def entered_of(batch: Lines) -> np.ndarray:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**64).map(Random), st.integers(1, 3))
 def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, words: int) -> None:
-    values = [some_batch(random, words) for _ in range(random.randrange(5))]
+    numbers = [random.randrange(2**40) for _ in range(random.randrange(5))]
+    values = [some_batch(random, words, number) for number in numbers]
     batches = [unpack_batch(value, words) for value in values]
     chosen = [
         np.array([place for place in range(len(entered_of(batch))) if random.random() < 0.6], np.int64)
         for batch in batches
     ]
-    addresses, ends = (
-        np.array([address_of(value) for value in values], np.uint64),
-        np.cumsum([*map(len, chosen)], dtype=np.int64),
+    addresses, firsts = (
+        np.repeat(np.array(column, np.uint64), [*map(len, chosen)])
+        for column in ([address_of(value) for value in values], numbers)
     )
     documents = np.concatenate([np.empty(0, np.int64), *chosen])
 
-    at = lines.places(addresses, ends, documents)
+    at = lines.places(addresses, firsts, documents)
     rows = [entered_of(batch)[some] for batch, some in zip(batches, chosen, strict=True)]
     assert at.tolist() == [row for of_batch in rows for row in of_batch.tolist()]
 
-    octets, sources = lines.rows(addresses, ends, at)
-    assert octets.tobytes() == b"".join(batch.rows[some].tobytes() for batch, some in zip(batches, rows, strict=True))
+    *columns, sources = lines.columns(addresses, at)
+    assert [column.tolist() for column in columns] == [
+        [each for batch, some in zip(batches, rows, strict=True) for each in batch.rows[name][some].tolist()]
+        for name in ("offset", "number", "verdict")
+    ]
     assert sources.tobytes() == b"".join(
         batch.sources[batch.rows["source"][some]].tobytes() for batch, some in zip(batches, rows, strict=True)
     )
-    assert lines.fingerprints(addresses, ends, documents, words).tolist() == [
+    assert lines.fingerprints(addresses, documents, words).tolist() == [
         fingerprint.tolist()
         for batch, some in zip(batches, chosen, strict=True)
         for fingerprint in batch.fingerprints[some]
     ]
 
-    found, id_ends = lines.ids(addresses, ends, at, words)
+    found, id_ends = lines.ids(addresses, at, words)
     texts = np.split(found, id_ends)[:-1]
     expected = []
     for batch, some in zip(batches, rows, strict=True):
@@ -76,3 +87,17 @@ def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, wor
         expected += [bytes(batch.ids[id_begins[row] : id_begins[row + 1]]) for row in some.tolist()]
     assert [text.tobytes() for text in texts] == expected
     assert set(expected) <= set(map(pack_text, IDS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 40), unique=True), st.lists(st.integers(0, 40), unique=True))
+def test_a_document_stands_in_the_batch_whose_numbers_hold_its_own(edges: list[int], asked: list[int]) -> None:
+    begins = sorted(edges)[::2]
+    ends = [each + 1 for each in sorted(edges)[1::2]]
+    begins = begins[: len(ends)]
+    expected = [
+        next((at for at, (begin, end) in enumerate(zip(begins, ends, strict=True)) if begin <= number < end), -1)
+        for number in sorted(asked)
+    ]
+    columns = (np.array(column, np.uint64) for column in (sorted(asked), begins, ends))
+    assert lines.batches_of(*columns).tolist() == expected

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.storage.codec import seal_of, seals_of, unsealed
+from index.storage.codec import seal_of, sealed_all, seals_of, unsealed
 from index.storage.layout import Table
 
 VALUES = st.lists(st.binary(min_size=8, max_size=8), max_size=5)
@@ -11,7 +11,9 @@ VALUES = st.lists(st.binary(min_size=8, max_size=8), max_size=5)
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=30), st.binary(min_size=8, max_size=8)), max_size=20))
 def test_seals_of_many_short_values_are_those_of_each(pairs: list[tuple[bytes, bytes]]) -> None:
     expected = [seal_of(Table.OWN, key, value) for key, value in pairs]
-    assert seals_of(Table.OWN, [key for key, _ in pairs], [value for _, value in pairs]) == expected
+    keys, values = [key for key, _ in pairs], [value for _, value in pairs]
+    assert seals_of(Table.OWN, keys, values) == expected
+    assert sealed_all(Table.OWN, keys, values) == [value + seal for value, seal in zip(values, expected, strict=True)]
 
 
 @settings(deadline=None)

@@ -81,7 +81,7 @@ def test_documents_are_found_by_number_and_gaps_of_the_log_are_passed_over(rando
             rows, sources, ids = [], [], []
             for batch, documents, places in log.holding(transaction, numbers, WORDS):
                 of_documents = batch.entered()[documents]
-                rows += batch.rows[of_documents].tolist()
+                rows += batch.rows[["offset", "number", "verdict"]][of_documents].tolist()
                 sources += batch.sources[batch.rows["source"][of_documents]].tolist()
                 ids += batch.ids(of_documents)
                 keys.append(batch.key)
@@ -92,7 +92,9 @@ def test_documents_are_found_by_number_and_gaps_of_the_log_are_passed_over(rando
             assert keys == sorted(set(keys)), "every batch comes once, in order"
             at_once = log.documents(transaction, numbers, WORDS)
             assert numbers[at_once.places].tolist() == sorted(expected)
-            assert [column.tolist() for column in at_once.rows()] == [rows, sources]
+            offsets, own_numbers, verdicts, own_sources = (column.tolist() for column in at_once.columns())
+            assert list(zip(offsets, own_numbers, verdicts, strict=True)) == rows
+            assert own_sources == sources
             assert at_once.ids() == ids
             for read, name, width in (
                 (log.fingerprints(transaction, numbers, WORDS), "fingerprint", WORDS),

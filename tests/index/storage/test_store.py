@@ -167,6 +167,25 @@ def test_a_table_of_many_values_gives_the_lowest_of_a_key_first(tmp_path: Path) 
     store.close()
 
 
+def test_what_is_kept_of_views_is_lost_by_whatever_writes(tmp_path: Path) -> None:
+    def operation(transaction: Transaction) -> None:
+        key, value = b"key".ljust(8), bytes(8)
+        for write in (
+            lambda: transaction.put(Table.META, key, value),
+            lambda: transaction.put_all(Table.META, [key], [value]),
+            lambda: transaction.add(Table.OWN, [key], [value]),
+            lambda: transaction.delete(Table.META, key),
+        ):
+            transaction.kept["some"] = 1
+            assert transaction.get(Table.META, b"missing") is None
+            assert transaction.kept
+            write()
+            assert not transaction.kept
+
+    with opened(tmp_path) as index:
+        index._opened.store.write(operation)
+
+
 def test_the_addresses_of_values_are_where_they_begin(tmp_path: Path) -> None:
     store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
     store.prepare(Table)
