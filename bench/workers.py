@@ -1,10 +1,11 @@
 """Documents a second of the whole service with one worker and with more, and the processor time of service and broker.
 
-    python -m bench.workers [--workers 1 --workers 2] [--count 60000] [--set SETTING] [--json]
+    python -m bench.workers [--workers 1 --workers 2] [--count 200000] [--set SETTING] [--json]
 
 For each number of workers a fresh topic of 4 partitions is filled, and then the service starts. What counts is the time from
-a tenth of the documents delivered to all of them. A first run, of one worker, only warms the broker up, which
-compiles itself at first. Broker, service and this program, which waits, share one machine.
+a quarter of the documents delivered to all of them: workers that join one after the other share the partitions out anew, and
+each time deliver nothing for a while. A first run, of one worker, only warms the broker up, which compiles itself at first.
+Broker, service and this program, which waits, share one machine.
 """
 
 import tempfile
@@ -42,7 +43,7 @@ def measure(broker: LocalKafka, run: Run, count: int) -> dict[str, Any]:
     log = run.directory / f"{run.name}.log"
     service = run.start(log)
     try:
-        begin, end = until(count // 10), until(count)
+        begin, end = until(count // 4), until(count)
     finally:
         kill_group(service)
     documents, seconds, of_all_workers, of_the_broker = (
@@ -58,11 +59,11 @@ def measure(broker: LocalKafka, run: Run, count: int) -> dict[str, Any]:
 
 @click.command(help=__doc__)
 @click.option("--workers", multiple=True, default=(1, 2), show_default=True, type=click.IntRange(1, PARTITIONS))
-@click.option("--count", default=60_000, show_default=True, help="Made-up documents.")
+@click.option("--count", default=200_000, show_default=True, help="Made-up documents.")
 @click.option("--set", "settings", multiple=True, help="A setting of the service.")
 @click.option("--json", "as_json", is_flag=True)
 def main(workers: Sequence[int], count: int, settings: tuple[str, ...], as_json: bool) -> None:
-    found = {}
+    found, values = {}, list(demo_documents(count))
     with tempfile.TemporaryDirectory(prefix="workers-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with LocalKafka(folder / "kafka") as broker:
@@ -72,7 +73,7 @@ def main(workers: Sequence[int], count: int, settings: tuple[str, ...], as_json:
                 run = Run(run_name, broker.bootstrap_servers, f"{run_name}-documents", folder, free_port(), chosen)
                 create_topics(broker.bootstrap_servers, [run.input_topic], PARTITIONS)
                 create_topics(broker.bootstrap_servers, map(run.topic, ("unique", "duplicate", "dead-letter")))
-                fill(broker.bootstrap_servers, run.input_topic, demo_documents(count))
+                fill(broker.bootstrap_servers, run.input_topic, values)
                 measured = measure(broker, run, count)
                 if place:
                     found[each] = measured
