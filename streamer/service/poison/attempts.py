@@ -102,8 +102,8 @@ class Attempts:
 
     A context: an orderly end, errors of the streamer and the index among them, removes the notes.
 
-    loop   note of the batch that is decided, routed and delivered
-    ahead  note of the batch that is decoded and fingerprinted, perhaps beside the other
+    loop   note of the batch that is delivered
+    ahead  note of the batch that is prepared, perhaps beside the other
     """
 
     def __init__(self, folder: Path, deaths_max: int) -> None:
