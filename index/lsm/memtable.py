@@ -87,7 +87,7 @@ class Memtable:
         hashes  MinHash: `Shape.band_hashes` of the fingerprints, where they are known
         """
         begin, end = self._count, self._count + len(numbers)
-        if hashes is not None and sum(map(len, self._hashes_ahead)) == begin - self._filed:
+        if hashes is not None:
             self._hashes_ahead.append(hashes)
         self._fingerprints = with_room(self._fingerprints, end)
         self._numbers = with_room(self._numbers, end)
@@ -110,6 +110,7 @@ class Memtable:
     def file(self) -> None:
         """File the entries added since the last call. A look-up files them, too, at the cost of its own latency."""
         ahead = None
+        # Of no use unless all of them are known.
         if sum(map(len, self._hashes_ahead)) == self._count - self._filed < _FILED_AT_ONCE:
             ahead = np.concatenate(self._hashes_ahead) if self._hashes_ahead else None
         self._hashes_ahead.clear()

@@ -54,6 +54,37 @@ def test_what_is_added_stands_in_every_table_until_it_is_taken_back(
             assert dict(zip(found.tolist(), map(tuple, entries.tolist()), strict=True)) == expected
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    # Few entries: what is taken back is often as many as come next.
+    steps=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 3), st.booleans()), max_size=8),
+)
+def test_hashes_that_are_known_file_entries_as_hashes_that_are_not(
+    seed: int, steps: list[tuple[int, bool, int, bool]]
+) -> None:
+    """Whether each batch comes with its hashes, how much of it is taken back, and whether it is filed before the next."""
+    parameters = SCHEMES[2]
+    known, shape, kept, at = fingerprints_for(parameters, seed, 24), Shape.of(parameters), 0, 0
+    told, untold = Memtable(shape), Memtable(shape)
+    for added, with_hashes, back, filed in steps:
+        # What comes behind what was taken back is other rows.
+        rows, numbers = known[at : at + added], np.arange(kept, kept + added, dtype=np.uint64)
+        at += added
+        told.add(rows, numbers, shape.band_hashes(rows) if with_hashes else None)
+        untold.add(rows, numbers)
+        kept = max(0, kept + added - back)
+        for memtable in (told, untold):
+            memtable.cut(kept)
+            if filed:
+                memtable.file()
+    for table in range(parameters.blocks):
+        for one, other in zip(
+            told.of_table(table, 0, 65_536, 2**30), untold.of_table(table, 0, 65_536, 2**30), strict=True
+        ):
+            assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("parameters", SCHEMES, ids=lambda one: f"{one.scheme}-{one.bits}")
 def test_a_part_of_a_table_is_what_begins_with_its_values(parameters: Parameters) -> None:
     known = fingerprints_for(parameters, 4, 120)
