@@ -34,6 +34,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.confluent.clients",
         "streamer.transports.kafka.confluent.examination",
         "streamer.transports.kafka.confluent.writer",
+        "streamer.transports.kafka.continuity",
         "streamer.transports.kafka.diagnosis",
         "streamer.transports.kafka.evidence",
         "streamer.transports.kafka.handshake",

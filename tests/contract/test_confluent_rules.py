@@ -9,18 +9,21 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.structs import OffsetAndMetadata
 
 from index import Source
 from streamer.errors import DeliveryDoubtful, RecordsUnreadable, SettingsError
 from streamer.records.record import Batch
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.confluent.clients import parse_membership
-from streamer.transports.kafka.topics import create_topics
+from streamer.transports.kafka.confluent.reader import ConfluentReader
+from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
+from streamer.transports.kafka.topics import Note, claims_of_group, create_topics, parse_note
 from streamer.transports.kafka.transport import KafkaTransport
 from streamer.transports.kafka.unreadable import HeaderName
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Claim
 from tests.support.memory_broker import Stored
 from tests.support.transport_worlds import (
     Client,
@@ -379,6 +382,52 @@ def test_workers_of_either_client_share_a_group_and_deliver_everything_once(
     for worker in workers:
         worker.close()
     world.tear_down()
+
+
+READERS: dict[str, type[KafkaPythonReader] | type[ConfluentReader]] = {
+    "kafka-python": KafkaPythonReader,
+    CLIENT: ConfluentReader,
+}
+
+
+@pytest.mark.parametrize(("writer", "reader"), [("kafka-python", CLIENT), (CLIENT, "kafka-python"), (CLIENT, CLIENT)])
+def test_either_client_reads_the_notes_that_the_other_commits(
+    kafka: SimpleNamespace, writer: Client, reader: Client
+) -> None:
+    world = KafkaWorld(kafka.bootstrap_servers, writer)
+    world.set_up()
+    world.write([b"one", b"two"])
+    transport = world.transport(index="1234")
+    source = only(begin(transport))
+    for restoring in (True, False):
+        transport.commit_start({source: 0}, restoring=restoring)
+        assert notes_read(world.settings, reader) == {(0, Note(source.stream, "1234", in_use=not restoring))}
+    batch = read_batch(transport)
+    deliver_all(transport, batch)
+    assert notes_read(world.settings, reader) == {(batch.ends[source], Note(source.stream, "1234"))}
+    assert claims_of_group(world.settings) == {source: Claim(batch.ends[source], "1234", in_use=True)}
+    world.tear_down()
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_another_program_notes_is_no_note_of_ours(kafka: SimpleNamespace, reader: str) -> None:
+    world = KafkaWorld(kafka.bootstrap_servers)
+    world.set_up()
+    at, group = TopicPartition(world.settings.topics.input, 0), world.settings.kafka.group
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.alter_group_offsets(group, {at: OffsetAndMetadata(1, "caf\u00e9 of another program", -1)})
+    for offset, note in notes_read(world.settings, reader):
+        assert (offset, note.stream) == (1, "caf\u00e9")
+
+
+def notes_read(settings: Settings, reader: str) -> set[tuple[int, Note]]:
+    """Offset and note of partition 0 as a client reads them; it reads past the end of a note only now and then."""
+    opened = READERS[reader](impatient(settings, client=reader), "reading", "stream")
+    try:
+        found = [opened.committed(0) for _ in range(50)]
+    finally:
+        opened.close()
+    return {(at[0], parse_note(at[1])) for at in found if at is not None}
 
 
 def owned(workers: list[KafkaTransport]) -> list[int]:

@@ -17,6 +17,9 @@ from streamer.settings.settings import Settings
 Commits = Mapping[int, tuple[int, str]]
 """By partition of the input: the offset to commit, and its note."""
 
+NOTE_END = "\0"
+"""Ends every committed note, whichever client wrote it: confluent-kafka adds it, and reads a note without it past its end."""
+
 Changes = deque[tuple[bool, frozenset[int]]]
 """Changes of the assignment, in order: True and the partitions gained, or False and the partitions lost."""
 

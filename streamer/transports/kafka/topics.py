@@ -14,6 +14,7 @@ from index import Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.settings.parts import outputs_of
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.client import NOTE_END
 from streamer.transports.kafka.clients import (
     broker_errors,
     let_go,
@@ -55,8 +56,11 @@ class Note:
 
 
 def parse_note(text: str | None) -> Note:
-    """The reverse of `Note.text`. An older version noted the stream alone, and who sets offsets by hand nothing."""
-    words = (text or "").split(" ")
+    """The reverse of `Note.text`, of a note as it is committed: what follows `NOTE_END` is not part of it.
+
+    An older version noted the stream alone, and who sets offsets by hand nothing.
+    """
+    words = (text or "").partition(NOTE_END)[0].split(" ")
     place = _parse_place(words.pop()) if words[-1].startswith(_PLACE) else None
     words += [""] * (2 - len(words))
     return Note(words[0], words[1], words[2:] != [_RESTORING], place)

@@ -25,6 +25,8 @@ kafka-python 3.0.12 loses records or fencing unless it is used by these rules (t
     damage begins and ends (tests/contract/test_unreadable_records.py).
 13  What was fetched before a pause goes at the next `seek`, or the client may fetch nothing more of that partition
     (tests/contract/test_paused_partitions.py).
+16  A client may read on at another offset than it was asked for: `kafka.continuity` compares what it reads with the log
+    (tests/contract/test_first_records.py).
 
 The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions` handles it, and
 tests/contract/test_forgotten_transactions.py holds that.
@@ -47,6 +49,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.client import Member, Reader, Writer, require_client
 from streamer.transports.kafka.clients import broker_errors, make_admin, require_fast_checksums
+from streamer.transports.kafka.continuity import Continuity
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
 from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
@@ -81,6 +84,7 @@ class KafkaTransport:
         self._index = index
         self._stream = ""
         self._ownership = OwnershipWatch(settings)
+        self._continuity = Continuity(settings)
         self._kept = Kept(settings.batch, gate)
         self._begun: set[int] = set()
         self._unsought: set[int] = set()
@@ -121,9 +125,9 @@ class KafkaTransport:
         # 2. Follow the assignment; no record of a new partition may be handed out yet.
         self._follow_assignment()
         for partition, records in polled.items():
-            if partition in self._begun:
-                self._kept.add(records)
-        self._kept.add(reader.skip_unreadable(self._kept_partitions))
+            self._keep(partition, records)
+        for lost in reader.skip_unreadable(self._kept_partitions):
+            self._keep(lost.source.partition, [lost])
         # 3. While the group shares its partitions out anew nothing is handed out, and nothing but another poll helps, at once.
         #    kafka-python discards a join that is answered while nobody polls, and joins anew. Without proof that this worker
         #    owns them, records stay here. Recovery would even wait for that answer: the broker takes what is asked of the
@@ -179,6 +183,7 @@ class KafkaTransport:
         partition = self._partition(source)
         self._forget(frozenset({partition}))
         self._reader.begin(partition, offset)
+        self._continuity.begin(partition, offset)
         self._begun.add(partition)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
@@ -257,6 +262,7 @@ class KafkaTransport:
     def close(self) -> None:
         """See Transport."""
         self._drop_writer()
+        self._continuity.close()
         admin, self._open_admin = self._open_admin, None
         if admin is not None:
             with suppress(KafkaError, OSError, RuntimeError):
@@ -331,11 +337,18 @@ class KafkaTransport:
             reader.hold(assigned)
             self._unsought |= assigned
 
+    def _keep(self, partition: int, records: Sequence[Record]) -> None:
+        """Keep what was read of a partition that has begun."""
+        if partition in self._begun:
+            self._continuity.follow(partition, records)
+            self._kept.add(records)
+
     def _forget(self, partitions: frozenset[int]) -> None:
         self._begun -= partitions
         self._unsought -= partitions
         for partition in partitions:
             self._reader.forget(partition)
+            self._continuity.forget(partition)
         self._kept.forget(frozenset(self._sources(partitions)))
 
     def _kept_partitions(self) -> frozenset[int]:

@@ -11,7 +11,8 @@ By the numbers of `kafka.transport`, where they differ (tests/contract/test_conf
     abort what may be committed.
  5  The client does not keep its limit of time for the offsets of a transaction: both last steps are given up here.
  6  The client resets nothing, but tells of an offset that is gone only once: it is remembered.
- 8  The rebalance callbacks run in `poll`. They assign at once, as they must, but paused.
+ 8  The rebalance callbacks run in `poll`. They assign at once, as they must, but paused, and at an offset by number: the
+    client asks the broker where the end is, asks again when a seek overtakes the answer, and goes there after the seek.
 11  The client has no request for a rejoin, and takes the same subscription for none: it leaves and subscribes again.
 12  Damage is found only by `check.crcs`. Then the client tells it, and may go on with what follows, or with nonsense: it
     loses its place in the answer. So nothing is taken behind the error. `kafka.unreadable` looks at the place, with the
@@ -29,7 +30,7 @@ from operator import methodcaller
 from typing import Any
 
 import structlog
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from index import Source
 from streamer.errors import DeliveryDoubtful, Rebalancing, RecordsUnreadable
@@ -218,7 +219,7 @@ class ConfluentReader:
         timeout_seconds = self._settings.kafka.delivery_timeout_ms / 1000
         with client_errors(self._settings, "fetching committed offsets"):
             (at,) = _sound(self.consumer.committed([TopicPartition(self._topic, partition)], timeout_seconds))
-        return None if at.offset < 0 else (at.offset, at.metadata or "")
+        return None if at.offset < 0 else (at.offset, _note_of(at))
 
     def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         """See `Reader`."""
@@ -273,11 +274,14 @@ class ConfluentReader:
         self.consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
 
     def _assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        # Any position will do while the partitions are paused. Without one the client takes the committed.
-        held = [TopicPartition(at.topic, at.partition, OFFSET_END) for at in assigned]
-        consumer.incremental_assign(held)
+        # Any number will do while the partitions are paused; see rule 8. Without one the client takes the committed offset.
+        held = [TopicPartition(at.topic, at.partition, 0) for at in assigned]
+        for at in held:
+            # The client pauses no partition that it does not know yet. This call makes it known, and asks no broker.
+            consumer.get_watermark_offsets(at, cached=True)
         if held:
             consumer.pause(held)
+        consumer.incremental_assign(held)
         gained = _numbers(assigned)
         self._owned |= gained
         self._is_assigned = True
@@ -392,6 +396,14 @@ def _sound(partitions: list[TopicPartition]) -> list[TopicPartition]:
         if at.error is not None:
             raise KafkaException(at.error)
     return partitions
+
+
+def _note_of(at: TopicPartition) -> str:
+    """Note of a committed offset. Where another program wrote it, the client may read on past its end."""
+    try:
+        return at.metadata or ""
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace")
 
 
 def _numbers(partitions: Iterable[TopicPartition]) -> frozenset[int]:

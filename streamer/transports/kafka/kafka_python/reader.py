@@ -21,7 +21,7 @@ from index import Source
 from streamer.errors import DeliveryDoubtful, Rebalancing
 from streamer.records.record import Lost, Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.client import Changes, Commits, Member
+from streamer.transports.kafka.client import NOTE_END, Changes, Commits, Member
 from streamer.transports.kafka.clients import ask_for_rejoin, broker_errors, make_consumer
 from streamer.transports.kafka.unreadable import NO_TIMESTAMP_MS, TolerantConsumer, end_of_damage
 
@@ -226,7 +226,8 @@ class KafkaPythonReader:
 def offsets_of(topic: str, commits: Commits) -> dict[TopicPartition, OffsetAndMetadata]:
     """What is to be committed, in the client's words."""
     return {
-        TopicPartition(topic, number): OffsetAndMetadata(offset, note, -1) for number, (offset, note) in commits.items()
+        TopicPartition(topic, number): OffsetAndMetadata(offset, note + NOTE_END, -1)
+        for number, (offset, note) in commits.items()
     }
 
 

@@ -1,0 +1,123 @@
+"""No client may pass a record over: its offsets are compared with what was asked for, and gaps with the log itself.
+
+Offsets have gaps where transactions end, where they were aborted, and where a topic is compacted. The client does not say
+which. Another consumer looks for committed records in the gap:
+
+    asked for 1094, got 1233 -> look from 1094 on -> 1094 is a record: the client lost it
+                                                  -> the next one is 1233: the gap is the log's own
+
+The first record after a start is always compared. Later gaps are looked into once in LOOK_SECONDS: an input that is written
+in transactions has one after each of them.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise, starmap
+from operator import attrgetter, lt
+
+from kafka import TopicPartition
+from kafka.errors import KafkaError, OffsetOutOfRangeError
+
+from streamer.errors import BrokerUnavailable, DeliveryDoubtful
+from streamer.records.record import Record
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.clients import broker_errors, make_changelog_consumer
+from streamer.transports.kafka.unreadable import TolerantConsumer
+
+LOOK_SECONDS = 1.0
+"""Least time between two looks into gaps amid the records: a look takes milliseconds."""
+
+_CLOSE_MS_MAX = 1_000
+
+_offset_of = attrgetter("offset")
+
+
+class Continuity:
+    """The next offset of each partition, and the comparison of records with it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._topic = settings.topics.input
+        self._next: dict[int, int] = {}
+        self._fresh: set[int] = set()
+        self._due_seconds = 0.0
+        self._consumer: TolerantConsumer | None = None
+
+    def begin(self, partition: int, offset: int) -> None:
+        """Expect the records of a partition from `offset` on."""
+        self._next[partition] = offset
+        self._fresh.add(partition)
+
+    def follow(self, partition: int, records: Sequence[Record]) -> None:
+        """Compare records of a partition that has begun, in the order in which the client gave them.
+
+        Raises DeliveryDoubtful where the client went back or passed a record over, and BrokerUnavailable where the broker
+        does not say so.
+        """
+        if not records:
+            return
+        offsets = [self._next[partition] - 1, *map(_offset_of, records)]
+        if not all(starmap(lt, pairwise(offsets))):
+            raise DeliveryDoubtful(
+                f"{self._name(partition)}: the client went back below offset {self._next[partition]}"
+            )
+        is_fresh = partition in self._fresh
+        gap = _gap(offsets[:2]) if is_fresh else None
+        if gap is None and offsets[-1] - offsets[0] >= len(offsets) and time.monotonic() >= self._due_seconds:
+            gap = max(filter(None, map(_gap, pairwise(offsets))), key=len)
+        if gap is not None:
+            self._look(partition, gap)
+            self._due_seconds = time.monotonic() + LOOK_SECONDS
+        self._fresh.discard(partition)
+        self._next[partition] = records[-1].end
+
+    def forget(self, partition: int) -> None:
+        """Expect nothing of this partition."""
+        self._next.pop(partition, None)
+        self._fresh.discard(partition)
+
+    def close(self) -> None:
+        """Release every resource; never raises."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            with suppress(KafkaError, OSError, RuntimeError):
+                consumer.close(autocommit=False, timeout_ms=_CLOSE_MS_MAX)
+
+    def _look(self, partition: int, gap: range) -> None:
+        """Raise DeliveryDoubtful where a committed record has one of these offsets, or the broker no longer has them."""
+        at = TopicPartition(self._topic, partition)
+        deadline = time.monotonic() + self._settings.kafka.delivery_timeout_ms / 1000
+        with broker_errors(
+            self._settings, f"looking at offsets {gap.start} to {gap.stop - 1} of {self._name(partition)}"
+        ):
+            if self._consumer is None:
+                self._consumer = make_changelog_consumer(self._settings)
+            consumer = self._consumer
+            consumer.assign([at])
+            consumer.seek(at, gap.start)
+            while True:
+                try:
+                    found = consumer.poll(timeout_ms=self._settings.batch.wait_ms, max_records=1).get(at)
+                except OffsetOutOfRangeError as error:
+                    raise DeliveryDoubtful(
+                        f"{self._name(partition)}: offset {gap.start} is gone from the log"
+                    ) from error
+                if found and found[0].offset in gap:
+                    raise DeliveryDoubtful(
+                        f"{self._name(partition)}: the client passed the record of offset {found[0].offset} over and read on at "
+                        f"{gap.stop}"
+                    )
+                if found or (consumer.position(at) or 0) >= gap.stop:
+                    return
+                if time.monotonic() > deadline:
+                    raise BrokerUnavailable(f"{self._name(partition)}: offset {gap.start} could not be looked at")
+
+    def _name(self, partition: int) -> str:
+        return f"{self._topic}/{partition}"
+
+
+def _gap(neighbours: Sequence[int]) -> range | None:
+    """Offsets between two that follow each other; None where there are none."""
+    before, after = neighbours
+    return range(before + 1, after) if after > before + 1 else None
