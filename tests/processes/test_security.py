@@ -143,6 +143,39 @@ def test_a_password_that_is_changed_ends_the_service_when_its_connections_do_and
     assert stop(again.process) == 0
 
 
+@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
+@pytest.mark.parametrize(
+    ("listener", "shown", "said"),
+    [
+        ("EXPIRED", "client", "has expired: renew it"),
+        ("MUTUAL", "expired_client", "be valid now"),
+    ],
+)
+def test_a_certificate_that_expired_ends_the_service_at_once_with_either_client(
+    secure_kafka: SecureKafka,
+    tmp_path: Path,
+    start: Callable[[Run], Started],
+    client: str,
+    listener: str,
+    shown: str,
+    said: str,
+) -> None:
+    run, held = make_run(secure_kafka.open_address, tmp_path), secure_kafka.certificates
+    chosen = (
+        f"kafka.client={client}",
+        "kafka.security_protocol=SSL",
+        f"kafka.ssl_cafile={held.trusted}",
+        f"kafka.ssl_certfile={getattr(held, shown)}",
+        f"kafka.ssl_keyfile={getattr(held, f'{shown}_key')}",
+    )
+    run = replace(run, bootstrap_servers=secure_kafka.address(listener), settings=(*run.settings, *chosen))
+    service = start(run)
+    assert service.process.wait(START_SECONDS) == os.EX_CONFIG
+    log = service.log.read_text()
+    assert said in " ".join(log.split())
+    assert log.count("worker ends") <= 1
+
+
 def test_a_port_whose_certificate_is_missing_ends_the_service_at_once(
     secure_kafka: SecureKafka, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:

@@ -1,14 +1,16 @@
 """Proxy to a broker whose answers to one kind of request come late, as those of a busy broker do."""
 
 import asyncio
+import threading
+from typing import Self
 
-from bench.chaos.proxy import Direction, Proxy
+from deploy.local_kafka import HOST
 
 LIST_OFFSETS = 2
 """Number of the request for the first or last offset of a partition, in Kafka's protocol."""
 
 
-class SlowAnswers(Proxy):
+class SlowAnswers:
     """Holds answers to requests of one number back. Other answers pass them, as those of other brokers would.
 
     api_key  number of the request in Kafka's protocol
@@ -16,29 +18,74 @@ class SlowAnswers(Proxy):
     """
 
     def __init__(self, port: int, target_port: int, api_key: int, seconds: float) -> None:
-        super().__init__(port, target_port)
+        self.port, self._target_port = port, target_port
         self._api_key = api_key.to_bytes(2)
         self.seconds = seconds
         self.waiting: set[tuple[asyncio.StreamWriter, bytes]] = set()
         """Requests without an answer yet: the writer to the client, and the correlation id."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="slow-answers", daemon=True)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction) -> None:
-        (client,) = (pair.client for pair in self._pairs if writer in (pair.client, pair.broker))
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, HOST, self.port)
+
+    async def _end(self) -> None:
+        self._server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, from_client: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        from_broker, broker = await asyncio.open_connection(HOST, self._target_port)
+        pumps = [
+            asyncio.create_task(self._pass_requests(from_client, client, broker)),
+            asyncio.create_task(self._pass_answers(from_broker, client)),
+        ]
         try:
-            while True:
-                size = await reader.readexactly(4)
-                message = await reader.readexactly(int.from_bytes(size))
-                if direction == "to the broker" and message[:2] == self._api_key:
-                    self.waiting.add((client, message[4:8]))
-                elif direction == "to the service" and (client, message[:4]) in self.waiting:
-                    self._loop.call_later(self.seconds, self._answer, client, size + message)
-                    continue
-                writer.write(size + message)
-                await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            return
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            client.close()
+            broker.close()
+
+    async def _pass_requests(
+        self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, broker: asyncio.StreamWriter
+    ) -> None:
+        while True:
+            message = await _message(reader)
+            if message[4:6] == self._api_key:
+                self.waiting.add((client, message[8:12]))
+            broker.write(message)
+
+    async def _pass_answers(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        while True:
+            message = await _message(reader)
+            if (client, message[4:8]) in self.waiting:
+                self._loop.call_later(self.seconds, self._answer, client, message)
+            else:
+                client.write(message)
 
     def _answer(self, client: asyncio.StreamWriter, message: bytes) -> None:
         self.waiting.discard((client, message[4:8]))
         if not client.is_closing():
             client.write(message)
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    """A whole message of Kafka's protocol, with its size before it."""
+    size = await reader.readexactly(4)
+    return size + await reader.readexactly(int.from_bytes(size))

@@ -25,7 +25,7 @@ kafka-python 3.0.12 loses records or fencing unless it is used by these rules (t
     damage begins and ends (tests/contract/test_unreadable_records.py).
 13  What was fetched before a pause goes at the next `seek`, or the client may fetch nothing more of that partition
     (tests/contract/test_paused_partitions.py).
-16  A client may read on at another offset than it was asked for: `kafka.continuity` compares what it reads with the log
+16  A client may read on at another offset than it was asked for: `kafka_python.continuity` compares what it reads with the log
     (tests/contract/test_first_records.py).
 
 The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions` handles it, and
@@ -49,7 +49,7 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.client import Member, Reader, Writer, require_client
 from streamer.transports.kafka.clients import broker_errors, make_admin, require_fast_checksums
-from streamer.transports.kafka.continuity import Continuity
+from streamer.transports.kafka.kafka_python.continuity import Continuity
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
 from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max

@@ -42,8 +42,8 @@ class Guarded:
     settings: Settings
     user: str
 
-    def transport(self, **timeouts: int) -> KafkaTransport:
-        kafka = self.settings.kafka.model_copy(update=timeouts)
+    def transport(self, **chosen: object) -> KafkaTransport:
+        kafka = self.settings.kafka.model_copy(update=chosen)
         return KafkaTransport(self.settings.model_copy(update={"kafka": kafka}), f"{self.settings.kafka.instance}-0")
 
     def withdraw(self, named: str) -> None:
@@ -120,13 +120,14 @@ def test_without_the_rights_to_look_back_the_service_delivers_and_warns(guarded:
     assert "cannot look for transactions that the broker forgot" in {line["event"] for line in logs}
 
 
+@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
 @pytest.mark.parametrize(
     ("key", "value"), [("session_timeout_ms", 500), ("session_timeout_ms", 90_000), ("transaction_timeout_ms", 130_000)]
 )
-def test_a_timeout_that_the_brokers_do_not_allow_is_named(
-    guarded: Callable[..., Guarded], key: str, value: int
+def test_a_timeout_that_the_brokers_do_not_allow_is_named_with_either_client(
+    guarded: Callable[..., Guarded], key: str, value: int, client: str
 ) -> None:
-    message = refused(guarded().transport(**{key: value}))
+    message = refused(guarded().transport(client=client, **{key: value}))
     assert message.startswith(f"kafka.{key} ({value}): ")
     assert {
         "session_timeout_ms": "group.max.session.timeout.ms",

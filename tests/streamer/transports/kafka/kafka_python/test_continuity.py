@@ -11,8 +11,8 @@ from kafka import KafkaProducer
 from index import Source
 from streamer.errors import DeliveryDoubtful
 from streamer.records.record import Lost, Record
-from streamer.transports.kafka import continuity
-from streamer.transports.kafka.continuity import LOOK_SECONDS, Continuity
+from streamer.transports.kafka.kafka_python import continuity
+from streamer.transports.kafka.kafka_python.continuity import LOOK_SECONDS, Continuity
 from tests.support.transport_worlds import KafkaWorld, make_settings
 
 ALL_WELL = range(0)
