@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.record.memory_records import MemoryRecords
 
@@ -134,14 +134,10 @@ def test_a_compacted_input_is_read_as_it_stands(
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.input, chosen)])
 
-    def left() -> list[bytes]:
+    def left() -> list[bytes | None]:
         """Values as a reader sees them. A record of a later time closes the segment, which is compacted only then."""
         world.write([Stored(b"other", b"other", int(time.time() * 1000))])
-        with KafkaConsumer(
-            bootstrap_servers=servers, enable_auto_commit=False, auto_offset_reset="earliest", consumer_timeout_ms=1_000
-        ) as consumer:
-            consumer.assign([TopicPartition(settings.topics.input, 0)])
-            return [record.value for record in consumer]
+        return [record.value for record in committed_records(servers, settings.topics.input)]
 
     for number in range(8):
         world.write([Stored(b"key %d" % (number % 2), b"%d" % number), Stored(b"key %d" % number, b"only %d" % number)])
