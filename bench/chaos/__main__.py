@@ -25,6 +25,7 @@ from bench.chaos.planted import missed
 from bench.chaos.report import by_kind, table
 from bench.chaos.sequence import TROUBLE, Failure, Struck, run_faults
 from bench.chaos.world import RECOVERY_SECONDS_MAX, World
+from streamer.settings.parts import PARTS
 
 
 def chosen_kinds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> list[str]:
@@ -112,6 +113,7 @@ def conduct(
     type=click.Choice(["kafka-python", "confluent-kafka"]),
     help="Client of the services.",
 )
+@click.option("--parts", "in_parts", is_flag=True, help="Run the path in parts, a service each.")
 @click.option("--set", "settings", multiple=True, help="A setting of the service.")
 @click.option(
     "--directory", default=None, type=click.Path(path_type=Path), help="Where logs and data stay, also after success."
@@ -127,6 +129,7 @@ def main(
     rate: float,
     recovery_seconds: float,
     client: str,
+    in_parts: bool,
     settings: tuple[str, ...],
     directory: Path | None,
     as_json: bool,
@@ -142,7 +145,8 @@ def main(
     subprocess.run([sys.executable, "-m", "streamer.fingerprint.warm_up"], check=True)
     begin = time.monotonic()
     chosen = (f"kafka.client={client}", *settings)
-    world = World(place, seed, partitions, workers, rate, recovery_seconds, chosen)
+    parts = PARTS if in_parts else (None,)
+    world = World(place, seed, partitions, workers, rate, recovery_seconds, chosen, parts)
     with world, Progress(console=errors) as bar:
         skipped = obstacles(world, kinds)
         for name, why in skipped.items():
@@ -165,6 +169,7 @@ def main(
             "faults": outcome.faults,
             **outcome.flowed,
             "client": client,
+            "parts": in_parts,
             "partitions": world.traffic.partitions,
             "problems": len(outcome.found),
             "planted_errors": outcome.planted,

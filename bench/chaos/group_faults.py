@@ -19,17 +19,18 @@ _RUNNING = "state=running"
 
 def rival_of_the_same_name(world: World, chance: random.Random) -> None:
     """A service that somebody starts twice: each fences the other until one of them goes."""
-    _visit(world.service(world.chosen_service(chance).instance), chance)
+    chosen = world.chosen_service(chance)
+    _visit(world.service(chosen.instance, chosen.part), chance)
 
 
 def rival_of_another_name(world: World, chance: random.Random) -> None:
     """A service that joins the group, takes some partitions, and leaves them behind."""
-    _visit(world.service(f"guest-{chance.randrange(1_000)}"), chance)
+    _visit(world.service(f"guest-{chance.randrange(1_000)}", world.chosen_service(chance).part), chance)
 
 
 def _visit(rival: Service, chance: random.Random) -> None:
     # A log of its own: another life under the same name would look like its arrival.
-    rival.log = rival.log.with_name(f"rival-{rival.instance}-{time.time_ns()}.log")
+    rival.log = rival.log.with_name(f"rival-{rival.name}-{time.time_ns()}.log")
     rival.start()
     try:
         deadline = time.monotonic() + _ARRIVAL_SECONDS
@@ -44,13 +45,14 @@ def _visit(rival: Service, chance: random.Random) -> None:
 
 
 def second_service_comes_or_goes(world: World, chance: random.Random) -> None:
-    """A second service over the same index: it stays for the faults to come, until the next fault of this kind."""
-    if len(world.services) == 1:
-        second = world.service("10")
-        second.start()
-        world.services.append(second)
+    """A second service, or part, over the same index: it stays for the faults to come, until the next fault of this kind."""
+    if world.second is None:
+        world.second = world.service("10", chance.choice(world.parts))
+        world.second.start()
+        world.services.append(world.second)
         return
-    second = world.services.pop()
+    second, world.second = world.second, None
+    world.services.remove(second)
     if chance.random() < 0.5:
         second.stop()
     second.kill()

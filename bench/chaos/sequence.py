@@ -118,7 +118,7 @@ def run_faults(
     done = 0
     while done < count and time.monotonic() < deadline:
         chosen: tuple[str, ...]
-        if len(world.services) > 1 and chance.random() < _SECOND_GOES:
+        if world.second is not None and chance.random() < _SECOND_GOES:
             chosen = (SECOND_SERVICE,)
         elif first_round:
             name = first_round.pop()

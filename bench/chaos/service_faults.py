@@ -122,7 +122,7 @@ def stopped_in_order(world: World, chance: random.Random) -> None:
 def clock_jump(world: World, chance: random.Random) -> None:
     """The service wakes in another time, and its clock is put right while it runs. The clock that only runs stays true."""
     service = world.chosen_service(chance)
-    offset = world.directory / f"clock-{service.instance}"
+    offset = world.directory / f"clock-{service.name}"
     set_clock(offset, chance.choice((-1, 1)) * chance.choice((90, 3_000, 90_000, 40_000_000)))
     service.kill()
     service.start({"CHAOS_CLOCK": str(offset)})

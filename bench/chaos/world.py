@@ -20,9 +20,13 @@ from bench.chaos.proxy import Proxy
 from bench.chaos.traffic import VALUE_BYTES_MAX, Traffic
 from deploy.kafka_run import DESTINATIONS, Run, create_topics, kill_group
 from deploy.local_kafka import HOST, LocalKafka, free_port
+from streamer.settings.parts import Part
 
 INPUT = "documents"
 NAME = "chaos"
+BETWEEN = ("fingerprints", "verdicts")
+"""The topics between parts, by their settings."""
+
 PARTITIONS_MAX = 8
 RECOVERY_SECONDS_MAX = 240.0
 """Unless the run says otherwise. With much other work a machine takes half a minute to start a service; poison starts six."""
@@ -59,16 +63,26 @@ class Stuck(Exception):
 
 @dataclass
 class Service:
-    """One service: a supervisor and its workers, under an instance's name."""
+    """One service, or one part of it: a supervisor and its workers, under an instance's name.
+
+    part  that its workers do; None: the whole path
+    """
 
     run: Run
     instance: str
     log: Path
+    part: Part | None = None
     process: subprocess.Popen[bytes] | None = None
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Start the service; returns at once. `environment` adds variables."""
-        self.process = self.run.start(self.log, {**ENVIRONMENT, **(environment or {})})
+        command = ("run", "--part", self.part) if self.part else ()
+        self.process = self.run.start(self.log, {**ENVIRONMENT, **(environment or {})}, command)
+
+    @property
+    def name(self) -> str:
+        """The instance, and its part."""
+        return f"{self.part}-{self.instance}" if self.part else self.instance
 
     @property
     def supervisor(self) -> subprocess.Popen[bytes]:
@@ -99,9 +113,9 @@ class Service:
         try:
             code = self.supervisor.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired as error:
-            raise Stuck(f"service {self.instance} did not stop within {_STOP_SECONDS:g} s of SIGTERM") from error
+            raise Stuck(f"service {self.name} did not stop within {_STOP_SECONDS:g} s of SIGTERM") from error
         if code not in (os.EX_OK, -signal.SIGTERM):
-            raise Stuck(f"service {self.instance} ended with {code} on SIGTERM")
+            raise Stuck(f"service {self.name} ended with {code} on SIGTERM")
 
     def log_tail(self, lines: int = 30) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -118,8 +132,12 @@ class World:
     rate: float = 40.0
     recovery_seconds_max: float = RECOVERY_SECONDS_MAX
     settings: tuple[str, ...] = ()
+    parts: tuple[Part | None, ...] = (None,)
+    """What the services do: the whole path in one, or its parts, a service each."""
     services: list[Service] = field(default_factory=list)
     """The services that ought to be ready whenever no fault is at work."""
+    second: Service | None = None
+    """One of these that a fault started beside the others."""
     backups: list[Path] = field(default_factory=list)
     """Copies of the index, the oldest first."""
     strangers: list[KafkaProducer] = field(default_factory=list)
@@ -145,17 +163,20 @@ class World:
         assert self.broker.proxied_port is not None
         self.proxy = stack.enter_context(Proxy(proxy_port, self.broker.proxied_port))
         self.broker = stack.enter_context(self.broker)
-        settings = (*SETTINGS, f"workers.count={self.workers}", *self.settings)
+        named = [f"topics.{topic}={NAME}-{topic}" for topic in BETWEEN] if self.in_parts else []
+        settings = (*SETTINGS, f"workers.count={self.workers}", *named, *self.settings)
         self.run = Run(NAME, self.broker.bootstrap_servers, INPUT, self.room, free_port(), settings)
         self.outputs = [self.run.topic(destination) for destination in DESTINATIONS]
-        create_topics(self.broker.bootstrap_servers, [INPUT], self.partitions)
+        create_topics(self.broker.bootstrap_servers, self.read_topics, self.partitions)
         # With one partition the outputs are compared in their order too, and a restored index depends on it.
         create_topics(self.broker.bootstrap_servers, self.outputs, min(self.partitions, 2))
+        self.outputs += self.read_topics[:-1]
         self.ledger = stack.enter_context(Ledger(self.run))
         self.ledger.follow(self.partitions)
         stack.callback(self._end_services)
-        self.services.append(self.service("0"))
-        self.services[0].start()
+        for part in self.parts:
+            self.services.append(self.service("0", part))
+            self.services[-1].start()
         self.traffic = stack.enter_context(
             Traffic(self.broker.bootstrap_servers, INPUT, self.partitions, self.rate, self.seed)
         )
@@ -172,11 +193,22 @@ class World:
         # Lazily: a process that a fault left behind must not keep the run from ending.
         stack.callback(subprocess.run, ["umount", "--lazy", str(self.room)], check=False)
 
-    def service(self, instance: str) -> Service:
-        """A service over the proxy that was not started yet, with a port of its own; the index is everybody's."""
+    @property
+    def in_parts(self) -> bool:
+        """Whether the path runs in parts."""
+        return self.parts != (None,)
+
+    @property
+    def read_topics(self) -> list[str]:
+        """The input, and the topics between parts, which have its partitions."""
+        return [*(f"{NAME}-{topic}" for topic in BETWEEN if self.in_parts), INPUT]
+
+    def service(self, instance: str, part: Part | None) -> Service:
+        """A service over the proxy that was not started yet, with a port of its own; all share the index."""
         settings = (*self.run.settings, f"kafka.instance={instance}")
         run = replace(self.run, bootstrap_servers=self.proxied_servers, port=free_port(), settings=settings)
-        return Service(run, instance, self.directory / f"service-{instance}.log")
+        log = self.directory / f"service-{f'{part}-' if part else ''}{instance}.log"
+        return Service(run, instance, log, part)
 
     @property
     def proxied_servers(self) -> str:
@@ -197,9 +229,11 @@ class World:
         return KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers, request_timeout_ms=5_000)
 
     def add_partition(self) -> None:
-        """Give the input one more partition. Raises KafkaError."""
+        """Give the input one more partition, and before it the topics between parts. Raises KafkaError."""
         with self.admin() as admin:
-            admin.create_partitions({INPUT: self.traffic.partitions + 1})
+            for topic in self.read_topics:
+                if len(admin.describe_topics([topic])[0]["partitions"]) == self.traffic.partitions:
+                    admin.create_partitions({topic: self.traffic.partitions + 1})
         self.traffic.partitions += 1
 
     def recover(self) -> float:
@@ -232,14 +266,14 @@ class World:
         """Raise Stuck where a service has ended by itself."""
         for service in self.services:
             if (code := service.supervisor.poll()) is not None:
-                raise Stuck(f"service {service.instance} ended by itself with {code}:\n{service.log_tail()}")
+                raise Stuck(f"service {service.name} ended by itself with {code}:\n{service.log_tail()}")
 
     def _what_is_missing(self, marks: Mapping[int, int] | None) -> str:
         if marks is None:
             return "the broker takes no records"
-        found = [f"service {each.instance} is not ready" for each in self.services if not each.run.ready()]
+        found = [f"service {each.name} is not ready" for each in self.services if not each.run.ready()]
         found += [f"these have not come out: {lacking}" for lacking in [self.ledger.lacks(marks)] if lacking]
-        tails = [f"--- log of service {each.instance}\n{each.log_tail()}" for each in self.services]
+        tails = [f"--- log of service {each.name}\n{each.log_tail()}" for each in self.services]
         return "\n".join([*found, *tails])
 
     def _end_services(self) -> None:

@@ -1,8 +1,16 @@
 """The transport of `route`: the input, of which a record is handed out once its verdict is known.
 
-Documents are read ahead and wait here, so that every read is the sign of life to the group, however long verdicts take. Once so
-many wait as two batches hold, their partitions are read no further. Where the verdicts stand that belong to a committed offset is
-committed beside it. Where that is not known, it is searched for.
+Documents are read ahead and wait here, so that every read is the sign of life to the group, however long verdicts take. Where the
+verdicts stand that belong to a committed offset is committed beside it. Where that is not known, it is searched for.
+
+Both sides are bounded for each partition by itself, so no partition can keep another from its records or its verdicts:
+
+    records   once two batches wait, each partition keeps its share of them at most, and is read on when half of it has left
+    verdicts  a partition is read ahead by its share of BATCHES_AHEAD batches of documents, and by one fetch
+
+A partition whose next record waits is always read on. All verdicts that it keeps are on earlier records, and are dropped before
+the next poll, so its share is free. Once its verdict is read, the record leaves, and the records after it are read. So every
+record comes out whose verdict can be read, whatever the other partitions wait for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +42,9 @@ class RoutingTransport(KafkaTransport):
 
     def read(self) -> Batch | Assigned:
         """See Transport. Records without a verdict wait, and an empty batch comes meanwhile."""
+        for source, offset in self._kept.first_offsets().items():
+            # Verdicts on records that the input has lost since would take the room of those that are needed.
+            self._verdicts.drop(source, offset)
         waits = self._kept.waiting_count() > 0 and not self._kept.ready_count()
         if self._verdicts.poll(self._settings.batch.wait_ms if waits else 0):
             self._note_answer()
@@ -81,19 +92,17 @@ class RoutingTransport(KafkaTransport):
         super().close()
 
     def _bound_what_waits(self) -> None:
-        """Read no further while so many records wait; go on once few are left."""
-        bound = self._settings.batch.records_max
-        if self._kept.waiting_count() >= BATCHES_KEPT * bound:
-            # Another partition may have what is waited for, so those without waiting records are read on.
-            ends = {source.partition: end for source, end in self._kept.waiting_from().items()}
-            fresh = {partition: end for partition, end in ends.items() if partition not in self._held}
-            if fresh:
+        """Hold the partitions that fill their share of what may wait, and read those on that have half of it left."""
+        bound = BATCHES_KEPT * self._settings.batch.records_max
+        share = max(1, bound // max(1, len(self._begun)))
+        if self._kept.waiting_count() >= bound:
+            ends = {source.partition: end for source, end in self._kept.hold_back(share).items()}
+            if fresh := ends.keys() - self._held.keys():
                 self._reader.hold(fresh)
-                self._held |= fresh
-        elif self._held and self._kept.waiting_count() < bound:
-            held, self._held = self._held, {}
-            for partition, offset in held.items():
-                self._reader.begin(partition, offset)
+            self._held |= ends
+        for source in self._sources(self._held):
+            if self._kept.waiting_of(source) <= share // 2:
+                self._reader.begin(source.partition, self._held.pop(source.partition))
 
     def _forget(self, partitions: frozenset[int]) -> None:
         super()._forget(partitions)

@@ -19,7 +19,7 @@ from streamer.transports.kafka.unreadable import TolerantConsumer, end_of_damage
 from streamer.transports.transport import Place
 
 BATCHES_AHEAD = 20
-"""Verdicts are read ahead for as many batches of documents, and no further."""
+"""Verdicts are read ahead for as many batches of documents, which the partitions share evenly; and by one fetch."""
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class _Tail:
     begin    offset of the first document asked for
     reached  all documents from `begin` to here have verdicts, or there are none
     next     offset of the next record of verdicts to read
+    is_full  it is read no further before half its share is dropped
     """
 
     source: Source
@@ -36,6 +37,12 @@ class _Tail:
     reached: int
     next: int
     stored: deque[Stored[VerdictBatch]] = field(default_factory=deque)
+    is_full: bool = False
+
+    def weigh(self, share: int) -> None:
+        """Set `is_full` by the documents whose verdicts are kept."""
+        ahead = sum(len(stored.batch) for stored in self.stored)
+        self.is_full = ahead > (share // 2 if self.is_full else share)
 
 
 class VerdictLog:
@@ -47,6 +54,7 @@ class VerdictLog:
         self._topic = settings.topics.verdicts
         self._stamp = stamp
         self._tails: dict[int, _Tail] = {}
+        self._followed: set[int] = set()
         self._batches: Batches[VerdictBatch] = Batches(settings, self._topic, unpack_verdicts)
         self._open_consumer: TolerantConsumer | None = None
         self._stream = ""
@@ -88,18 +96,18 @@ class VerdictLog:
         if first is not None and ours and extent.start == at > 0 and first.batch.heading.begin > offset:
             raise self._lost(partition, offset, first.batch.heading.begin)
         self._tails[partition] = _Tail(source, offset, offset, at)
-        self._assign()
+        self._followed.discard(partition)
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Follow these partitions no more."""
-        gone = [self._tails.pop(partition) for partition in partitions if partition in self._tails]
-        if gone and self._open_consumer is not None:
-            self._assign()
+        for partition in partitions:
+            self._tails.pop(partition, None)
 
     def poll(self, wait_ms: int) -> bool:
         """Take in what has come; returns whether anything has. Waits for it so long at most."""
-        ahead = sum(len(stored.batch) for tail in self._tails.values() for stored in tail.stored)
-        if not self._tails or ahead > BATCHES_AHEAD * self._settings.batch.records_max:
+        for each in self._tails.values():
+            each.weigh(BATCHES_AHEAD * self._settings.batch.records_max // len(self._tails))
+        if not self._assign():
             return False
         consumer = self._consumer
         with broker_errors(self._settings, "reading the verdicts"):
@@ -160,12 +168,17 @@ class VerdictLog:
         tail.reached = heading.end
         self.decider = stored.batch.decider
 
-    def _assign(self) -> None:
-        consumer = self._consumer
-        with broker_errors(self._settings, "reading the verdicts"):
-            consumer.assign([TopicPartition(self._topic, partition) for partition in self._tails])
-            for partition, tail in self._tails.items():
-                consumer.seek(TopicPartition(self._topic, partition), tail.next)
+    def _assign(self) -> bool:
+        """Read the partitions that are not full; returns whether there are any."""
+        wanted = {partition for partition, tail in self._tails.items() if not tail.is_full}
+        if wanted and wanted != self._followed:
+            consumer = self._consumer
+            with broker_errors(self._settings, "reading the verdicts"):
+                consumer.assign([TopicPartition(self._topic, partition) for partition in wanted])
+                for partition in wanted - self._followed:
+                    consumer.seek(TopicPartition(self._topic, partition), self._tails[partition].next)
+            self._followed = wanted
+        return bool(wanted)
 
     @property
     def _consumer(self) -> TolerantConsumer:

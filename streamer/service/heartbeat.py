@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Iterable, Sequence
 from multiprocessing.context import SpawnContext
+from typing import Any
 
 import orjson
 
@@ -16,8 +17,8 @@ _STATES = tuple(State)
 _NEVER = -1.0
 _READ = 0
 
-UNOWNED_NAMED_MAX = 32
-"""Most partitions without an owner that a worker can name."""
+PARTITIONS_NAMED_MAX = 32
+"""Most partitions that a worker can name, of those without an owner and of those that it owes."""
 
 HOSTS_BYTES = 2**13
 """Room for the hosts that a worker notes: ten names of 80 characters, and their numbers."""
@@ -36,11 +37,14 @@ class Heartbeats:
         self._steps = chosen.Array("b", [_READ] * count, lock=False)
         self._batch_read = chosen.Array("d", [_NEVER] * count, lock=False)
         self._contact = chosen.Array("d", [_NEVER] * count, lock=False)
-        # One more than each partition's number; 0 is an empty place.
         # Time of the note, its checksum and length, and the hosts as JSON.
         self._hosts = [chosen.Array("B", [0] * HOSTS_BYTES, lock=False) for _ in range(count)]
         self._hosts_read: tuple[float, WatchedHosts | None] = (_NEVER, None)
-        self._unowned = [chosen.Array("l", [0] * UNOWNED_NAMED_MAX, lock=False) for _ in range(count)]
+        # One more than each partition's number; 0 is an empty place.
+        self._unowned, self._owed = (
+            [chosen.Array("l", [0] * PARTITIONS_NAMED_MAX, lock=False) for _ in range(count)] for _ in range(2)
+        )
+        self._owing = chosen.Array("d", [_NEVER] * count, lock=False)
 
     def launch(self, worker: int) -> None:
         """Note that a process of worker number `worker` is started now, which has reported nothing yet."""
@@ -49,6 +53,7 @@ class Heartbeats:
         self._progress[worker] = time.monotonic()
         self.enter_step(worker, STEPS[_READ])
         self.note_unowned(worker, [])
+        self.note_owed(worker, [])
 
     def enter(self, worker: int, state: State) -> None:
         """Note that worker number `worker` is in `state` now; an entry counts as progress.
@@ -59,6 +64,7 @@ class Heartbeats:
         if state is not State.RUNNING:
             self.enter_step(worker, STEPS[_READ])
             self.note_unowned(worker, [])
+            self.note_owed(worker, [])
         self.beat(worker)
 
     def beat(self, worker: int) -> None:
@@ -84,13 +90,31 @@ class Heartbeats:
 
     def note_unowned(self, worker: int, partitions: Sequence[int]) -> None:
         """Note that worker number `worker` finds these partitions of the input without an owner; the first few are kept."""
-        named = [partition + 1 for partition in partitions[:UNOWNED_NAMED_MAX]]
-        self._unowned[worker][:] = named + [0] * (UNOWNED_NAMED_MAX - len(named))
+        _write_partitions(self._unowned[worker], partitions)
+
+    def note_owed(self, worker: int, partitions: Sequence[int]) -> None:
+        """Note that worker number `worker` has records of these partitions to deliver; the first few are kept.
+
+        No partitions: it has none, or has just delivered some.
+        """
+        if not partitions:
+            self._owing[worker] = _NEVER
+        elif self._owing[worker] == _NEVER:
+            self._owing[worker] = time.monotonic()
+        _write_partitions(self._owed[worker], partitions)
+
+    def owed(self, worker: int) -> list[int]:
+        """Partitions that the worker owes, ascending."""
+        return _partitions_in(self._owed[worker])
+
+    def owing_seconds(self, worker: int) -> float:
+        """Seconds in which the worker had records to deliver and delivered none; 0 where it owes none."""
+        return self._age_seconds(self._owing[worker]) or 0.0
 
     def unowned(self, workers: Iterable[int] | None = None) -> list[int]:
         """Partitions that some worker, or one of these, finds without an owner, ascending."""
         chosen = self._unowned if workers is None else [self._unowned[worker] for worker in workers]
-        return sorted({number - 1 for each in chosen for number in each[:] if number})
+        return sorted({partition for each in chosen for partition in _partitions_in(each)})
 
     def note_hosts(self, worker: int, watched: WatchedHosts) -> None:
         """Note the worst hosts, as worker number `worker` finds them in the index."""
@@ -151,3 +175,12 @@ class Heartbeats:
         """Milliseconds since the worker last made progress, or since its launch."""
         last_seconds: float = self._progress[worker]
         return (time.monotonic() - last_seconds) * 1000
+
+
+def _write_partitions(board: Any, partitions: Sequence[int]) -> None:
+    named = [partition + 1 for partition in partitions[:PARTITIONS_NAMED_MAX]]
+    board[:] = named + [0] * (PARTITIONS_NAMED_MAX - len(named))
+
+
+def _partitions_in(board: Any) -> list[int]:
+    return sorted(number - 1 for number in board[:] if number)

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamer.service.loop import State
+from streamer.settings.parts import input_key
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.ownership import silence_ms_max
+
+_OWING_MS_MAX = 8_000
 
 _DOING = {
     "decode": "decoding",
@@ -28,6 +31,8 @@ class WorkerSeen:
     step                 of STEPS that it entered last
     batch_age_seconds    since the batch under way was read; 0 where none is
     contact_age_seconds  since it, or the process before it, had an answer from the brokers; None if none ever had
+    owed                 partitions with records that it could deliver, and has not
+    owing_seconds        in which it had such records and delivered none; 0 where it has none
     waits_for            who keeps it from writing into the index; empty if nobody is known to
     """
 
@@ -39,12 +44,22 @@ class WorkerSeen:
     step: str
     batch_age_seconds: float
     contact_age_seconds: float | None
+    owed: Sequence[int] = ()
+    owing_seconds: float = 0.0
     waits_for: str = ""
 
 
 def batch_age_ms_max(settings: Settings) -> float:
     """Age of a batch from which on a worker does not count as ready: half of what it is killed after."""
     return settings.workers.progress_timeout_ms / 2
+
+
+def owing_ms_max(settings: Settings) -> float:
+    """Time without a delivery from which on a worker with records to deliver does not count as ready.
+
+    With the second until the worker sees that it owes them, readiness tells within ten seconds.
+    """
+    return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
 
 def readiness(settings: Settings, workers: Sequence[WorkerSeen], unowned: Sequence[int]) -> tuple[bool, str]:
@@ -73,7 +88,18 @@ def _lacks(settings: Settings, worker: WorkerSeen) -> str:
             f"it makes no progress for workers.progress_timeout_ms = {settings.workers.progress_timeout_ms}"
         )
     # While a batch is under way nobody listens to the brokers; its delivery will.
-    return "" if worker.batch_age_seconds else _silence(settings, worker)
+    return "" if worker.batch_age_seconds else _silence(settings, worker) or _owing(settings, worker)
+
+
+def _owing(settings: Settings, worker: WorkerSeen) -> str:
+    if worker.owing_seconds <= owing_ms_max(settings) / 1000:
+        return ""
+    input_name = getattr(settings.topics, input_key(settings).removeprefix("topics."))
+    named = ", ".join(f"{input_name}/{partition}" for partition in worker.owed)
+    words = f"has delivered nothing for {worker.owing_seconds:.0f} s, and has records of {named} to deliver"
+    if settings.part != "route":
+        return words
+    return f"{words}; records wait for verdicts in {settings.topics.verdicts!r}: see whether fingerprint and decide are ready"
 
 
 def _silence(settings: Settings, worker: WorkerSeen) -> str:

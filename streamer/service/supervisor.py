@@ -123,6 +123,8 @@ class Supervisor:
             step=beats.step(slot.number),
             batch_age_seconds=beats.batch_age_seconds(slot.number),
             contact_age_seconds=beats.contact_age_seconds(slot.number),
+            owed=beats.owed(slot.number),
+            owing_seconds=beats.owing_seconds(slot.number),
             waits_for=slot.waits_for,
         )
 

@@ -26,11 +26,11 @@ from streamer.service.wiring import build_service, exit_code_of, open_index
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
-from streamer.transports.transport import Transport
 
 log = structlog.get_logger(__name__)
 
 STATISTICS_PERIOD_SECONDS = 5.0
+OWED_PERIOD_SECONDS = 1.0
 
 
 class MetricsListener:
@@ -41,7 +41,8 @@ class MetricsListener:
         self._heartbeats = heartbeats
         self._number = number
         self._statistics_due = 0.0
-        self.transport: Transport | None = None
+        self._owed_due = 0.0
+        self.transport: KafkaTransport | None = None
         self.index: Index | None = None
         self.names: Callable[[], Mapping[str, str]] | None = None
         self.waiting: Callable[[], int] | None = None
@@ -69,6 +70,9 @@ class MetricsListener:
 
     def _progress(self) -> None:
         self._beat()
+        if time.monotonic() >= self._owed_due and self.transport is not None:
+            self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
+            self._heartbeats.note_owed(self._number, [source.partition for source in self.transport.owed()])
         if time.monotonic() >= self._statistics_due:
             self._statistics_due = time.monotonic() + STATISTICS_PERIOD_SECONDS
             self._publish_statistics()
@@ -104,6 +108,8 @@ class MetricsListener:
         return {} if self.index is None else self.index.stream_names()
 
     def _batch(self, batch: BatchReport) -> None:
+        self._heartbeats.note_owed(self._number, [])
+        self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
         self._measures.observe_batch(
             records=batch.records,
             value_bytes=batch.value_bytes,

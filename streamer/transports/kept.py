@@ -33,9 +33,22 @@ class Kept:
         """Records that wait for the gate."""
         return sum(map(len, self._waiting.values()))
 
-    def waiting_from(self) -> dict[Source, int]:
-        """Of each source with records that wait, the offset behind the last of them."""
-        return {source: records[-1].end for source, records in self._waiting.items() if records}
+    def waiting_of(self, source: Source) -> int:
+        """Records of this source that wait for the gate."""
+        return len(self._waiting.get(source, ()))
+
+    def hold_back(self, share: int) -> dict[Source, int]:
+        """Let at most `share` records of each source wait, and drop what follows them.
+
+        Returns the offset after the last one kept, for each source that fills its share.
+        """
+        ends: dict[Source, int] = {}
+        for source, records in self._waiting.items():
+            if len(records) >= share:
+                while len(records) > share:
+                    records.pop()
+                ends[source] = records[-1].end
+        return ends
 
     def add(self, records: Iterable[Record]) -> None:
         """Take records in."""

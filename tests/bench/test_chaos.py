@@ -191,17 +191,18 @@ def test_a_fault_alone_counts_for_its_recovery_and_a_failure_for_its_kind() -> N
 
 @pytest.mark.kafka
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize(("kinds", "how"), [(SHORT, ()), (SHORT[:2], ("--parts",))], ids=["whole", "in-parts"])
 def test_a_service_recovers_from_every_fault_loses_and_doubles_nothing_and_planted_errors_are_found(
-    tmp_path: Path,
+    tmp_path: Path, kinds: tuple[str, ...], how: tuple[str, ...]
 ) -> None:
     # In a process of its own: the client leaves open behind what a killed broker cut off.
-    arguments = ["--faults", str(len(SHORT)), "--kinds", ",".join(SHORT), "--workers", "1"]
+    arguments = ["--faults", str(len(kinds)), "--kinds", ",".join(kinds), "--workers", "1", *how]
     arguments += ["--seed", "11", "--json"]
     command = [sys.executable, "-m", "bench.chaos", *arguments, "--directory", str(tmp_path / "chaos")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = orjson.loads(done.stdout)
-    assert found["kinds"].keys() == set(SHORT)
-    assert found["faults"] == len(SHORT)
+    assert found["kinds"].keys() == set(kinds)
+    assert (found["faults"], found["parts"]) == (len(kinds), bool(how))
     assert found["documents"] == found["unique"] + found["duplicate"] + found["dead_letter"] > 100
     assert found["planted_errors"] == "found"

@@ -61,6 +61,25 @@ def test_route_waits_for_verdicts_within_bounds_and_goes_on_when_they_come(
     require_all_delivered(world)
 
 
+def test_route_delivers_every_partition_however_far_verdicts_are_ahead_of_what_waits(
+    kafka: SimpleNamespace, tmp_path: Path
+) -> None:
+    """Verdicts of one partition fill what may be read ahead, while records of another wait for theirs."""
+    world = PartsWorld(kafka.bootstrap_servers, tmp_path, partitions=4, records_max=25)
+    for partition in range(4):
+        world.write(values(1_500), partition=partition)
+    world.run("fingerprint", 6_000)
+    world.run("decide", len(world.records(world.settings.topics.fingerprints)))
+    world.run("route", 6_000)
+    topics = world.settings.topics
+    delivered = [
+        dict(record.headers)["neardup.position"]
+        for topic in (topics.unique, topics.duplicate)
+        for record in world.records(topic)
+    ]
+    assert len(delivered) == len(set(delivered)) == 6_000
+
+
 def test_batches_account_for_every_offset_and_name_what_they_were_made_from(world: PartsWorld) -> None:
     world.write([*values(12), b"{", b""])
     world.run("fingerprint", 14)

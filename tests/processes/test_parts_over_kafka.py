@@ -14,6 +14,7 @@ from streamer.demo.demo import documents
 from streamer.settings.parts import PARTS, Part
 from tests.support.services import (
     Started,
+    ask,
     make_run,
     require_every_position_once,
     verified,
@@ -103,6 +104,25 @@ def test_four_partitions_and_two_workers_of_each_part_stay_consistent_while_they
     code, found = verified(run)
     assert (code, wrong(found)) == (0, {})
     assert found["counts"]["outputs"] == COUNT
+
+
+def test_a_router_whose_verdicts_do_not_come_is_not_ready_and_says_what_it_waits_for(
+    kafka: SimpleNamespace, tmp_path: Path, start: Start
+) -> None:
+    run = make_parts(kafka.bootstrap_servers, tmp_path)
+    route = start_part(start, run, "fingerprint", "route")
+    wait_until(route.run.ready, timeout_seconds=PATIENCE_SECONDS)
+    values = list(documents(COUNT))
+    fill(kafka.bootstrap_servers, run.input_topic, values)
+    waiting = f"records wait for verdicts in '{run.name}-verdicts'"
+    wait_until(lambda: waiting in ask(route.run, "/readyz")[1], timeout_seconds=PATIENCE_SECONDS)
+    status, words = ask(route.run, "/readyz")
+    assert (status, words.startswith("route: worker 1 has delivered nothing for ")) == (503, True)
+    decide = start_part(start, run, "decide")
+    outputs = Outputs(run)
+    wait_for(outputs, COUNT)
+    require_every_position_once(outputs, COUNT)
+    wait_until(lambda: route.run.ready() and decide.run.ready(), timeout_seconds=PATIENCE_SECONDS)
 
 
 def test_from_one_process_to_parts_and_back_nothing_is_forgotten_and_nothing_decided_twice(

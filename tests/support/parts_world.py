@@ -35,7 +35,14 @@ def values(count: int) -> list[bytes]:
 class PartsWorld:
     """Topics, groups and an index of its own."""
 
-    def __init__(self, bootstrap_servers: str, directory: Path, client: Client = "kafka-python", **batch: int) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        directory: Path,
+        client: Client = "kafka-python",
+        partitions: int = 1,
+        **batch: int,
+    ) -> None:
         self.bootstrap_servers = bootstrap_servers
         made = make_settings(bootstrap_servers, client, **batch)
         unique = uuid.uuid4().hex[:8]
@@ -46,15 +53,15 @@ class PartsWorld:
                 "index": Index(directory=directory / "index"),
             }
         )
-        create_topics(self.settings, 1, 1, parts=True)
+        create_topics(self.settings, partitions, 1, parts=True)
 
     def with_policy(self, **policy: Any) -> None:
         self.settings = self.settings.model_copy(update={"recovery": Recovery(**policy)})
 
-    def write(self, records: Sequence[bytes], topic: str | None = None) -> None:
+    def write(self, records: Sequence[bytes], topic: str | None = None, partition: int = 0) -> None:
         producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers)
         for value in records:
-            producer.send(topic or self.settings.topics.input, value=value, partition=0)
+            producer.send(topic or self.settings.topics.input, value=value, partition=partition)
         producer.flush(timeout=30)
         producer.close()
 
@@ -104,8 +111,7 @@ class PartsWorld:
         return transport
 
     def records(self, topic: str) -> list[ConsumerRecord]:
-        """All committed records of a topic's partition 0."""
-        at = TopicPartition(topic, 0)
+        """All committed records of a topic, partition after partition."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap_servers,
             isolation_level="read_committed",
@@ -113,11 +119,12 @@ class PartsWorld:
             enable_auto_commit=False,
             group_id=None,
         )
-        consumer.assign([at])
-        end = consumer.end_offsets([at])[at]
         found: list[ConsumerRecord] = []
-        while consumer.position(at) < end:
-            found += consumer.poll(timeout_ms=100).get(at, [])
+        for at in [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]:
+            consumer.assign([at])
+            end = consumer.end_offsets([at])[at]
+            while consumer.position(at) < end:
+                found += consumer.poll(timeout_ms=100).get(at, [])
         consumer.close()
         return found
 

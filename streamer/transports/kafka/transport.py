@@ -52,7 +52,7 @@ from streamer.transports.kafka.clients import broker_errors, make_admin, require
 from streamer.transports.kafka.kafka_python.continuity import Continuity
 from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
-from streamer.transports.kafka.ownership import OwnershipWatch, silence_ms_max
+from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch, silence_ms_max
 from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
 from streamer.transports.kafka.transactions import require_offsets_not_hanging
 from streamer.transports.kept import Kept
@@ -61,6 +61,9 @@ from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 log = structlog.get_logger(__name__)
 
 NO_PLACES: Mapping[Source, Place] = {}
+
+_ANSWER_SECONDS = 1.0
+"""Time in which brokers that are well answer a look at the group."""
 
 BATCHES_KEPT = 2
 """Full batches that are kept at once: the one handed out next, and the one that is peeked at meanwhile."""
@@ -118,7 +121,7 @@ class KafkaTransport:
         #    not be left out.
         bounds = self._settings.batch
         wait_ms = 0 if self._kept and reader.is_steady() else bounds.wait_ms
-        polled = reader.poll(wait_ms, max(1, BATCHES_KEPT * bounds.records_max - len(self._kept)))
+        polled = reader.poll(wait_ms, max(1, BATCHES_KEPT * bounds.records_max - self._kept.ready_count()))
         if polled:
             self._note_answer()
         member = reader.member()
@@ -246,6 +249,24 @@ class KafkaTransport:
                 source, (position, end) = Source(self._stream, partition), known
                 lags[source] = max(0, end - first_kept.get(source, position))
         return lags
+
+    def owed(self) -> tuple[Source, ...]:
+        """Sources with records that this worker could read or deliver now. What an open transaction hides is not owed.
+
+        None are known amid a rebalance, and while the brokers are silent.
+        """
+        silent_seconds = time.monotonic() - self.last_contact_seconds()
+        if self._unsought or self._reader.member() is None or silent_seconds > CHECK_SECONDS + _ANSWER_SECONDS:
+            return ()
+        behind = {source.partition for source, lag in self.lags().items() if lag}
+        owed = behind & self._kept_partitions()
+        try:
+            ends = self._reader.end_offsets(behind - owed) if behind - owed else {}
+        except BrokerUnavailable:
+            # Whether the brokers answer is for the reading to find out.
+            ends = {}
+        owed |= {each for each, end in ends.items() if (known := self._reader.progress(each)) and known[0] < end}
+        return self._sources(owed)
 
     def begun(self) -> tuple[Source, ...]:
         """Sources that this worker owns and reads."""

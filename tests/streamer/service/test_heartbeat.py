@@ -96,7 +96,7 @@ def test_ten_hosts_with_the_longest_names_fit() -> None:
 def test_of_many_partitions_without_an_owner_the_first_are_named() -> None:
     board = Heartbeats(1)
     board.note_unowned(0, range(1_000))
-    assert board.unowned() == list(range(heartbeat.UNOWNED_NAMED_MAX))
+    assert board.unowned() == list(range(heartbeat.PARTITIONS_NAMED_MAX))
 
 
 def test_a_batch_is_as_old_as_its_first_step_after_the_read_until_the_next_read(
@@ -133,3 +133,19 @@ def test_the_silence_of_the_brokers_goes_on_over_the_restarts_of_a_worker(monkey
     board.note_contact(0, None)
     seconds = 150.0
     assert (board.contact_age_seconds(0), board.contact_age_seconds(1)) == (51, None)
+
+
+def test_a_worker_owes_from_the_first_note_on_until_it_delivers_or_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: seconds))
+    board = Heartbeats(2)
+    assert board.owing_seconds(1) == 0
+    board.note_owed(1, [3, 0])
+    seconds = 104.0
+    board.note_owed(1, [5])
+    assert (board.owed(1), board.owing_seconds(1), board.owing_seconds(0)) == ([5], 4.0, 0)
+    board.note_owed(1, [])
+    assert (board.owed(1), board.owing_seconds(1)) == ([], 0)
+    board.note_owed(1, [5])
+    board.enter(1, State.STOPPED)
+    assert (board.owed(1), board.owing_seconds(1)) == ([], 0)

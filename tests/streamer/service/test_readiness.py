@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.service.loop import STEPS, State
 from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
+from streamer.settings.parts import settings_of
 from streamer.settings.settings import load
 from streamer.transports.kafka.ownership import silence_ms_max
 
@@ -45,6 +46,22 @@ def test_a_batch_that_takes_half_of_the_time_to_the_watchdog_is_told_with_its_st
     assert words(replace(WELL, step=step, batch_age_seconds=40.0)).startswith(
         f"worker 1 has had one batch for 40 s and is still {doing}; it is killed"
     )
+
+
+def test_a_worker_with_records_to_deliver_that_delivers_none_for_eight_seconds_names_their_partitions() -> None:
+    owing = replace(WELL, owed=[1, 3], owing_seconds=8.0)
+    assert words(owing) == "ok"
+    assert (
+        words(replace(owing, owing_seconds=9.0))
+        == "worker 1 has delivered nothing for 9 s, and has records of documents/1, documents/3 to deliver"
+    )
+    assert words(replace(owing, owing_seconds=9.0, step="decide", batch_age_seconds=9.0)) == "ok"
+
+
+def test_a_router_says_what_its_records_may_wait_for() -> None:
+    settings = settings_of(SETTINGS, "route")
+    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], [])
+    assert "wait for verdicts in 'documents-verdicts'" in said
 
 
 def test_a_worker_amid_a_batch_does_not_listen_so_its_silence_is_no_ones_fault() -> None:
@@ -85,6 +102,8 @@ def test_a_worker_that_is_started_again_and_again_on_a_full_disk_says_so() -> No
         step=st.sampled_from(STEPS),
         batch_age_seconds=st.floats(0, 1_000),
         contact_age_seconds=st.none() | st.floats(0, 1_000),
+        owed=st.lists(st.integers(0, 9), max_size=3),
+        owing_seconds=st.floats(0, 1_000),
     )
 )
 def test_only_a_live_worker_that_runs_is_ready_and_the_words_name_who_is_not(worker: WorkerSeen) -> None:

@@ -95,7 +95,7 @@ def test_records_wait_for_the_gate_of_their_source_and_do_not_hold_up_others() -
     kept.add([record(ONE, 0), record(TWO, 5), record(ONE, 1), record(ONE, 2)])
     assert (kept.ready_count(), kept.waiting_count(), len(kept)) == (0, 4, 4)
     assert kept.first_offsets() == {ONE: 0, TWO: 5}
-    assert kept.waiting_from() == {ONE: 3, TWO: 6}
+    assert (kept.waiting_of(ONE), kept.waiting_of(TWO)) == (3, 1)
     assert kept.cut().records == []
     assert kept.peek() is None
     below[ONE] = 2
@@ -108,3 +108,11 @@ def test_records_wait_for_the_gate_of_their_source_and_do_not_hold_up_others() -
     kept.add([record(TWO, 6)])
     assert [each.offset for each in kept.cut().records] == [5, 6]
     assert len(kept) == 0
+
+
+def test_a_source_keeps_its_share_of_what_waits_and_the_rest_is_read_again() -> None:
+    kept = Kept(Batching(records_max=10), gate=lambda _source: 0)
+    kept.add([record(ONE, 0), record(ONE, 4), record(ONE, 6), record(TWO, 5)])
+    assert kept.hold_back(2) == {ONE: 5}
+    assert (kept.waiting_of(ONE), kept.waiting_of(TWO)) == (2, 1)
+    assert kept.hold_back(1) == {ONE: 1, TWO: 6}

@@ -1,0 +1,143 @@
+"""`streamer give-back` and the service beside it die at random moments: every record comes back once, and comes out once."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from kafka import KafkaProducer
+
+from deploy.kafka_run import DESTINATIONS, Outputs, Run, fill, stop
+from streamer.demo.demo import documents
+from tests.support.services import Started, make_run, verified, wait_until, workers_of, wrong
+
+pytestmark = pytest.mark.kafka
+
+Start = Callable[..., Started]
+
+COUNT, ROUNDS, KILLED_AMID_MIN = 600, 8, 2
+GIVE_BACK = ("give-back", "--since", "1h")
+GIVEN_BACK = ("neardup.verdict", b"given-back")
+PATIENCE_SECONDS = 180.0
+
+
+class Seen:
+    """How often each position of the input came out, and was given back."""
+
+    def __init__(self, run: Run) -> None:
+        self._outputs = Outputs(run)
+
+    def close(self) -> None:
+        self._outputs.close()
+
+    def counts(self, wait_ms: int = 500) -> tuple[Counter[str], Counter[str], set[str]]:
+        """By position: ordinary outputs, records given back, and the positions of the duplicates, until none come for so long."""
+        seen = -1
+        while seen != (seen := self._outputs.poll(wait_ms)):
+            pass
+        ordinary, back, dropped = Counter[str](), Counter[str](), set[str]()
+        for position, outputs in self._outputs.by_position.items():
+            for destination, _, headers in outputs:
+                (back if GIVEN_BACK in headers else ordinary)[position] += 1
+                if destination == "duplicate":
+                    dropped.add(position)
+        return ordinary, back, dropped
+
+    def problems(self, count: int) -> list[str]:
+        """What did not come out once, or did not come back once."""
+        ordinary, back, dropped = self.counts()
+        found = [f"{position} came out {times} times" for position, times in ordinary.items() if times != 1]
+        found += [f"{position} came back {back[position]} times" for position in dropped if back[position] != 1]
+        found += [f"{position} came back and was never dropped" for position in back.keys() - dropped]
+        return found if len(ordinary) == count else [*found, f"{len(ordinary)} of {count} came out"]
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def strike(service: Started, chance: random.Random) -> None:
+    """Kill the service, all of it or a worker, or leave it alone."""
+    choice = chance.choice(("all", "worker", "nothing"))
+    if choice == "all":
+        service.end()
+        service.process = service.run.start(service.log)
+    elif choice == "worker":
+        for worker in workers_of(service.process)[:1]:
+            worker.kill()
+
+
+def give_back_under_kills(run: Run, service: Started, seen: Seen, log: Path, chance: random.Random) -> int:
+    """Kill the command `ROUNDS` times, and the service now and then. Returns how often the command died amid its work."""
+    amid, before = 0, 0
+    # So small batches that many moments lie between the first and the last.
+    slow = replace(run, settings=(*run.settings, "batch.records_max=2"))
+    for _ in range(ROUNDS):
+        command = slow.start(log, command=GIVE_BACK)
+        # It begins to send when it has imported, opened the index and read the outputs; then every moment counts.
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while command.poll() is None and sum(seen.counts(20)[1].values()) == before and time.monotonic() < deadline:
+            pass
+        strike(service, chance)
+        time.sleep(chance.uniform(0, 0.3))
+        kill(command)
+        _, back, dropped = seen.counts()
+        amid += before < sum(back.values()) < len(dropped)
+        before = sum(back.values())
+    return amid
+
+
+@pytest.fixture
+def run(kafka: SimpleNamespace, tmp_path: Path) -> Run:
+    return make_run(kafka.bootstrap_servers, tmp_path, partitions=3)
+
+
+@pytest.fixture
+def seen(run: Run) -> Iterator[Seen]:
+    seen = Seen(run)
+    yield seen
+    seen.close()
+
+
+def test_each_record_comes_back_once_however_often_command_and_service_are_killed(
+    tmp_path: Path, start: Start, run: Run, seen: Seen
+) -> None:
+    chance = random.Random(20)
+    values = list(documents(COUNT))
+    fill(run.bootstrap_servers, run.input_topic, values[: COUNT // 2])
+    service = start(run)
+    wait_until(lambda: len(seen.counts()[0]) == COUNT // 2, timeout_seconds=PATIENCE_SECONDS)
+    # What the service still has to decide comes in meanwhile.
+    fill(run.bootstrap_servers, run.input_topic, values[COUNT // 2 :])
+    amid = give_back_under_kills(run, service, seen, tmp_path / "give-back.log", chance)
+    assert amid >= KILLED_AMID_MIN, "the kills came too early or too late to show anything"
+    wait_until(lambda: len(seen.counts()[0]) == COUNT, timeout_seconds=PATIENCE_SECONDS)
+    wait_until(run.ready, timeout_seconds=PATIENCE_SECONDS)
+    done = subprocess.run(run.arguments(*GIVE_BACK), capture_output=True, check=False, timeout=PATIENCE_SECONDS)
+    assert done.returncode == 0, done.stderr.decode()
+    assert stop(service.process) == 0
+    assert seen.problems(COUNT) == []
+    code, found = verified(run)
+    assert (code, wrong(found)) == (0, {})
+    require_that_a_second_copy_would_be_seen(run, seen)
+
+
+def require_that_a_second_copy_would_be_seen(run: Run, seen: Seen) -> None:
+    """Negative control: a record given back twice, and an output that comes twice."""
+    position = next(iter(seen.counts()[1]))
+    producer = KafkaProducer(bootstrap_servers=run.bootstrap_servers)
+    named = ("neardup.position", position.encode())
+    producer.send(run.topic(DESTINATIONS[0]), b"again", headers=[named, GIVEN_BACK])
+    producer.send(run.topic(DESTINATIONS[1]), b"again", headers=[named])
+    producer.flush()
+    producer.close()
+    assert seen.problems(COUNT) == [f"{position} came out 2 times", f"{position} came back 2 times"]
