@@ -42,6 +42,10 @@ def cli() -> None:
     Settings come from --config FILE, then from STREAMER_SECTION__KEY variables, then from --preset, then from --set; the
     later one wins. These options may stand before or after a command.
     """
+    from streamer.observe.logs import configure_logging
+
+    # A command that says more configures its own. Without any, lines would go to standard output, amid the answer.
+    configure_logging("warning", "console")
 
 
 def _warn_of_what_has_no_use(settings: Settings) -> None:

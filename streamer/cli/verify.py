@@ -1,7 +1,7 @@
 """`streamer verify`: proof from first principles that nothing was lost, doubled or decided wrongly.
 
 Exit codes: 0 all is sound; 1 something is wrong; 65 nothing was ever committed; 66 there is no index; 75 the broker does not
-answer; 78 a setting is wrong.
+answer; 76 a transaction in an output never ended; 78 a setting is wrong.
 """
 
 import sys

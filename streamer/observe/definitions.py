@@ -110,7 +110,8 @@ LAG_RECORDS = Definition(
 PARTITIONS_UNOWNED = Definition(
     "neardup_partitions_unowned",
     "gauge",
-    "Partitions of the input that no worker of the group reads, as last seen by any worker. Always 0 in health.",
+    "Partitions of the input that no worker of the group reads: nobody, or another program. As last seen by any worker; 0 in "
+    "health.",
 )
 INDEX_ENTRIES = Definition("neardup_index_entries", "gauge", "Documents that the index compares with.")
 INDEX_BYTES = Definition("neardup_index_bytes", "gauge", "Bytes that the index uses.")

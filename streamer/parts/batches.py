@@ -13,6 +13,7 @@ from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.errors import KafkaError
 
+from index import Source
 from streamer.errors import RecordsUnreadable
 from streamer.records.envelope import BatchUnreadable, Heading
 from streamer.settings.settings import Settings
@@ -104,6 +105,23 @@ class Batches(Generic[Kind]):
         with readable():
             where = place_of(self._topic, partition, record.offset)
             return Stored(record.offset, self._unpack(record.value, where))
+
+    def reached(self, source: Source) -> int:
+        """Offset of the documents at which the last batch of a source ends; 0 where there is none."""
+        whole = self.extent(source.partition)
+        begin, length = whole.stop, 16
+        while begin > whole.start:
+            stretch = range(max(whole.start, begin - length), begin)
+            ends = [
+                stored.batch.heading.end
+                for batches in self.read(source.partition, stretch)
+                for stored in batches
+                if stored.batch.heading.stream == source.stream
+            ]
+            if ends:
+                return ends[-1]
+            begin, length = stretch.start, length * 4
+        return 0
 
     def search(self, partition: int, stream: str, offset: int) -> int:
         """Offset of the first record with documents of the stream that ends behind `offset`; the end where there is none."""

@@ -73,7 +73,9 @@ class DecidingTransport(KafkaTransport):
             told = own.place.offset if own and own.place and own.place.stream == source.stream else None
             offsets = [each for each in (told, delivered.offset if delivered else None) if each is not None]
             of = own or delivered
-            found[source] = replace(of, offset=max(offsets)) if of and offsets else None
+            # An own offset without a note names no documents; what was delivered counts then.
+            foreign = delivered is not None and delivered.foreign and delivered.offset > (told or 0)
+            found[source] = replace(of, offset=max(offsets), foreign=foreign) if of and offsets else None
         return found
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:

@@ -19,7 +19,8 @@ from index import Applied, Source
 from streamer.errors import RecoveryRefused, VerdictsMissing
 from streamer.parts.told_verdicts import ToldVerdicts, told_of
 from streamer.parts.verdict_log import VerdictLog
-from streamer.records.record import Batch, Outgoing
+from streamer.records.record import Batch, Destination, Outgoing
+from streamer.service.recovery import UNDELIVERED_OFFSETS_MAX
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import BATCHES_KEPT, NO_PLACES, KafkaTransport
@@ -51,6 +52,17 @@ class RoutingTransport(KafkaTransport):
         self._kept.release()
         self._bound_what_waits()
         return super().read()
+
+    def delivered_to(self, source: Source, offset: int) -> int:
+        """The offset behind the last record below `offset` that the outputs have; 0 where they have none near it."""
+        below = range(max(0, offset - UNDELIVERED_OFFSETS_MAX), offset)
+        offsets = [
+            record.offset
+            for records in self.changelog({source: below}, list(Destination))
+            for record in records
+            if record.source == source
+        ]
+        return max(offsets, default=-1) + 1
 
     def waiting(self) -> int:
         """Records that were read and have no verdict yet."""

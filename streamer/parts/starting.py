@@ -5,6 +5,8 @@
 
     C or D         go on at the greater one: a service that was not in parts may have delivered more meanwhile
     neither        first start: the first record
+    C foreign      the service did not commit it: a person decides (recovery.foreign_offsets), unless all below is handed on
+    D foreign      no proof of delivery: as if there were none, unless recovery.foreign_offsets trusts it
     C < first      retention took records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
 
@@ -16,20 +18,28 @@ from dataclasses import replace
 
 from index import Source
 from streamer.errors import Rebalancing, RecoveryRefused
-from streamer.service.recovery import Plan, SourceOffsets, Unrecovered, plan
+from streamer.service.recovery import Foreign, Plan, SourceOffsets, Unrecovered, plan
 from streamer.settings.settings import Recovery
-from streamer.transports.transport import Assigned, Transport
+from streamer.transports.transport import Assigned, Claim, Transport
 
 
 class Beginner:
     """Brings newly assigned sources to the offset where reading goes on."""
 
     def __init__(
-        self, transport: Transport, policy: Recovery, delivered: Callable[[], Mapping[Source, int]] = dict
+        self,
+        transport: Transport,
+        policy: Recovery,
+        handed_on: Callable[[Source, int], int],
+        delivered: Callable[[], Mapping[Source, Claim]] = dict,
     ) -> None:
-        """`delivered`: committed offsets of the whole service's group, where that is another one."""
+        """
+        handed_on  the greatest offset up to this one below which this part has written all; the first one where it cannot tell
+        delivered  claims in the group of the whole service, where that is another one
+        """
         self._transport = transport
         self._policy = policy
+        self._handed_on = handed_on
         self._delivered = delivered
 
     def recover(self, assigned: Assigned) -> dict[Source, Plan] | Unrecovered:
@@ -44,11 +54,15 @@ class Beginner:
 
     def _begin(self, assigned: Assigned) -> dict[Source, Plan]:
         everywhere = assigned.sources + assigned.others
-        own, delivered = self._transport.committed(everywhere), self._delivered()
-        committed = {
-            source: max((each for each in (own[source], delivered.get(source)) if each is not None), default=None)
-            for source in everywhere
-        }
+        own, delivered = self._transport.claims(everywhere), self._delivered()
+        trusts = self._policy.foreign_offsets == "trust"
+        committed: dict[Source, int | None] = {}
+        for source in everywhere:
+            claims = [
+                own[source],
+                *([each] if (each := delivered.get(source)) and (trusts or not each.foreign) else []),
+            ]
+            committed[source] = max((claim.offset for claim in claims if claim is not None), default=None)
         if self._policy.first_start == "latest" and not any(offset is not None for offset in committed.values()):
             raise RecoveryRefused(
                 "recovery.first_start = 'latest' is for a service that is not in parts, for its parts would begin at different "
@@ -62,11 +76,18 @@ class Beginner:
         for source in assigned.sources:
             at = committed[source]
             name = assigned.names[source.stream]
+            claim, foreign = own[source], None
+            if claim is not None and claim.foreign and at == claim.offset:
+                foreign = Foreign(max(firsts[source], self._handed_on(source, at)), self._transport.strangers())
             # What was decided is not known here: as if it were just what is committed, so that nothing is to be restored.
-            found = SourceOffsets(name, source.partition, at, at, firsts[source], ends[source], recreated=False)
+            found = SourceOffsets(
+                name, source.partition, at, at, firsts[source], ends[source], recreated=False, foreign=foreign
+            )
             plans[source] = replace(plan(found, policy), restore=range(0))
         starts = {
-            source: planned.begin for source, planned in plans.items() if planned.commit or own[source] != planned.begin
+            source: planned.begin
+            for source, planned in plans.items()
+            if planned.commit or (claim := own[source]) is None or claim.foreign or claim.offset != planned.begin
         }
         if starts:
             self._transport.commit_start(starts)

@@ -1,7 +1,11 @@
 """Wiring of one worker of a part. `settings` are always those of the whole service."""
 
-from index import Index
+from contextlib import closing
+from functools import partial
+
+from index import Index, Source
 from streamer.fingerprint.scheme import Scheme
+from streamer.parts.batches import Batches
 from streamer.parts.decide import DecidePart
 from streamer.parts.deciding import DecidingTransport
 from streamer.parts.fingerprint import FingerprintPart
@@ -10,6 +14,7 @@ from streamer.parts.routing import RoutingTransport
 from streamer.parts.starting import Beginner
 from streamer.records.decode import Decoder
 from streamer.records.envelope import stamp_text
+from streamer.records.fingerprint_batch import unpack_fingerprints
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
 from streamer.service.poison.attempts import Attempts
@@ -18,8 +23,14 @@ from streamer.service.recovery import Recoverer
 from streamer.service.wiring import usable_directory
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.topics import committed_offsets
+from streamer.transports.kafka.topics import claims_of_group
 from streamer.transports.kafka.transport import KafkaTransport
+
+
+def fingerprinted_to(settings: Settings, source: Source, _offset: int) -> int:
+    """Offset below which all documents of a source are fingerprinted. Raises BrokerUnavailable, RecordsUnreadable."""
+    with closing(Batches(settings, settings.topics.fingerprints, unpack_fingerprints)) as batches:
+        return batches.reached(source)
 
 
 def fingerprint_part(
@@ -33,7 +44,7 @@ def fingerprint_part(
         transport,
         Decoder(settings.decode),
         fingerprinter,
-        Beginner(transport, settings.recovery, lambda: committed_offsets(settings)),
+        Beginner(transport, settings.recovery, partial(fingerprinted_to, settings), lambda: claims_of_group(settings)),
         Attempts(settings.index.directory, settings.workers.deaths_max),
         Trials(settings, fingerprinter, seconds_max=settings.kafka.max_poll_interval_ms / 3000),
         listener,
@@ -65,7 +76,7 @@ def route_part(
     transport = RoutingTransport(settings, instance, stamp_text(fingerprinter.stamp()))
     return transport, RoutePart(
         transport,
-        Beginner(transport, settings.recovery),
+        Beginner(transport, settings.recovery, transport.delivered_to),
         listener,
         by_similarity=settings.fingerprint.scheme == "minhash",
         connector_name=settings.kafka.group,

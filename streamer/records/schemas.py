@@ -16,11 +16,13 @@ import io
 import json
 import ssl
 import struct
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import quote
 
@@ -170,8 +172,7 @@ class _Registry:
         if self._authorization is not None:
             request.add_unredirected_header("Authorization", self._authorization)
         try:
-            with self._opener.open(request, timeout=self._timeout_seconds) as response:
-                answer = json.loads(response.read(_ANSWER_BYTES_MAX))
+            answer = json.loads(within(self._timeout_seconds, lambda: self._get(request)))
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refused(error, path) from error
@@ -182,6 +183,11 @@ class _Registry:
         if not isinstance(answer, dict):
             raise self._unavailable(path, "the answer is no object")
         return answer
+
+    def _get(self, request: urllib.request.Request) -> bytes:
+        with self._opener.open(request, timeout=self._timeout_seconds) as response:
+            content: bytes = response.read(_ANSWER_BYTES_MAX)
+        return content
 
     def _refused(self, error: urllib.error.HTTPError, path: str) -> Exception:
         try:
@@ -204,6 +210,30 @@ class _Registry:
             f"decode.registry_url: {self._url}{path} cannot be asked ({why}). Records wait, none is lost: reading goes on once "
             "it answers."
         )
+
+
+def within(timeout_seconds: float, call: Callable[[], bytes]) -> bytes:
+    """Result of a call that may take longer than its own timeout, which bounds the wait for each byte alone.
+
+    Raises TimeoutError, and the call's OSError and HTTPException.
+    """
+    results: SimpleQueue[bytes | OSError | http.client.HTTPException] = SimpleQueue()
+
+    def answer() -> None:
+        try:
+            results.put(call())
+        except (OSError, http.client.HTTPException) as error:
+            results.put(error)
+
+    # Daemonic: a call that is given up must not keep the process from ending.
+    threading.Thread(target=answer, name="registry", daemon=True).start()
+    try:
+        result = results.get(timeout=timeout_seconds)
+    except Empty:
+        raise TimeoutError("timed out") from None
+    if isinstance(result, bytes):
+        return result
+    raise result
 
 
 def _context(authorities: Path | None) -> ssl.SSLContext:

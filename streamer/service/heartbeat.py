@@ -12,18 +12,43 @@ import orjson
 
 from index import HostShare, WatchedHosts
 from streamer.service.loop import STEPS, State
+from streamer.service.readiness import GroupSeen
 
 _STATES = tuple(State)
 _NEVER = -1.0
 _READ = 0
 
-PARTITIONS_NAMED_MAX = 32
-"""Most partitions that a worker can name, of those without an owner and of those that it owes."""
+NOTE_BYTES = 2**13
+"""Room for a note: ten hosts with names of 80 characters and their numbers, or some hundred partitions."""
 
-HOSTS_BYTES = 2**13
-"""Room for the hosts that a worker notes: ten names of 80 characters, and their numbers."""
+STRANGERS_NAMED_MAX = 5
+_STRANGER_CHARACTERS_MAX = 160
+PARTITIONS_NAMED_MAX = 256
+"""Most members of the group and most partitions that a worker names."""
 
-_HOSTS = struct.Struct("<dII")
+_HEAD = struct.Struct("<dII")
+
+
+class SharedNote:
+    """A value as JSON in shared memory, with its time and checksum. One process writes it, others read it."""
+
+    def __init__(self, context: SpawnContext) -> None:
+        self._memory = context.Array("B", [0] * NOTE_BYTES, lock=False)
+
+    def write(self, value: Any) -> None:
+        """Replace the value. Raises ValueError where it does not fit."""
+        content = orjson.dumps(value)
+        if len(content) > NOTE_BYTES - _HEAD.size:
+            raise ValueError(f"a note of {len(content)} bytes does not fit into {NOTE_BYTES}")
+        head = _HEAD.pack(time.monotonic(), zlib.crc32(content), len(content))
+        self._memory[:] = (head + content).ljust(NOTE_BYTES, b"\0")
+
+    def read(self) -> tuple[float, Any] | None:
+        """Time (monotonic) and value; None before the first, and where a write is under way or was broken off."""
+        noted = bytes(self._memory)
+        seconds, checksum, length = _HEAD.unpack_from(noted)
+        content = noted[_HEAD.size : _HEAD.size + length]
+        return (seconds, orjson.loads(content)) if length and zlib.crc32(content) == checksum else None
 
 
 class Heartbeats:
@@ -37,13 +62,11 @@ class Heartbeats:
         self._steps = chosen.Array("b", [_READ] * count, lock=False)
         self._batch_read = chosen.Array("d", [_NEVER] * count, lock=False)
         self._contact = chosen.Array("d", [_NEVER] * count, lock=False)
-        # Time of the note, its checksum and length, and the hosts as JSON.
-        self._hosts = [chosen.Array("B", [0] * HOSTS_BYTES, lock=False) for _ in range(count)]
+        self._hosts = [SharedNote(chosen) for _ in range(count)]
         self._hosts_read: tuple[float, WatchedHosts | None] = (_NEVER, None)
-        # One more than each partition's number; 0 is an empty place.
-        self._unowned, self._owed = (
-            [chosen.Array("l", [0] * PARTITIONS_NAMED_MAX, lock=False) for _ in range(count)] for _ in range(2)
-        )
+        self._group = [SharedNote(chosen) for _ in range(count)]
+        self._group_read = [GroupSeen()] * count
+        self._owed = [SharedNote(chosen) for _ in range(count)]
         self._owing = chosen.Array("d", [_NEVER] * count, lock=False)
 
     def launch(self, worker: int) -> None:
@@ -52,7 +75,7 @@ class Heartbeats:
         self._first_report[worker] = _NEVER
         self._progress[worker] = time.monotonic()
         self.enter_step(worker, STEPS[_READ])
-        self.note_unowned(worker, [])
+        self.note_group(worker, GroupSeen())
         self.note_owed(worker, [])
 
     def enter(self, worker: int, state: State) -> None:
@@ -63,7 +86,7 @@ class Heartbeats:
         self._states[worker] = _STATES.index(state)
         if state is not State.RUNNING:
             self.enter_step(worker, STEPS[_READ])
-            self.note_unowned(worker, [])
+            self.note_group(worker, GroupSeen())
             self.note_owed(worker, [])
         self.beat(worker)
 
@@ -88,10 +111,6 @@ class Heartbeats:
         if seconds is not None:
             self._contact[worker] = seconds
 
-    def note_unowned(self, worker: int, partitions: Sequence[int]) -> None:
-        """Note that worker number `worker` finds these partitions of the input without an owner; the first few are kept."""
-        _write_partitions(self._unowned[worker], partitions)
-
     def note_owed(self, worker: int, partitions: Sequence[int]) -> None:
         """Note that worker number `worker` has records of these partitions to deliver; the first few are kept.
 
@@ -101,41 +120,44 @@ class Heartbeats:
             self._owing[worker] = _NEVER
         elif self._owing[worker] == _NEVER:
             self._owing[worker] = time.monotonic()
-        _write_partitions(self._owed[worker], partitions)
+        self._owed[worker].write(sorted(partitions)[:PARTITIONS_NAMED_MAX])
 
     def owed(self, worker: int) -> list[int]:
         """Partitions that the worker owes, ascending."""
-        return _partitions_in(self._owed[worker])
+        noted = self._owed[worker].read()
+        return [] if noted is None else list(noted[1])
 
     def owing_seconds(self, worker: int) -> float:
         """Seconds in which the worker had records to deliver and delivered none; 0 where it owes none."""
         return self._age_seconds(self._owing[worker]) or 0.0
 
-    def unowned(self, workers: Iterable[int] | None = None) -> list[int]:
-        """Partitions that some worker, or one of these, finds without an owner, ascending."""
-        chosen = self._unowned if workers is None else [self._unowned[worker] for worker in workers]
-        return sorted({partition for each in chosen for partition in _partitions_in(each)})
+    def note_group(self, worker: int, seen: GroupSeen) -> None:
+        """Note what worker number `worker` finds wrong with its group; the first few of each are kept."""
+        strangers = [words[:_STRANGER_CHARACTERS_MAX] for words in seen.strangers[:STRANGERS_NAMED_MAX]]
+        self._group[worker].write([seen.unowned[:PARTITIONS_NAMED_MAX], strangers])
+
+    def group(self, workers: Iterable[int] | None = None) -> GroupSeen:
+        """What some worker, or one of these, finds wrong with its group."""
+        chosen = range(len(self._group)) if workers is None else list(workers)
+        for worker in chosen:
+            if (noted := self._group[worker].read()) is not None:
+                self._group_read[worker] = GroupSeen(*map(tuple, noted[1]))
+        seen = [self._group_read[worker] for worker in chosen]
+        return GroupSeen(
+            tuple(sorted({partition for each in seen for partition in each.unowned})),
+            tuple(dict.fromkeys(words for each in seen for words in each.strangers)),
+        )
 
     def note_hosts(self, worker: int, watched: WatchedHosts) -> None:
         """Note the worst hosts, as worker number `worker` finds them in the index."""
-        content = orjson.dumps([watched.beyond, [tuple(share) for share in watched.worst]])
-        if len(content) > HOSTS_BYTES - _HOSTS.size:
-            raise ValueError(f"{len(watched.worst)} hosts do not fit into {HOSTS_BYTES} bytes")
-        head = _HOSTS.pack(time.monotonic(), zlib.crc32(content), len(content))
-        self._hosts[worker][:] = (head + content).ljust(HOSTS_BYTES, b"\0")
+        self._hosts[worker].write([watched.beyond, [tuple(share) for share in watched.worst]])
 
     def watched_hosts(self) -> WatchedHosts | None:
-        """The worst hosts as noted last by any worker, alive or not; None before the first note.
-
-        A note that is just being written, or was broken off, is passed over.
-        """
+        """The worst hosts as noted last by any worker, alive or not; None before the first note."""
         for each in self._hosts:
-            noted = bytes(each)
-            seconds, checksum, length = _HOSTS.unpack_from(noted)
-            content = noted[_HOSTS.size : _HOSTS.size + length]
-            if length and seconds > self._hosts_read[0] and zlib.crc32(content) == checksum:
-                beyond, worst = orjson.loads(content)
-                self._hosts_read = (seconds, WatchedHosts([HostShare(*share) for share in worst], beyond))
+            if (noted := each.read()) is not None and noted[0] > self._hosts_read[0]:
+                beyond, worst = noted[1]
+                self._hosts_read = (noted[0], WatchedHosts([HostShare(*share) for share in worst], beyond))
         return self._hosts_read[1]
 
     def state(self, worker: int) -> State:
@@ -175,12 +197,3 @@ class Heartbeats:
         """Milliseconds since the worker last made progress, or since its launch."""
         last_seconds: float = self._progress[worker]
         return (time.monotonic() - last_seconds) * 1000
-
-
-def _write_partitions(board: Any, partitions: Sequence[int]) -> None:
-    named = [partition + 1 for partition in partitions[:PARTITIONS_NAMED_MAX]]
-    board[:] = named + [0] * (PARTITIONS_NAMED_MAX - len(named))
-
-
-def _partitions_in(board: Any) -> list[int]:
-    return sorted(number - 1 for number in board[:] if number)

@@ -49,6 +49,18 @@ class WorkerSeen:
     waits_for: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """What a worker finds wrong with its group.
+
+    unowned    partitions of the input that no worker reads
+    strangers  other programs in the group, in words that name client, host and partitions
+    """
+
+    unowned: tuple[int, ...] = ()
+    strangers: tuple[str, ...] = ()
+
+
 def batch_age_ms_max(settings: Settings) -> float:
     """Age of a batch from which on a worker does not count as ready: half of what it is killed after."""
     return settings.workers.progress_timeout_ms / 2
@@ -62,13 +74,18 @@ def owing_ms_max(settings: Settings) -> float:
     return min(_OWING_MS_MAX, batch_age_ms_max(settings))
 
 
-def readiness(settings: Settings, workers: Sequence[WorkerSeen], unowned: Sequence[int]) -> tuple[bool, str]:
-    """Whether every worker runs, hears from the brokers and gets on, and every partition has an owner; else what is not so."""
+def readiness(settings: Settings, workers: Sequence[WorkerSeen], group: GroupSeen) -> tuple[bool, str]:
+    """Whether every worker runs, hears from the brokers and gets on, and they alone read all partitions; else what is not so."""
     for worker in workers:
         if words := _lacks(settings, worker):
             return False, f"worker {worker.number} {words}" + (f"; {worker.waits_for}" if worker.waits_for else "")
-    if unowned:
-        named = ", ".join(map(str, unowned))
+    if group.strangers:
+        return False, (
+            f"other programs are members of group {settings.kafka.group!r} and take partitions of {settings.topics.input!r} "
+            f"away: {'; '.join(group.strangers)}. End them, or give them a group of their own"
+        )
+    if group.unowned:
+        named = ", ".join(map(str, group.unowned))
         return False, f"nobody reads partitions {named} of {settings.topics.input!r}; the workers join anew"
     return True, "ok"
 

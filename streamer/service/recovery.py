@@ -13,6 +13,7 @@
     neither, but   the name is known under another stream id: a person decides (recovery.topic_recreated)
     C < first      retention took undelivered records: a person decides (recovery.offsets_gone); skipped are counted
     C > end        the outside lost records: always a person
+    C foreign      the service did not commit it: a person decides (recovery.foreign_offsets), unless all below was delivered
 
 `plan` is pure; `recover` carries a plan out. A plan may be carried out twice, or half and then whole: the result is the
 same.
@@ -29,13 +30,15 @@ does it, and the others wait for it: an offset that is committed for somebody el
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from index import Applied, Index, Source
+from index import Applied, Index, Position, Source
 from streamer.errors import DeliveryDoubtful, Rebalancing, RecoveryRefused
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
+from streamer.records.record import Destination
 from streamer.service.claims import Claims
 from streamer.service.restoring import Restoration, RestoringListener
 from streamer.settings.settings import Recovery
@@ -53,7 +56,22 @@ CLAIMS_SECONDS = 60.0
 SLICE_SECONDS = 2.0
 """Time to restore in one go: in between the worker reads, which is its sign of life to the group."""
 
+UNDELIVERED_OFFSETS_MAX = 2**18
+"""Most offsets that are decided and not delivered: two batches of the largest size, with gaps."""
+
 _RETRY_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What is known of an offset that the service did not commit.
+
+    delivered_to  all records below it were delivered, as far as they were decided; the first offset where no index knows more
+    strangers     other programs in the group, in words
+    """
+
+    delivered_to: int
+    strangers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +85,7 @@ class SourceOffsets:
     end        offset that the next record will get
     recreated  the index knows the name under another stream id
     begun      the group or the index knows a partition of the stream, or of another stream of the name
+    foreign    where the service did not commit C: what is known of it
     """
 
     name: str
@@ -77,6 +96,7 @@ class SourceOffsets:
     end: int
     recreated: bool
     begun: bool = False
+    foreign: Foreign | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +132,25 @@ def _plan(offsets: SourceOffsets, policy: Recovery, where: str) -> Plan:
         return _plan_recreated(offsets, policy, where)
     if offsets.committed is None:
         return _plan_without_committed(offsets, policy, where)
+    if offsets.foreign is not None and policy.foreign_offsets == "stop":
+        _require_delivered(offsets.committed, offsets.foreign, where)
     if offsets.committed < offsets.first:
         return _plan_offsets_gone(offsets, policy, where)
     return Plan(offsets.committed, restore=_behind(offsets.committed, offsets.applied, policy, where))
+
+
+def _require_delivered(committed: int, foreign: Foreign, where: str) -> None:
+    """Raise RecoveryRefused where a foreign offset has records below it that may not be delivered."""
+    if committed <= foreign.delivered_to:
+        return
+    members = f" Other programs in the group now: {'; '.join(foreign.strangers)}." if foreign.strangers else ""
+    raise RecoveryRefused(
+        f"{where}: the service did not commit offset {committed} of its group, and has delivered nothing between "
+        f"{foreign.delivered_to} and there: another program of the same group has read it, or a person has set it.{members} End "
+        "that program, or give it a group of its own. Then set the offset back (kafka-consumer-groups.sh --reset-offsets "
+        f"--to-offset {foreign.delivered_to}), or set recovery.foreign_offsets = 'trust' for one start, which skips the records "
+        "between."
+    )
 
 
 def _behind(committed: int, applied: int | None, policy: Recovery, where: str) -> range:
@@ -248,11 +284,18 @@ class Recoverer:
             return Unrecovered.WAITING
         # In this order: who shares the index applies before it commits, so C <= A holds of what goes on meanwhile.
         committed = self._transport.committed(assigned.sources + assigned.others)
+        claims = self._transport.claims(committed)
         applied = self._index.applied()
-        found = self._offsets_of(assigned, committed, applied)
+        foreign = {
+            source: self._foreign(source, claim.offset, applied)
+            for source, claim in claims.items()
+            if claim is not None and claim.foreign
+        }
+        committed |= {source: claim.offset for source, claim in claims.items() if claim is not None}
+        found = self._offsets_of(assigned, committed, applied, foreign)
         plans = {source: plan(offsets, self._policy) for source, offsets in found.items()}
         behind = {source: planned.restore for source, planned in plans.items()}
-        behind |= self._others_behind(assigned, committed, applied)
+        behind |= self._others_behind(assigned, committed, applied, foreign)
         if any(behind.values()):
             self._restoration = Restoration(
                 self._transport,
@@ -287,8 +330,28 @@ class Recoverer:
             self._restoration = None
         return Unrecovered.RESTORING
 
+    def _foreign(self, source: Source, committed: int, applied: Mapping[Source, Applied]) -> Foreign:
+        """What is known of a foreign offset. Reads the outputs back, as far as a batch may be decided and undelivered."""
+        strangers = self._transport.strangers()
+        if source not in applied:
+            return Foreign(self._transport.first_offsets([source])[source], strangers)
+        at = applied[source].offset
+        below = range(max(0, at - UNDELIVERED_OFFSETS_MAX), min(committed, at))
+        positions = [Position(source, offset) for offset in below]
+        decided = [each.position.offset for each in self._index.decided_at(positions) if each is not None]
+        delivered: set[int] = set()
+        if decided:
+            for records in self._transport.changelog({source: below}, list(Destination)):
+                self._listener.restored(0)
+                delivered.update(record.offset for record in records if record.source == source)
+        return Foreign(min((each for each in decided if each not in delivered), default=min(committed, at)), strangers)
+
     def _others_behind(
-        self, assigned: Assigned, committed: dict[Source, int | None], applied: dict[Source, Applied]
+        self,
+        assigned: Assigned,
+        committed: Mapping[Source, int | None],
+        applied: Mapping[Source, Applied],
+        foreign: Mapping[Source, Foreign],
     ) -> dict[Source, range]:
         """What the index lacks of the sources that are not assigned to this worker, as `plan` has it of its own."""
         behind: dict[Source, range] = {}
@@ -296,6 +359,8 @@ class Recoverer:
             if (offset := committed[source]) is not None:
                 at = applied[source].offset if source in applied else None
                 where = f"{assigned.names[source.stream]}/{source.partition}"
+                if source in foreign and self._policy.foreign_offsets == "stop":
+                    _require_delivered(offset, foreign[source], where)
                 behind[source] = _behind(offset, at, self._policy, where)
         return behind
 
@@ -317,7 +382,7 @@ class Recoverer:
             self._index.begin(source, assigned.names[source.stream], offset)
         return True
 
-    def _begun_of(self, assigned: Assigned, applied: dict[Source, Applied]) -> bool:
+    def _begun_of(self, assigned: Assigned, applied: Mapping[Source, Applied]) -> bool:
         streams = {stream for name in assigned.names.values() for stream in self._index.streams(name)}
         if any(source.stream in streams for source in applied):
             return True
@@ -325,7 +390,11 @@ class Recoverer:
         return any(offset is not None for offset in committed.values())
 
     def _offsets_of(
-        self, assigned: Assigned, committed: dict[Source, int | None], applied: dict[Source, Applied]
+        self,
+        assigned: Assigned,
+        committed: Mapping[Source, int | None],
+        applied: Mapping[Source, Applied],
+        foreign: Mapping[Source, Foreign],
     ) -> dict[Source, SourceOffsets]:
         first = self._transport.first_offsets(assigned.sources)
         end = self._transport.end_offsets(assigned.sources)
@@ -344,6 +413,7 @@ class Recoverer:
                     if stream != source.stream
                 ),
                 begun=begun,
+                foreign=foreign.get(source),
             )
             for source in assigned.sources
         }

@@ -106,8 +106,8 @@ class Supervisor:
         for part in dict.fromkeys(slot.part for slot in self._slots):
             slots = [slot for slot in self._slots if slot.part == part]
             settings = self._settings if part is None else settings_of(self._settings, part)
-            unowned = self._heartbeats.unowned([slot.number for slot in slots])
-            is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], unowned)
+            group = self._heartbeats.group([slot.number for slot in slots])
+            is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], group)
             if not is_ready:
                 return False, words if part is None else f"{part}: {words}"
         return True, "ok"

@@ -21,6 +21,7 @@ from streamer.parts.wiring import decide_part, fingerprint_part, route_part
 from streamer.service.batch_report import BatchReport
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import Listener, Loop, State
+from streamer.service.readiness import GroupSeen
 from streamer.service.restoring import RestoringListener
 from streamer.service.wiring import build_service, exit_code_of, open_index
 from streamer.settings.parts import Part
@@ -90,9 +91,9 @@ class MetricsListener:
         self._measures.observe_lags(
             {(names.get(source.stream, source.stream), source.partition): lag for source, lag in lags.items()}
         )
-        unowned = [source.partition for source in self.transport.unowned()]
+        unowned = tuple(source.partition for source in self.transport.unowned())
         self._measures.observe_unowned(len(unowned))
-        self._heartbeats.note_unowned(self._number, unowned)
+        self._heartbeats.note_group(self._number, GroupSeen(unowned, self.transport.strangers()))
         if self.waiting is not None:
             self._measures.waiting_records(self.waiting())
         if self.index is None:

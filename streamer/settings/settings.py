@@ -170,6 +170,10 @@ class Recovery(Section):
     offsets_gone: Literal["stop", "skip"] = Field(
         "stop", description="Undelivered records were deleted by retention: stop, or skip and count them."
     )
+    foreign_offsets: Literal["stop", "trust"] = Field(
+        "stop",
+        description="Another program, or a person, committed an offset with undelivered records below it: stop, or skip them.",
+    )
     outputs_trimmed: Literal["stop", "continue"] = Field(
         "stop",
         description="The index is to be restored, but outputs have lost records that it may need: stop, or restore the rest.",

@@ -63,16 +63,18 @@ class Place(NamedTuple):
 class Claim:
     """What a committed offset says of the index by which was decided.
 
-    offset  the committed offset
-    index   id of the index; "" where the offset does not say
-    in_use  False: that index was still being restored
-    place   what the offset says of the log that goes along with the input; None where it says nothing
+    offset   the committed offset
+    index    id of the index; "" where the offset does not say
+    in_use   False: that index was still being restored
+    place    what the offset says of the log that goes along with the input; None where it says nothing
+    foreign  the service did not commit it: another program did, or a person
     """
 
     offset: int
     index: str
     in_use: bool
     place: Place | None = None
+    foreign: bool = False
 
 
 class Finished(Enum):
@@ -165,6 +167,9 @@ class Transport(Protocol):
 
     def unowned(self) -> tuple[Source, ...]:
         """Sources of the input that no worker reads, as found last; none where that cannot happen."""
+
+    def strangers(self) -> tuple[str, ...]:
+        """Other programs in the group, in words that name client, host and partitions; as seen just now."""
 
     def close(self) -> None:
         """Release every resource; never raises, never commits."""

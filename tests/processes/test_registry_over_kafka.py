@@ -28,7 +28,10 @@ def page(number: int, text: str) -> bytes:
     return avro(7, PAGE, {"id": f"page-{number}", "url": "https://a.example/1", "crawled": moment, "text": text})
 
 
-def test_a_registry_that_is_down_delays_records_and_loses_none_and_outputs_keep_every_byte(
+NINE = {"id": "page-9", "url": None, "crawled": datetime.datetime(2026, 11, 22, 11, tzinfo=datetime.UTC)}
+
+
+def test_a_registry_that_is_down_or_fails_delays_records_and_loses_none_and_outputs_keep_every_byte(
     kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
 ) -> None:
     story, other = " ".join(SENTENCES[:3]), " ".join(SENTENCES[3:])
@@ -47,25 +50,37 @@ def test_a_registry_that_is_down_delays_records_and_loses_none_and_outputs_keep_
         "decode.time=/crawled",
         "workers.deaths_max=1",
     )
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
-    for value in [value for each in values.values() for value in each]:
-        producer.send(run.input_topic, value=value, headers=PASSED_THROUGH)
-    producer.close()
 
+    def send(given: list[bytes]) -> None:
+        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+        for value in given:
+            producer.send(run.input_topic, value=value, headers=PASSED_THROUGH)
+        producer.close()
+
+    send([value for each in values.values() for value in each])
     service = start(run)
     down = f"decode.registry_url: {registry.url}/schemas/ids/7 cannot be asked"
     wait_until(lambda: service.log.read_text().count(down) >= 1)
     outputs = Outputs(run)
     with serving(registry):
         wait_until(lambda: outputs.poll(20) >= 7)
-        require_every_position_once(outputs, 7)
+        assert registry.asked == ["/schemas/ids/7", "/schemas/ids/8"]
+        # It fails while the service runs: at first by an error, then by an answer that never ends.
+        registry.add(9, PAGE)
+        registry.instead = (500, b"{}")
+        send([avro(9, PAGE, {**NINE, "text": other})])
+        wait_until(lambda: "/schemas/ids/9 cannot be asked (500" in service.log.read_text())
+        registry.instead, registry.byte_seconds = None, 0.1
+        wait_until(lambda: "cannot be asked (timed out)" in service.log.read_text())
+        registry.byte_seconds = 0.0
+        wait_until(lambda: outputs.poll(20) >= 8)
+        require_every_position_once(outputs, 8)
         assert stop(service.process) == 0
-    assert registry.asked == ["/schemas/ids/7", "/schemas/ids/8"]
     assert "trying every record" not in service.log.read_text()
-    found = read(kafka.bootstrap_servers, [run.topic(destination) for destination in values], 7)
+    found = read(kafka.bootstrap_servers, [run.topic(destination) for destination in values], 8)
     assert all(record.headers[: len(PASSED_THROUGH)] == PASSED_THROUGH for record in found)
     for destination, wanted in values.items():
-        assert [record.value for record in found if record.topic == run.topic(destination)] == wanted
+        assert [record.value for record in found if record.topic == run.topic(destination)][: len(wanted)] == wanted
     reasons = {dict(headers)["neardup.reason"] for ((_, _, headers),) in outputs.by_position.values()}
     assert {b"not-avro", b"schema-unknown", b"not-of-registry"} <= reasons
 

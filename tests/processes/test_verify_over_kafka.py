@@ -1,13 +1,15 @@
 """`streamer verify` over a real broker: sound beside a service at work and after it, and not when a position was skipped."""
 
+import subprocess
 import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
+import orjson
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from deploy.kafka_run import Run, fill, stop
@@ -44,6 +46,36 @@ def test_a_service_is_sound_at_work_and_after_it_and_a_skipped_position_is_named
     code, found = verified(run)
     assert code == EXIT_FOUND_WRONG
     assert wrong(found) == {"missing": [skipped]}
+
+
+def test_an_open_transaction_is_named_while_it_is_waited_for_and_the_answer_stays_readable(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started]
+) -> None:
+    run = make_run(kafka.bootstrap_servers, tmp_path)
+    service = start(run)
+    wait_until(run.ready)
+    fill(kafka.bootstrap_servers, run.input_topic, list(documents(100)))
+    wait_until(lambda: run.delivered() == 100)
+    assert stop(service.process) == 0
+    stranger = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=f"stranger-{run.name}")
+    stranger.init_transactions()
+    stranger.begin_transaction()
+    stranger.send(run.topic("unique"), value=b"open", partition=0).get(timeout=10)
+    said, answer = tmp_path / "said", tmp_path / "answer"
+    with said.open("wb") as errors, answer.open("wb") as output:
+        command = [*run.arguments()[:-1], "verify", "--json"]
+        verifying = subprocess.Popen(command, stdout=output, stderr=errors)
+        try:
+            # Within 30 seconds of its first look, with time to start on a busy machine.
+            wait_until(lambda: f"transactional id 'stranger-{run.name}'" in said.read_text(), timeout_seconds=60)
+            assert f"{run.topic('unique')}/0 from offset" in said.read_text()
+            stranger.abort_transaction()
+            assert verifying.wait(120) == 0
+        finally:
+            verifying.kill()
+            verifying.wait()
+    stranger.close()
+    assert orjson.loads(answer.read_bytes())["counts"]["outputs"] == 100
 
 
 @pytest.mark.parametrize("policy", ["compact,delete", "compact", "delete"])

@@ -5,7 +5,7 @@ for certain. So the coordinator is not told of partitions that the transaction w
 that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec
@@ -60,17 +60,7 @@ class Predecessor:
         if marked:
             self.producer.send_offsets_to_transaction(offsets, self._settings.kafka.group)
             return
-        self._manager._pending_txn_offset_commits.update(offsets)
-        handler = TxnOffsetCommitHandler(
-            self._manager,
-            ConsumerGroupMetadata(self._settings.kafka.group),
-            self._manager._pending_txn_offset_commits,
-            None,
-        )
-        with self._manager._lock:
-            self._manager._enqueue_request(handler)
-        self.producer._sender.wakeup()
-        assert handler.result.wait(10_000)
+        send_unmarked(self._settings, self.producer, offsets)
 
     def end(self, how: str) -> None:
         """Commit, abort, or do nothing (any other word), and be gone."""
@@ -79,6 +69,20 @@ class Predecessor:
         elif how == "abort":
             self.producer.abort_transaction()
         let_go(self.producer)
+
+
+def send_unmarked(
+    settings: Settings, producer: KafkaProducer, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
+    """Send offsets in a transaction whose coordinator does not learn of them."""
+    manager = producer._transaction_manager
+    manager._pending_txn_offset_commits.update(offsets)
+    group = ConsumerGroupMetadata(settings.kafka.group)
+    handler = TxnOffsetCommitHandler(manager, group, manager._pending_txn_offset_commits, None)
+    with manager._lock:
+        manager._enqueue_request(handler)
+    producer._sender.wakeup()
+    assert handler.result.wait(10_000)
 
 
 def initialised(settings: Settings, instance: str) -> KafkaProducer:

@@ -83,6 +83,13 @@ class Group:
 
     committed: dict[Source, int] = field(default_factory=dict)
     claims: dict[Source, tuple[str, bool]] = field(default_factory=dict)
+    strangers: tuple[str, ...] = ()
+
+    def commit_without_note(self, source: Source, offset: int) -> None:
+        """Commit as another program does."""
+        self.committed[source] = offset
+        self.claims.pop(source, None)
+
     members: dict[str, object] = field(default_factory=dict)
     owners: dict[int, object] = field(default_factory=dict)
 
@@ -247,10 +254,15 @@ class MemoryTransport:
     def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
         """See Transport."""
         found = self.committed(sources)
-        return {
-            source: None if offset is None else Claim(offset, *self._group.claims.get(source, ("", True)))
-            for source, offset in found.items()
-        }
+        return {source: None if offset is None else self._claim(source, offset) for source, offset in found.items()}
+
+    def _claim(self, source: Source, offset: int) -> Claim:
+        noted = self._group.claims.get(source)
+        return Claim(offset, "", in_use=True, foreign=True) if noted is None else Claim(offset, *noted)
+
+    def strangers(self) -> tuple[str, ...]:
+        """See Transport."""
+        return self._group.strangers
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         """See Transport."""

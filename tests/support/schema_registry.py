@@ -2,8 +2,9 @@
 
 import base64
 import json
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -34,6 +35,8 @@ class Registry:
     port: int = 0
     credentials: str | None = None
     instead: tuple[int, bytes] | None = None
+    byte_seconds: float = 0.0
+    """Wait before each byte of an answer."""
 
     @property
     def url(self) -> str:
@@ -73,7 +76,12 @@ def serving(registry: Registry) -> Iterator[Registry]:
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):
+                if not registry.byte_seconds:
+                    self.wfile.write(body)
+                for byte in body if registry.byte_seconds else b"":
+                    time.sleep(registry.byte_seconds)
+                    self.wfile.write(bytes([byte]))
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -255,6 +255,10 @@ class FileTransport:
     def last_contact_seconds(self) -> None:
         """See Transport."""
 
+    def strangers(self) -> tuple[str, ...]:
+        """None: files have no group."""
+        return ()
+
     def unowned(self) -> tuple[Source, ...]:
         """None: one process reads all."""
         return ()

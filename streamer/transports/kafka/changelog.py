@@ -12,9 +12,10 @@ from itertools import count
 import structlog
 from kafka import TopicPartition
 from kafka.consumer.fetcher import ConsumerRecord
+from kafka.errors import KafkaError
 
 from index import Position, Source
-from streamer.errors import BrokerUnavailable, TransactionHanging
+from streamer.errors import BrokerUnavailable, SettingsError, TransactionHanging
 from streamer.records.record import Destination, Record
 from streamer.records.route import is_given_back, parse_position
 from streamer.settings.parts import outputs_of, writes_between_parts
@@ -22,6 +23,8 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import (
     broker_errors,
     compacted_topics,
+    identity_of,
+    make_admin,
     make_changelog_consumer,
     transaction_ms_max,
 )
@@ -244,10 +247,12 @@ def whole_ends(
         if now >= reported_at:
             reported_at = now + _OPEN_REPORT_SECONDS
             log.warning(
-                "waiting for an open transaction, which hides records to restore",
+                "waiting for an open transaction, which hides the records behind it",
                 partitions=[f"{at.topic}/{at.partition} from offset {start} on" for at, start in hidden.items()],
+                producers=_producers_of(settings, hidden),
                 seconds=round(now - waited_since),
                 seconds_max=round(bound_seconds),
+                remedy="start the program that this transactional id belongs to, which ends it; or wait",
             )
         yield []
         time.sleep(settings.batch.wait_ms / 1000)
@@ -271,6 +276,22 @@ def _hidden(
     with broker_errors(settings, "looking up how far the outputs are committed"):
         stable = consumer.end_offsets(list(ends), timeout_ms=settings.kafka.request_timeout_ms)
     return {partition: stable[partition] for partition, end in ends.items() if stable[partition] < end}
+
+
+def _producers_of(settings: Settings, hidden: Mapping[TopicPartition, int]) -> list[str]:
+    """Producers of the open transactions, by id and transactional id; none where the brokers do not say."""
+    try:
+        with make_admin(settings) as admin:
+            found = admin.describe_producers(list(hidden))
+            ids = {
+                each.producer_id
+                for state in found.values()
+                for each in state.active_producers
+                if each.current_transaction_start_offset >= 0
+            }
+            return [f"{number} of transactional id {identity_of(admin, number)!r}" for number in sorted(ids)]
+    except (KafkaError, SettingsError) as error:
+        return [f"unknown ({error})"]
 
 
 def _never_ended(settings: Settings, hidden: Mapping[TopicPartition, int], seconds: float) -> TransactionHanging:

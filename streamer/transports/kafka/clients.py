@@ -16,6 +16,7 @@ from kafka.admin import ConfigResource
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import (
     AuthorizationError,
+    InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
     InvalidTransactionTimeoutError,
     KafkaConfigurationError,
@@ -90,6 +91,11 @@ def broker_errors(settings: Settings, doing: str) -> Iterator[None]:
         raise SettingsError(f"{servers} refuses kafka.sasl_username and kafka.sasl_password: {error}") from error
     except AuthorizationError as error:
         raise SettingsError(refusal(settings, withheld_in(settings, error, doing))) from error
+    except InconsistentGroupProtocolError as error:
+        raise BrokerUnavailable(
+            f"group {settings.kafka.group!r} has members of another program, which shares partitions out in another way "
+            f"({error}): end it, or give it a group of its own. The service joins once it has left"
+        ) from error
     except InvalidSessionTimeoutError as error:
         raise SettingsError(
             f"kafka.session_timeout_ms ({settings.kafka.session_timeout_ms}): {servers} takes none below its "
@@ -167,7 +173,7 @@ def make_consumer(settings: Settings, instance: str) -> TolerantConsumer:
     return TolerantConsumer(
         **_connection(settings),
         **_reading(settings),
-        client_id=f"{kafka.group}-{instance}",
+        client_id=transactional_id(settings, instance),
         group_id=kafka.group,
         group_instance_id=instance,
         partition_assignment_strategy=[CooperativeStickyAssignor],
@@ -219,7 +225,7 @@ def _writing(settings: Settings) -> dict[str, Any]:
 
 
 def transactional_id(settings: Settings, instance: str) -> str:
-    """Transactional id of an instance of the group."""
+    """Transactional id of an instance of the group; also its client id, by which workers know each other."""
     return f"{settings.kafka.group}-{instance}"
 
 
@@ -275,6 +281,12 @@ def topic_ids(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, str | N
         if topic["error_code"] == 0:
             found[topic["name"]] = str(topic["topic_id"])
     return found
+
+
+def identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
+    """Transactional id of a producer; None where the brokers know none. Raises KafkaError."""
+    listed = admin.list_transactions(producer_id_filters=[producer_id])
+    return next((each.transactional_id for listings in listed.values() for each in listings), None)
 
 
 def transaction_ms_max(settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""Partitions that no member of the group owns: found, and claimed.
+"""Partitions that no worker of the group reads: those without an owner are claimed, other programs in the group are named.
 
 A cooperative rebalance takes two rounds: in the first, partitions that move lose their owner; in the second they get
 their new one. Members that die between the two and come back within the session timeout end it half way: the broker hands
@@ -9,10 +9,16 @@ static members the assignment of the first round, finds the group stable, and no
 
 Every member asks, because only the rejoin of the group's leader starts a rebalance (seen of Kafka 4.3.1): the broker
 answers any other whose subscription is unchanged with the assignment that it has.
+
+Another program under the group's name gets partitions like any worker, and keeps them. A worker bears the group and its
+own instance in its client id (`kafka.clients`), and no other program does.
 """
 
 import math
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 import structlog
 from kafka import KafkaAdminClient
@@ -20,6 +26,7 @@ from kafka.errors import KafkaError, RetriableError, TopicAuthorizationFailedErr
 
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.client import Reader
+from streamer.transports.kafka.clients import transactional_id
 from streamer.transports.kafka.handshake import require_login_everywhere
 from streamer.transports.kafka.rights import require_rights_on_topics
 from streamer.transports.kafka.topics import require_same_topic
@@ -28,6 +35,10 @@ log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 5.0
 """Time between two looks: long against a rebalance's second round, and two small requests are cheap at this pace."""
+
+
+Member = Mapping[str, Any]
+"""A member as the broker describes it."""
 
 
 def silence_ms_max(settings: Settings) -> int:
@@ -46,7 +57,10 @@ class OwnershipWatch:
         self._suspects: frozenset[int] = frozenset()
         self._answered = True
         self.unowned: tuple[int, ...] = ()
-        """Partitions found without an owner for longer than an interval, ascending."""
+        """Partitions that no worker has read for longer than an interval, ascending."""
+        self.strangers: tuple[str, ...] = ()
+        """Members that are other programs, in words: client, host and partitions."""
+        self._seen_seconds = -math.inf
         self.answered_seconds = -math.inf
         """When the broker last answered, even if by an error, on the monotonic clock."""
 
@@ -60,24 +74,33 @@ class OwnershipWatch:
         """
         if time.monotonic() < self._due_seconds:
             return
-        free = self._answer(admin, reader, topic_id)
+        members = self._answer(admin, topic_id)
         self._due_seconds = time.monotonic() + CHECK_SECONDS
-        if free is None:
+        if members is None:
             self._suspects = frozenset()
             return
-        unowned = tuple(sorted(free & self._suspects))
-        self._suspects = free
-        if unowned:
-            log.warning("nobody reads these partitions: joining the group anew", topic=self._topic, partitions=unowned)
+        workers = [member for member in members if self._is_worker(member)]
+        unread = reader.partitions() - self._partitions_of(workers)
+        unowned = tuple(sorted(unread & self._suspects))
+        self._suspects = unread
+        if free := sorted(frozenset(unowned) - self._partitions_of(members)):
+            log.warning("nobody reads these partitions: joining the group anew", topic=self._topic, partitions=free)
             reader.join_anew()
-        elif self.unowned:
+        elif self.unowned and not unowned:
             log.info("every partition has an owner again", topic=self._topic)
         self.unowned = unowned
 
-    def _answer(self, admin: KafkaAdminClient, reader: Reader, topic_id: str) -> frozenset[int] | None:
+    def ask_for_strangers(self, admin: KafkaAdminClient) -> tuple[str, ...]:
+        """Other programs in the group; asks the broker unless a look has done so just now."""
+        if time.monotonic() - self._seen_seconds > 2 * CHECK_SECONDS:
+            with suppress(KafkaError):
+                self._members(admin)
+        return self.strangers
+
+    def _answer(self, admin: KafkaAdminClient, topic_id: str) -> Sequence[Member] | None:
         try:
             self._require_topic(admin, topic_id)
-            free = self._free(admin, reader)
+            members = self._members(admin)
         except KafkaError as error:
             # Once: the client complains often enough while a broker is away.
             if self._answered:
@@ -88,7 +111,7 @@ class OwnershipWatch:
                 require_login_everywhere(self._settings)
             return None
         self._answered = True
-        return free
+        return members
 
     def _require_topic(self, admin: KafkaAdminClient, topic_id: str) -> None:
         try:
@@ -98,20 +121,42 @@ class OwnershipWatch:
             require_rights_on_topics(self._settings, admin)
             raise
 
-    def _free(self, admin: KafkaAdminClient, reader: Reader) -> frozenset[int] | None:
-        """Partitions without an owner; None where a rebalance is under way or the broker does not say. Raises KafkaError."""
+    def _members(self, admin: KafkaAdminClient) -> Sequence[Member] | None:
+        """Members of the group; None where a rebalance is under way or the broker does not say. Raises KafkaError."""
         group = admin.describe_groups([self._group])[self._group]
         self.answered_seconds = time.monotonic()
         if group["error"] is not None:
             raise KafkaError(group["error"])
         if group["group_state"] != "Stable":
             return None
-        owned = {
+        members: Sequence[Member] = group["members"]
+        self._seen_seconds = self.answered_seconds
+        self._note_strangers([self._words(member) for member in members if not self._is_worker(member)])
+        return members
+
+    def _note_strangers(self, strangers: Sequence[str]) -> None:
+        if strangers and tuple(strangers) != self.strangers:
+            log.warning("other programs are members of the group", group=self._group, members=list(strangers))
+        elif self.strangers and not strangers:
+            log.info("no other program is a member of the group any more", group=self._group)
+        self.strangers = tuple(strangers)
+
+    def _is_worker(self, member: Member) -> bool:
+        instance = member["group_instance_id"]
+        return instance is not None and member["client_id"] == transactional_id(self._settings, instance)
+
+    def _words(self, member: Member) -> str:
+        named = ", ".join(map(str, sorted(self._partitions_of([member])))) or "none"
+        return f"client {member['client_id']!r} at {member['client_host'].lstrip('/')} (partitions: {named})"
+
+    def _partitions_of(self, members: Sequence[Member]) -> frozenset[int]:
+        """Partitions of the input that these members own."""
+        return frozenset(
             partition
-            for member in group["members"]
-            # A member that was assigned nothing may have no assignment at all.
-            for topic in (member["member_assignment"] or {"assigned_partitions": []})["assigned_partitions"]
+            for member in members
+            # A member that was assigned nothing, or by a scheme of its own, has no assignment to read.
+            if isinstance(member["member_assignment"], Mapping)
+            for topic in member["member_assignment"]["assigned_partitions"]
             if topic["topic"] == self._topic
             for partition in topic["partitions"]
-        }
-        return reader.partitions() - owned
+        )

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
+from uuid import UUID
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
@@ -47,6 +48,18 @@ class Note:
     in_use: bool = True
     place: Place | None = None
 
+    def claim(self, offset: int) -> Claim:
+        """What this note says beside an offset."""
+        return Claim(offset, self.index, self.in_use, self.place, foreign=not self.names_topic)
+
+    @property
+    def names_topic(self) -> bool:
+        """Whether it names a topic by its id, as every version of the service has done and no other program does."""
+        try:
+            return str(UUID(self.stream)) == self.stream
+        except ValueError:
+            return False
+
     def text(self) -> str:
         """The note as it is committed."""
         words = [self.stream, self.index, "" if self.in_use else _RESTORING]
@@ -76,8 +89,9 @@ def create_topics(
 ) -> dict[str, Literal["created", "exists"]]:
     """Create those of the four topics that are missing, and return per topic what was done.
 
-    parts  create the two topics between the parts of a service too. The brokers set the times of fingerprints, for these times
-           order what is decided by an engine of several machines.
+    parts  create the two topics between the parts of a service too. The brokers set the times of their records: times of
+           fingerprints order what an engine of several machines decides, and a wrong clock of a worker's host must not let
+           retention take verdicts before they are delivered.
 
     The outputs take any timestamp, and records of up to kafka.request_bytes_max. An existing topic is left as it is.
     Raises BrokerUnavailable, and SettingsError where the broker refuses a topic (name, replication factor, rights).
@@ -91,7 +105,7 @@ def create_topics(
         # An output has a few headers more than its input: a limit of 1 MiB, the default, could refuse it.
         "max.message.bytes": str(settings.kafka.request_bytes_max),
     }
-    for_fingerprints = {
+    for_parts = {
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": for_outputs["max.message.bytes"],
     }
@@ -102,7 +116,7 @@ def create_topics(
             (topics.unique, for_outputs),
             (topics.duplicate, for_outputs),
             (topics.dead_letter, for_outputs),
-            *(((topics.fingerprints, for_fingerprints), (topics.verdicts, for_outputs)) if parts else ()),
+            *(((topics.fingerprints, for_parts), (topics.verdicts, for_parts)) if parts else ()),
         )
     }
     with broker_errors(settings, "creating topics"), make_admin(settings) as admin:
@@ -245,7 +259,7 @@ def claims_of_group(settings: Settings) -> dict[Source, Claim]:
         if partition.topic == topic and at.offset >= 0:
             note = parse_note(at.metadata)
             source = Source(note.stream or identity or topic, partition.partition)
-            claims[source] = Claim(at.offset, note.index, note.in_use, note.place)
+            claims[source] = note.claim(at.offset)
     return claims
 
 

@@ -19,11 +19,13 @@ known to be right:
                         transaction was not committed. Commit, if all sources are committed behind them and the
                         coordinator had decided so. If it had not, another worker may have delivered the records, and a
                         person has to look
+    neither tells       abort, if the worker noted that it never asked for the commit, and the note is of this transaction
+                        (`kafka.commit_note`)
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic, sleep, time
 from typing import TypeVar
 
@@ -47,11 +49,13 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import first_records
 from streamer.transports.kafka.clients import (
     broker_errors,
+    identity_of,
     let_go,
     make_transactional_producer,
     transactional_id,
     within_timeout,
 )
+from streamer.transports.kafka.commit_note import Unasked, unasked
 from streamer.transports.kafka.rights import OFFSETS_TOPIC
 from streamer.transports.kafka.topics import committed_offsets
 
@@ -84,11 +88,13 @@ class Open:
 
     outputs  partitions of the output topics
     offsets  the partition of committed offsets that holds this group's: at most one
+    epochs   of the producer, as these partitions have them
     """
 
     producer_id: int
     outputs: Mapping[TopicPartition, int]
     offsets: Mapping[TopicPartition, int]
+    epochs: frozenset[int] = frozenset()
 
     @property
     def all(self) -> dict[TopicPartition, int]:
@@ -116,7 +122,7 @@ def take_over(
         # Repeated where the broker forgets this end too: a new start would no longer know how it has to end.
         while (forgotten := _find(settings, admin, producer_id_of(producer), topics)).all:
             if commit is None:
-                commit = _how_to_end(settings, forgotten, last, by_coordinator=topics is not None)
+                commit = _how_to_end(settings, instance, forgotten, last, by_coordinator=topics is not None)
             if commit is None or monotonic() > deadline:
                 raise hanging(settings, identity, forgotten)
             log.warning(
@@ -178,20 +184,32 @@ def outcome(
 def require_offsets_not_hanging(settings: Settings, admin: KafkaAdminClient) -> None:
     """Raise TransactionHanging where a transaction that nobody will end keeps an offset of the group from being fetched.
 
-    Such a transaction belongs to a worker of this group, or to a transactional id that the brokers no longer know. It has
-    written nothing for longer than a transaction may last, and no coordinator is about to end it.
+    Such a transaction belongs to a worker of this group, and no coordinator is about to end it; or to a transactional id that
+    the brokers do not name, and it has written nothing for longer than a transaction may last.
     """
-    before_ms = time() * 1000 - settings.kafka.transaction_timeout_ms
     with broker_errors(settings, "looking for what holds the committed offsets open"):
-        for partition, producers in _known_to_offsets(settings, admin).items():
-            for each in producers:
-                start = each.current_transaction_start_offset
-                if start < 0 or each.last_timestamp > before_ms:
-                    continue
-                identity = _identity_of(admin, each.producer_id)
-                ours = identity is None or identity.startswith(transactional_id(settings, ""))
-                if ours and (identity is None or _last_state(settings, admin, identity) not in _UNDER_WAY):
-                    raise hanging(settings, identity, Open(each.producer_id, {}, {partition: start}))
+        for at, (start, written_ms) in _open_offsets(settings, admin).items():
+            partition, producer_id = at
+            identity = identity_of(admin, producer_id)
+            if identity is None:
+                # The only question to a clock: the id may be one that this user is not shown.
+                is_over = time() * 1000 - written_ms > settings.kafka.transaction_timeout_ms
+            else:
+                ours = identity.startswith(transactional_id(settings, ""))
+                is_over = ours and _last_state(settings, admin, identity) not in _UNDER_WAY
+            # A coordinator has finished once all marks are set: an end between both questions shows now.
+            if is_over and _open_offsets(settings, admin).get(at, (-1, 0))[0] == start:
+                raise hanging(settings, identity, Open(producer_id, {}, {partition: start}))
+
+
+def _open_offsets(settings: Settings, admin: KafkaAdminClient) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
+    """Open transactions among the group's committed offsets, by partition and producer id: first offset, last time written."""
+    return {
+        (partition, each.producer_id): (each.current_transaction_start_offset, each.last_timestamp)
+        for partition, producers in _known_to_offsets(settings, admin).items()
+        for each in producers
+        if each.current_transaction_start_offset >= 0
+    }
 
 
 _UNDER_WAY = {
@@ -258,23 +276,25 @@ def _answer(settings: Settings, ask: Callable[[], Answer]) -> Answer:
             sleep(_RETRY_SECONDS)
 
 
-def _identity_of(admin: KafkaAdminClient, producer_id: int) -> str | None:
-    listed = admin.list_transactions(producer_id_filters=[producer_id])
-    return next((each.transactional_id for listings in listed.values() for each in listings), None)
-
-
 def producer_id_of(producer: KafkaProducer) -> int:
     """The id that the coordinator gave an initialised producer."""
-    return int(producer._transaction_manager.producer_id_and_epoch.producer_id)
+    return producer_of(producer)[0]
 
 
-def producer_id_of_identity(settings: Settings, admin: KafkaAdminClient, identity: str) -> int | None:
-    """The id that the coordinator gave the last producer of a transactional id; None where it cannot be asked.
+def producer_of(producer: KafkaProducer) -> tuple[int, int]:
+    """Id and epoch that the coordinator gave an initialised producer."""
+    known = producer._transaction_manager.producer_id_and_epoch
+    return int(known.producer_id), int(known.epoch)
+
+
+def producer_of_identity(settings: Settings, admin: KafkaAdminClient, identity: str) -> tuple[int, int] | None:
+    """Id and epoch that the coordinator gave the last producer of a transactional id; None where it cannot be asked.
 
     Raises the client's errors.
     """
     try:
-        return int(_answer(settings, lambda: admin.describe_transactions([identity])[identity].producer_id))
+        known = _answer(settings, lambda: admin.describe_transactions([identity])[identity])
+        return int(known.producer_id), int(known.producer_epoch)
     except (TransactionalIdNotFoundError, UnsupportedVersionError):
         return None
 
@@ -283,10 +303,14 @@ def _find(settings: Settings, admin: KafkaAdminClient, producer_id: int, topics:
     """Open transaction of a producer's id. The producer has begun nothing, so all of it was forgotten."""
 
     def look() -> Open:
-        return Open(
-            producer_id,
-            _open_by(producer_id, _known_to_outputs(settings, admin, topics)),
-            _open_by(producer_id, _known_to_offsets(settings, admin)),
+        outputs, offsets = _known_to_outputs(settings, admin, topics), _known_to_offsets(settings, admin)
+        found = Open(producer_id, _open_by(producer_id, outputs), _open_by(producer_id, offsets))
+        known = {**outputs, **offsets}
+        return replace(
+            found,
+            epochs=frozenset(
+                each.producer_epoch for at in found.all for each in known[at] if each.producer_id == producer_id
+            ),
         )
 
     return _answer(settings, look)
@@ -351,13 +375,32 @@ def _open_by(producer_id: int, known: Producers) -> dict[TopicPartition, int]:
 
 
 def _how_to_end(
-    settings: Settings, forgotten: Open, last: TransactionState | None, *, by_coordinator: bool
+    settings: Settings, instance: str, forgotten: Open, last: TransactionState | None, *, by_coordinator: bool
 ) -> bool | None:
-    if forgotten.offsets or by_coordinator:
+    if by_coordinator:
         return outcome([], {}, last, offsets_open=True)
     records = first_records(settings, forgotten.outputs)
     positions = [None if record is None else parse_position(tuple(record.headers)) for record in records.values()]
-    return outcome(positions, committed_offsets(settings), last, offsets_open=False)
+    committed = committed_offsets(settings)
+    commit = outcome(positions, committed, last, offsets_open=bool(forgotten.offsets))
+    if commit is None and never_asked(unasked(settings, instance), forgotten, positions, committed):
+        return False
+    return commit
+
+
+def never_asked(
+    noted: Unasked | None, forgotten: Open, positions: Sequence[Position | None], committed: Mapping[Source, int]
+) -> bool:
+    """Whether all that is open belongs to the noted transaction, whose commit was never asked for.
+
+    Of the same producer, a transaction before it was committed, and must not be aborted with it. Its outputs lie below the
+    first records of the noted one; its offsets, where they are what is open, are not committed yet.
+    """
+    if noted is None or {(forgotten.producer_id, epoch) for epoch in forgotten.epochs} != {noted.producer}:
+        return False
+    reached = {source.partition: offset for source, offset in committed.items()}
+    settled = all(reached.get(partition, -1) >= offset for partition, offset in noted.before.items())
+    return all(map(noted.is_of, positions)) and (settled or not forgotten.offsets)
 
 
 def _end(settings: Settings, producer: KafkaProducer, forgotten: Open, *, commit: bool) -> None:

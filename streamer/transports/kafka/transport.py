@@ -167,9 +167,9 @@ class KafkaTransport:
                 require_offsets_not_hanging(self._settings, self._admin)
                 raise
             note = parse_note(None if at is None else at[1])
-            # An offset without a note was set by hand, with Kafka's own tools, and is trusted.
-            ours = at is not None and note.stream in ("", source.stream)
-            found[source] = Claim(at[0], note.index, note.in_use, note.place) if at is not None and ours else None
+            # Without a note it is foreign; recovery decides whether to trust it.
+            is_of_stream = note.stream == source.stream or not note.names_topic
+            found[source] = note.claim(at[0]) if at is not None and is_of_stream else None
         self._note_answer()
         return found
 
@@ -279,6 +279,10 @@ class KafkaTransport:
     def unowned(self) -> tuple[Source, ...]:
         """See Transport."""
         return self._sources(self._ownership.unowned)
+
+    def strangers(self) -> tuple[str, ...]:
+        """See Transport."""
+        return self._ownership.ask_for_strangers(self._admin)
 
     def close(self) -> None:
         """See Transport."""

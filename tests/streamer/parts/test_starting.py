@@ -10,7 +10,7 @@ from streamer.errors import Rebalancing, RecoveryRefused
 from streamer.parts.starting import Beginner
 from streamer.service.recovery import Unrecovered
 from streamer.settings.settings import Recovery
-from streamer.transports.transport import Assigned
+from streamer.transports.transport import Assigned, Claim
 
 ONE, TWO = Source("stream", 0), Source("stream", 1)
 FIRST, END = 4, 100
@@ -19,14 +19,22 @@ FIRST, END = 4, 100
 class Outside:
     """Committed offsets, and what a part asked for."""
 
-    def __init__(self, committed: Mapping[Source, int], *, rebalancing: bool = False) -> None:
+    def __init__(self, committed: Mapping[Source, int], *, rebalancing: bool = False, foreign: bool = False) -> None:
         self._committed = dict(committed)
+        self._foreign = foreign
         self._rebalancing = rebalancing
         self.sought: dict[Source, int] = {}
         self.started: dict[Source, int] = {}
 
-    def committed(self, sources: Iterable[Source]) -> dict[Source, int | None]:
-        return {source: self._committed.get(source) for source in sources}
+    def claims(self, sources: Iterable[Source]) -> dict[Source, Claim | None]:
+        known = self._committed
+        return {
+            each: Claim(known[each], "", in_use=True, foreign=self._foreign) if each in known else None
+            for each in sources
+        }
+
+    def strangers(self) -> tuple[str, ...]:
+        return ("client 'reports' at 10.0.0.7 (partitions: 0)",)
 
     def first_offsets(self, sources: Iterable[Source]) -> dict[Source, int]:
         return dict.fromkeys(sources, FIRST)
@@ -44,9 +52,16 @@ class Outside:
 
 
 def begun(
-    outside: Outside, delivered: Mapping[Source, int] | None = None, others: tuple[Source, ...] = (), **policy: Any
+    outside: Outside,
+    delivered: Mapping[Source, int] | None = None,
+    others: tuple[Source, ...] = (),
+    handed_on: int = 0,
+    foreign: bool = False,
+    **policy: Any,
 ) -> Any:
-    beginner = Beginner(outside, Recovery(**policy), lambda: delivered or {})  # type: ignore[arg-type]
+    """`foreign`: what is delivered was committed by another program."""
+    claims = {source: Claim(at, "", in_use=True, foreign=foreign) for source, at in (delivered or {}).items()}
+    beginner = Beginner(outside, Recovery(**policy), lambda *_: handed_on, lambda: claims)  # type: ignore[arg-type]
     return beginner.recover(Assigned((ONE,), {"stream": "documents"}, others))
 
 
@@ -100,3 +115,32 @@ def test_a_rebalance_amid_the_start_lets_the_part_look_again() -> None:
     outside = Outside({}, rebalancing=True)
     assert begun(outside) is Unrecovered.WAITING
     assert outside.sought == {}
+
+
+def test_an_offset_that_another_program_committed_is_refused_and_the_program_is_named() -> None:
+    outside = Outside({ONE: 30}, foreign=True)
+    with pytest.raises(RecoveryRefused) as refusal:
+        begun(outside, handed_on=20)
+    for words in (
+        "documents/0",
+        "offset 30",
+        "--to-offset 20",
+        "client 'reports' at 10.0.0.7",
+        "foreign_offsets = 'trust'",
+    ):
+        assert words in str(refusal.value)
+    assert (outside.sought, outside.started) == ({}, {})
+
+
+@pytest.mark.parametrize(("handed_on", "policy"), [(30, {}), (40, {}), (0, {"foreign_offsets": "trust"})])
+def test_a_foreign_offset_is_taken_over_where_nothing_is_skipped_or_the_policy_says_so(
+    handed_on: int, policy: dict[str, str]
+) -> None:
+    outside = Outside({ONE: 30}, foreign=True)
+    assert begun(outside, handed_on=handed_on, **policy)[ONE].begin == 30
+    assert (outside.sought, outside.started) == ({ONE: 30}, {ONE: 30})
+
+
+def test_a_part_does_not_begin_behind_what_another_program_committed_for_the_whole_service() -> None:
+    assert begun(Outside({ONE: 30}), {ONE: 50}, foreign=True)[ONE].begin == 30
+    assert begun(Outside({ONE: 30}), {ONE: 50}, foreign=True, foreign_offsets="trust")[ONE].begin == 50

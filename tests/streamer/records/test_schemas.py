@@ -38,6 +38,7 @@ def registry(server: Registry) -> Registry:
     server.subjects.clear()
     server.asked.clear()
     server.credentials = server.instead = None
+    server.byte_seconds = 0.0
     server.add(7, PAGE)
     return server
 
@@ -284,3 +285,13 @@ def test_settings_that_cannot_work_are_refused_at_the_start(options: list[str], 
 def test_a_file_of_certificates_that_cannot_be_read_is_named(tmp_path: Any) -> None:
     with pytest.raises(SettingsError, match=r"decode\.registry_cafile"):
         Decoder(Decode(format="avro", registry_url="https://a", registry_cafile=tmp_path / "gone.pem"))
+
+
+def test_an_answer_that_comes_byte_by_byte_is_given_up_like_one_that_does_not_come(registry: Registry) -> None:
+    """Each byte comes in time, and all of them do not: the wait for them would be taken for a deadly record."""
+    registry.add(7, PAGE)
+    registry.byte_seconds = 0.02
+    with pytest.raises(
+        RegistryUnavailable, match=r"decode\.registry_url: .*schemas/ids/7 cannot be asked \(timed out\)"
+    ):
+        decoder(registry).look_up(records(avro(7, PAGE, DATUM)))

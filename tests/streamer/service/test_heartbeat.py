@@ -11,6 +11,7 @@ from streamer.observe.metrics import HOSTS_SHOWN
 from streamer.service import heartbeat
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
+from streamer.service.readiness import GroupSeen
 
 
 def test_a_worker_that_has_told_nothing_is_stopped() -> None:
@@ -52,14 +53,15 @@ def test_another_process_writes_on_the_same_board() -> None:
 
 def test_partitions_without_an_owner_are_told_by_any_worker_until_it_finds_none_or_ends() -> None:
     board = Heartbeats(2)
-    assert board.unowned() == []
-    board.note_unowned(0, [3, 0])
-    board.note_unowned(1, [0, 7])
-    assert board.unowned() == [0, 3, 7]
-    board.note_unowned(0, [])
-    assert board.unowned() == [0, 7]
+    assert board.group() == GroupSeen()
+    board.note_group(0, GroupSeen((0, 3), ("a client",)))
+    board.note_group(1, GroupSeen((0, 7), ("another", "a client")))
+    assert board.group() == GroupSeen((0, 3, 7), ("a client", "another"))
+    assert board.group([1]) == GroupSeen((0, 7), ("another", "a client"))
+    board.note_group(0, GroupSeen())
+    assert board.group() == GroupSeen((0, 7), ("another", "a client"))
     board.enter(1, State.STOPPED)
-    assert board.unowned() == []
+    assert board.group() == GroupSeen()
 
 
 def test_the_worst_hosts_are_shown_as_any_worker_noted_them_last() -> None:
@@ -80,7 +82,7 @@ def test_a_note_of_hosts_that_was_broken_off_is_passed_over() -> None:
     board.note_hosts(0, whole)
     assert board.watched_hosts() == whole
     board.note_hosts(0, WatchedHosts([HostShare("b.example", 300, 290, True)], 1))
-    board._hosts[0][heartbeat._HOSTS.size + 8] = ord("c")
+    board._hosts[0]._memory[heartbeat._HEAD.size + 8] = ord("c")
     assert board.watched_hosts() == whole
 
 
@@ -89,14 +91,16 @@ def test_ten_hosts_with_the_longest_names_fit() -> None:
     board = Heartbeats(1)
     board.note_hosts(0, WatchedHosts(worst, 1_000))
     assert board.watched_hosts() == WatchedHosts(worst, 1_000)
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="does not fit"):
         board.note_hosts(0, WatchedHosts(worst * 3, 1_000))
 
 
 def test_of_many_partitions_without_an_owner_the_first_are_named() -> None:
     board = Heartbeats(1)
-    board.note_unowned(0, range(1_000))
-    assert board.unowned() == list(range(heartbeat.PARTITIONS_NAMED_MAX))
+    board.note_group(0, GroupSeen(tuple(range(10**6, 10**6 + 1_000)), ("例" * 1_000,) * 20))
+    seen = board.group()
+    assert seen.unowned == tuple(range(10**6, 10**6 + heartbeat.PARTITIONS_NAMED_MAX))
+    assert [len(words) for words in seen.strangers] == [160]
 
 
 def test_a_batch_is_as_old_as_its_first_step_after_the_read_until_the_next_read(

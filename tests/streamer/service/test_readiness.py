@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.service.loop import STEPS, State
-from streamer.service.readiness import WorkerSeen, batch_age_ms_max, readiness
+from streamer.service.readiness import GroupSeen, WorkerSeen, batch_age_ms_max, readiness
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import load
 from streamer.transports.kafka.ownership import silence_ms_max
@@ -19,7 +19,7 @@ WELL = WorkerSeen(0, True, True, State.RUNNING, None, "read", 0.0, 1.0)
 
 
 def words(worker: WorkerSeen) -> str:
-    ready, said = readiness(SETTINGS, [WELL, replace(worker, number=1)], [])
+    ready, said = readiness(SETTINGS, [WELL, replace(worker, number=1)], GroupSeen())
     assert ready is (said == "ok")
     return said
 
@@ -60,7 +60,7 @@ def test_a_worker_with_records_to_deliver_that_delivers_none_for_eight_seconds_n
 
 def test_a_router_says_what_its_records_may_wait_for() -> None:
     settings = settings_of(SETTINGS, "route")
-    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], [])
+    _, said = readiness(settings, [replace(WELL, owed=[0], owing_seconds=9.0)], GroupSeen())
     assert "wait for verdicts in 'documents-verdicts'" in said
 
 
@@ -107,7 +107,7 @@ def test_a_worker_that_is_started_again_and_again_on_a_full_disk_says_so() -> No
     )
 )
 def test_only_a_live_worker_that_runs_is_ready_and_the_words_name_who_is_not(worker: WorkerSeen) -> None:
-    ready, said = readiness(SETTINGS, [worker], [])
+    ready, said = readiness(SETTINGS, [worker], GroupSeen())
     assert ready is (said == "ok")
     if ready:
         assert worker.started
@@ -127,3 +127,10 @@ def test_who_keeps_a_worker_from_writing_is_told_with_it() -> None:
 
 def test_a_batch_that_was_delivered_between_two_looks_is_not_under_way() -> None:
     assert words(replace(WELL, step="read", batch_age_seconds=31.0)) == "ok"
+
+
+def test_another_program_in_the_group_is_named_even_where_every_worker_gets_on() -> None:
+    ready, said = readiness(SETTINGS, [WELL], GroupSeen((3,), ("client 'reports' at 10.0.0.7 (partitions: 3)",)))
+    assert not ready
+    for part in ("client 'reports' at 10.0.0.7 (partitions: 3)", "'neardup'", "a group of their own"):
+        assert part in said

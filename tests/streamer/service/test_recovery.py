@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,11 +14,11 @@ from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.records.decode import Decoder
 from streamer.service import recovery
-from streamer.service.recovery import Plan, Recoverer, SourceOffsets, Unrecovered, plan
+from streamer.service.recovery import Foreign, Plan, Recoverer, SourceOffsets, Unrecovered, plan
 from streamer.service.restoring import RestoringListener
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.transport import Assigned, Transport
-from tests.support.memory_broker import MemoryBroker, MemoryTransport, Partition
+from tests.support.memory_broker import Crash, Crashed, MemoryBroker, MemoryTransport, Partition
 from tests.support.memory_service import SENTENCES, document
 from tests.support.memory_service import World as MemoryWorld
 
@@ -226,3 +227,91 @@ def test_offsets_behind_the_end_always_need_a_person(committed: int | None, appl
     policy = Recovery(offsets_gone="skip", topic_recreated="continue", committed_missing="applied")
     with pytest.raises(RecoveryRefused, match="at offset 101, but the input ends at 100"):
         plan(found(committed, applied), policy)
+
+
+# --- offsets that the service did not commit ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("applied", [None, 7])
+def test_a_foreign_offset_with_undelivered_records_below_it_needs_a_person(applied: int | None) -> None:
+    strangers = ("client 'reports' at 10.0.0.7 (partitions: 3)",)
+    with pytest.raises(RecoveryRefused) as refusal:
+        plan(replace(found(9, applied), foreign=Foreign(6, strangers)), Recovery())
+    for words in ("news/3", "offset 9", "--to-offset 6", strangers[0], "recovery.foreign_offsets = 'trust'"):
+        assert words in str(refusal.value)
+    trusting = Recovery(foreign_offsets="trust")
+    assert plan(replace(found(9, applied), foreign=Foreign(6)), trusting) == plan(found(9, applied), trusting)
+
+
+def test_a_foreign_offset_below_which_all_was_delivered_is_a_replay() -> None:
+    assert plan(replace(found(5, 9), foreign=Foreign(5)), Recovery()) == Plan(5)
+    assert plan(
+        replace(found(4, None, first=4), foreign=Foreign(4)), STOPPING.model_copy(update={"index_behind": "restore"})
+    )
+
+
+def delivered_world(directory: Path, count: int = len(SENTENCES)) -> tuple[MemoryWorld, Source]:
+    """A service that has delivered so many documents, and its only source."""
+    world = MemoryWorld(directory)
+    world.fill([document(str(number), text) for number, text in enumerate(SENTENCES[:count])])
+    world.run_once()
+    return world, Source(world.broker.topics[world.settings.topics.input].id, 0)
+
+
+TRUSTING = Recovery(foreign_offsets="trust")
+
+
+def test_what_another_program_read_of_the_group_is_not_skipped_but_where_the_policy_says_so(tmp_path: Path) -> None:
+    for policy, count in ((Recovery(), len(SENTENCES)), (TRUSTING, 2)):
+        world, source = delivered_world(tmp_path / policy.foreign_offsets, 2)
+        world.fill([document(str(number), text) for number, text in enumerate(SENTENCES[2:], 2)])
+        group = world.broker.group(world.settings.kafka.group)
+        group.commit_without_note(source, len(SENTENCES))
+        if policy is not TRUSTING:
+            group.strangers = ("client 'reports' at 10.0.0.7 (partitions: 0)",)
+            with pytest.raises(RecoveryRefused, match=r"offset 6 .*between 2 and.*client 'reports'.*--to-offset 2\)"):
+                world.run_once()
+            group.commit_without_note(source, 2)
+        world.run_once(policy=policy)
+        assert len(world.outputs()) == count
+
+
+@pytest.mark.parametrize(("policy", "count"), [(Recovery(), 4), (TRUSTING, 3)], ids=["refused", "control: trusted"])
+def test_a_batch_that_was_decided_and_not_delivered_is_not_skipped(
+    tmp_path: Path, policy: Recovery, count: int
+) -> None:
+    """The index knows the batch, so that an offset behind it is no further than the applied one."""
+    world, source = delivered_world(tmp_path, 3)
+    world.fill([Crash(), document("3", SENTENCES[3])])
+    with pytest.raises(Crashed):
+        world.run_once()
+    world.broker.group(world.settings.kafka.group).commit_without_note(source, 4)
+    if policy is not TRUSTING:
+        with pytest.raises(RecoveryRefused, match=r"--to-offset 3\)"):
+            world.run_once()
+        world.broker.group(world.settings.kafka.group).commit_without_note(source, 3)
+    world.run_once(policy=policy)
+    assert len(world.outputs()) == count
+
+
+def test_a_group_may_be_set_back_by_hand_and_delivers_again(tmp_path: Path) -> None:
+    world, source = delivered_world(tmp_path)
+    world.broker.group(world.settings.kafka.group).commit_without_note(source, 1)
+    world.run_once()
+    with pytest.raises(AssertionError, match="came out twice"):
+        world.outputs()
+
+
+def test_a_worker_does_not_begin_beside_a_partition_that_another_program_has_read_on(tmp_path: Path) -> None:
+    broker = MemoryBroker()
+    broker.create_for(Settings(), 2)
+    broker.write(Settings().topics.input, 1, [b"any"] * 5)
+    with make_index(tmp_path) as index:
+        transport = MemoryTransport(broker, Settings(), "0")
+        transport.open()
+        whole = transport.read()
+        assert isinstance(whole, Assigned)
+        part = Assigned(whole.sources[:1], whole.names, whole.sources[1:])
+        broker.group(Settings().kafka.group).commit_without_note(whole.sources[1], 5)
+        with pytest.raises(RecoveryRefused, match="documents/1: the service did not commit offset 5"):
+            recoverer(transport, index, Recovery()).recover(part)

@@ -184,11 +184,12 @@ def test_a_worker_that_reads_already_begins_anew_where_the_index_falls_behind(tm
     group, topic = world.broker.group(world.settings.kafka.group), world.settings.topics.input
 
     def move_offsets() -> None:
-        # Somebody moves the group's offsets by hand, and gives the worker another partition.
+        # An older version moves the group's offsets, and the worker gets another partition.
         if world.reports and len(world.broker.topics[topic].partitions) == 2:
             world.broker.topics[topic].partitions.append(Partition())
             world.broker.write(topic, 2, [document("two", SENTENCES[1])])
             group.committed[source_of(world, 2)] = 1
+            group.claims[source_of(world, 2)] = ("", True)
 
     world.each_turn = move_offsets
     with pytest.raises(DeliveryDoubtful, match="being restored while this worker reads"):

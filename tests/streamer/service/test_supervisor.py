@@ -21,6 +21,7 @@ from index.tools import Writer
 from streamer.observe import metrics
 from streamer.service import heartbeat, supervisor
 from streamer.service.loop import State
+from streamer.service.readiness import GroupSeen
 from streamer.service.supervisor import Supervisor
 from streamer.settings.settings import Settings
 from tests.support.acted_workers import Life, Stage, diligent, interrupted, process_of, stubborn
@@ -319,8 +320,8 @@ def test_ready_is_who_runs_and_says_who_does_not(play: Callable[..., Play]) -> N
 def test_a_service_is_not_ready_while_nobody_reads_a_partition_and_names_it(play: Callable[..., Play]) -> None:
     told: list[tuple[bool, str]] = []
     one = play([Life(ends=20.0, exit_code=1)])
-    for seconds, partitions in ((2.0, [2, 3]), (3.0, [])):
-        one.at(seconds, partial(one.supervisor._heartbeats.note_unowned, 0, partitions))
+    for seconds, partitions in ((2.0, (2, 3)), (3.0, ())):
+        one.at(seconds, partial(one.supervisor._heartbeats.note_group, 0, GroupSeen(partitions)))
         one.at(seconds + 0.5, lambda: told.append(one.supervisor.ready()))
     one.run(stop_at=5.0)
     assert told == [(False, "nobody reads partitions 2, 3 of 'documents'; the workers join anew"), (True, "ok")]

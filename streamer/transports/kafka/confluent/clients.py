@@ -158,7 +158,7 @@ def make_consumer(
     return Consumer(
         {
             **_connection(settings),
-            "client.id": f"{kafka.group}-{instance}",
+            "client.id": transactional_id(settings, instance),
             "group.id": kafka.group,
             "group.instance.id": instance,
             "partition.assignment.strategy": "cooperative-sticky",

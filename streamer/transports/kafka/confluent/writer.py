@@ -22,6 +22,7 @@ from streamer.transports.kafka.clients import (
     transactional_id,
     within_timeout,
 )
+from streamer.transports.kafka.commit_note import CommitNote
 from streamer.transports.kafka.confluent.clients import (
     BATCH_BYTES_MAX,
     Lines,
@@ -30,7 +31,7 @@ from streamer.transports.kafka.confluent.clients import (
 )
 from streamer.transports.kafka.confluent.reader import Proof
 from streamer.transports.kafka.rights import refusal, rights_of, withheld_in, withheld_on_topics
-from streamer.transports.kafka.transactions import producer_id_of_identity, require_all_ended, take_over
+from streamer.transports.kafka.transactions import producer_of_identity, require_all_ended, take_over
 
 log = logging.getLogger("kafka.confluent")
 
@@ -69,7 +70,8 @@ class ConfluentWriter:
             self.producer = make_transactional_producer(settings, instance, self._batch_bytes, self._lines)
             _dropped.append(self.producer)
             self.producer.init_transactions(settings.kafka.delivery_timeout_ms / 1000)
-            self._producer_id = producer_id_of_identity(settings, admin, transactional_id(settings, instance))
+            self._known = producer_of_identity(settings, admin, transactional_id(settings, instance))
+        self._note = CommitNote(settings, instance)
         self._lost_before = -1
 
     def deliver(self, outgoing: Sequence[Outgoing], commits: Commits, member: Member) -> None:
@@ -80,9 +82,13 @@ class ConfluentWriter:
         try:
             for _ in range(_ATTEMPTS_MAX):
                 self._require_all_ended()
+                if self._known is not None:
+                    self._note.begin(outgoing, self._known)
                 producer.begin_transaction()
                 if self._fill(outgoing, commits, member.proof):
+                    self._note.ask()
                     within_timeout(settings, lambda: producer.commit_transaction(-1), "commit", _ERRORS)
+                    self._note.committed(commits)
                     return
                 # Nothing is in doubt: no commit was asked for.
                 within_timeout(settings, lambda: producer.abort_transaction(-1), "abort", _ERRORS)
@@ -93,6 +99,7 @@ class ConfluentWriter:
     def close(self) -> None:
         """See `Writer`. The client's own close would wait for the brokers, and abort what is in doubt."""
         self.producer.purge(blocking=False)
+        self._note.close()
 
     def _fill(self, outgoing: Sequence[Outgoing], commits: Commits, proof: Proof) -> bool:
         """Give records and offsets into the transaction, at the same time; False where the group has just moved on."""
@@ -132,10 +139,10 @@ class ConfluentWriter:
     def _require_all_ended(self) -> None:
         """Where a connection was lost since the last delivery, or at the first, check that its transaction was ended."""
         self.producer.poll(0)
-        if self._lines.lost != self._lost_before and self._producer_id is not None:
+        if self._lines.lost != self._lost_before and self._known is not None:
             try:
                 with client_errors(self._settings, "looking for transactions that the broker forgot"):
-                    require_all_ended(self._settings, self._admin, self._producer_id)
+                    require_all_ended(self._settings, self._admin, self._known[0])
             except BrokerUnavailable as error:
                 raise DeliveryDoubtful(str(error)) from error
         self._lost_before = self._lines.lost

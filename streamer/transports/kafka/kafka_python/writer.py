@@ -21,9 +21,10 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import topic_of
 from streamer.transports.kafka.client import Commits, Member, output_too_large
 from streamer.transports.kafka.clients import NULL_VALUE, broker_errors, connections_of, let_go, within_timeout
+from streamer.transports.kafka.commit_note import CommitNote
 from streamer.transports.kafka.kafka_python.reader import offsets_of
 from streamer.transports.kafka.rights import refusal, withheld_in
-from streamer.transports.kafka.transactions import producer_id_of, require_all_ended, take_over
+from streamer.transports.kafka.transactions import producer_id_of, producer_of, require_all_ended, take_over
 
 
 class KafkaPythonWriter:
@@ -36,6 +37,7 @@ class KafkaPythonWriter:
         self._connections: frozenset[object] = frozenset()
         with broker_errors(settings, f"taking over the transactions of instance {instance!r}"):
             self.producer: KafkaProducer = take_over(settings, instance, admin)
+        self._note = CommitNote(settings, instance)
 
     def deliver(self, outgoing: Sequence[Outgoing], commits: Commits, member: Member) -> None:
         """See `Writer`."""
@@ -44,12 +46,15 @@ class KafkaPythonWriter:
         offsets, producer = offsets_of(self._settings.topics.input, commits), self.producer
         try:
             self._require_all_ended()
+            self._note.begin(outgoing, producer_of(producer))
             producer.begin_transaction()
             self._send(outgoing)
             within_timeout(
                 self._settings, lambda: producer.send_offsets_to_transaction(offsets, member.proof), "offsets"
             )
+            self._note.ask()
             within_timeout(self._settings, producer.commit_transaction, "commit")
+            self._note.committed(commits)
         except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
             raise output_too_large(error) from error
         except AuthorizationError as error:
@@ -61,6 +66,7 @@ class KafkaPythonWriter:
     def close(self) -> None:
         """See `Writer`."""
         let_go(self.producer)
+        self._note.close()
 
     def _require_all_ended(self) -> None:
         """Where a connection was lost since the last delivery, check that its transaction was ended."""

@@ -4,6 +4,7 @@ import pytest
 from kafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
     KafkaConfigurationError,
     KafkaError,
@@ -37,6 +38,7 @@ from tests.support.transport_worlds import make_settings
         (ClusterAuthorizationFailedError(), SettingsError, "a right on the cluster while testing"),
         (InvalidSessionTimeoutError(), SettingsError, r"kafka.session_timeout_ms \(2000\)"),
         (KafkaError("Unexpected: InvalidTransactionTimeoutError"), SettingsError, r"kafka.transaction_timeout_ms"),
+        (InconsistentGroupProtocolError(), BrokerUnavailable, r"group 'group-.*' has members of another program"),
         (KafkaConfigurationError("odd"), SettingsError, "refuses its settings"),
     ],
 )

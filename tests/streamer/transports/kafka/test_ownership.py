@@ -34,6 +34,8 @@ class Group:
         self.rejoins = 0
         self._found: Found = WHOLE
         self.topic_id: str | None = "begun with"
+        self.foreign: set[int] = set()
+        """Members, by their place, that are other programs."""
         self.turned_away = 0
         """So many questions about topics are refused."""
         monkeypatch.setattr(ownership, "time", SimpleNamespace(monotonic=lambda: self.seconds))
@@ -75,6 +77,9 @@ class Group:
                 "group_state": "Stable" if stable else self._found,
                 "members": [
                     {
+                        "client_id": f"{group}-0-{number}" if number not in self.foreign else "reports",
+                        "group_instance_id": f"0-{number}" if number not in self.foreign else None,
+                        "client_host": "/10.0.0.7",
                         "member_assignment": {
                             "assigned_partitions": [
                                 {"topic": "another", "partitions": [0, 1, 2, 3]},
@@ -82,9 +87,9 @@ class Group:
                             ]
                         }
                         if partitions
-                        else b""
+                        else b"",
                     }
-                    for partitions in members
+                    for number, partitions in enumerate(members)
                 ],
             }
         }
@@ -103,6 +108,33 @@ def test_what_stays_without_an_owner_for_an_interval_is_told_and_claimed_until_i
     assert group.rejoins == 2
     assert group.at_next_look(WHOLE) == ()
     assert group.rejoins == 2
+
+
+def test_another_program_is_named_and_what_it_owns_counts_as_read_by_no_worker(group: Group) -> None:
+    group.foreign = {1}
+    with capture_logs() as logged:
+        assert [group.at_next_look(WHOLE) for _ in range(3)] == [(), (2, 3), (2, 3)]
+    named = "client 'reports' at 10.0.0.7 (partitions: 2, 3)"
+    assert group.watch.strangers == (named,)
+    assert [each.get("members") for each in logged] == [[named]], "once, and no rejoin that would not help"
+    assert group.rejoins == 0
+    group.foreign = set()
+    assert group.at_next_look(WHOLE) == ()
+    assert group.watch.strangers == ()
+
+
+def test_another_program_that_owns_nothing_yet_is_named_too(group: Group) -> None:
+    group.foreign = {1}
+    assert group.at_next_look(((0, 1, 2, 3), ())) == ()
+    assert group.watch.strangers == ("client 'reports' at 10.0.0.7 (partitions: none)",)
+
+
+def test_a_group_that_nobody_has_looked_at_yet_is_asked_for_other_programs(group: Group) -> None:
+    group.foreign = {0}
+    admin = cast(KafkaAdminClient, group)
+    for _ in range(3):
+        assert group.watch.ask_for_strangers(admin) == ("client 'reports' at 10.0.0.7 (partitions: 0, 1)",)
+    assert group.looks == 1
 
 
 def test_a_group_whose_partitions_all_have_owners_is_left_alone(group: Group) -> None:

@@ -41,7 +41,15 @@ def with_parts(settings: Settings) -> Settings:
     return settings.model_copy(update={"topics": settings.topics.model_copy(update=names)})
 
 
-def test_topics_between_parts_are_made_when_asked_for_and_brokers_set_the_times_of_fingerprints(
+@pytest.mark.parametrize(
+    ("text", "foreign"),
+    [("", True), (None, True), ("spark 3.5", True), (str(uuid.uuid4()), False), (f"{uuid.uuid4()} index", False)],
+)
+def test_an_offset_whose_note_names_no_topic_is_of_another_program(text: str | None, foreign: bool) -> None:
+    assert parse_note(text).claim(7).foreign is foreign
+
+
+def test_topics_between_parts_are_made_when_asked_for_and_brokers_set_the_times_of_their_records(
     fresh: Settings,
 ) -> None:
     settings = with_parts(fresh)
@@ -52,9 +60,10 @@ def test_topics_between_parts_are_made_when_asked_for_and_brokers_set_the_times_
     made = create_topics(settings, 2, 1, parts=True)
     assert {made[topics.fingerprints], made[topics.verdicts]} == {"created"}
     with make_admin(settings) as admin:
-        wanted = ConfigResource("topic", topics.fingerprints, {"message.timestamp.type": None})
-        found = admin.describe_configs([wanted], config_filter="all")["topic"][topics.fingerprints]
-    assert found["message.timestamp.type"]["value"] == "LogAppendTime"
+        names = (topics.fingerprints, topics.verdicts)
+        wanted = [ConfigResource("topic", name, {"message.timestamp.type": None}) for name in names]
+        found = admin.describe_configs(wanted, config_filter="all")["topic"]
+    assert {found[name]["message.timestamp.type"]["value"] for name in names} == {"LogAppendTime"}
     for part in PARTS:
         require_topics(settings_of(settings, part))
 

@@ -15,10 +15,12 @@ from structlog.testing import capture_logs
 
 from index.entry import Position, Source
 from streamer.errors import BrokerUnavailable
+from streamer.transports.kafka.commit_note import Unasked
 from streamer.transports.kafka.transactions import (
     OFFSETS_TOPIC,
     Open,
     hanging,
+    never_asked,
     outcome,
     partition_of_group,
     require_offsets_not_hanging,
@@ -147,3 +149,40 @@ def test_a_topic_that_cannot_be_described_is_not_taken_for_one_without_partition
     admin: Any = SimpleNamespace(describe_topics=lambda _names: [topic], describe_producers=None)
     with pytest.raises(BrokerUnavailable, match="LeaderNotAvailableError"):
         require_offsets_not_hanging(make_settings(), admin)
+
+
+NOTED = Unasked((7, 3), {0: 10, 1: 0}, {0: 10, 2: 4})
+
+
+def left(epoch: int = 3, *, offsets: bool = False) -> Open:
+    return Open(
+        7,
+        {TopicPartition("unique", 0): 5},
+        {TopicPartition(OFFSETS_TOPIC, 0): 9} if offsets else {},
+        frozenset({epoch}),
+    )
+
+
+@pytest.mark.parametrize("offsets", [False, True])
+def test_what_is_open_belongs_to_the_noted_transaction_where_it_can_be_of_no_earlier_one(offsets: bool) -> None:
+    committed = {SOURCE: 10, Source("stream", 2): 4}
+    assert never_asked(NOTED, left(offsets=offsets), [Position(SOURCE, 10)], committed)
+
+
+@pytest.mark.parametrize(
+    ("noted", "found", "positions", "reached"),
+    [
+        pytest.param(None, left(), [Position(SOURCE, 10)], 10, id="no note, or the commit was asked for"),
+        pytest.param(NOTED, left(epoch=4), [Position(SOURCE, 10)], 10, id="a producer of another epoch"),
+        pytest.param(NOTED, left(), [Position(SOURCE, 9)], 10, id="a record of the transaction before"),
+        pytest.param(
+            NOTED, left(), [Position(Source("stream", 2), 9)], 10, id="a record of a partition that is not noted"
+        ),
+        pytest.param(NOTED, left(), [None], 10, id="a record that names no position"),
+        pytest.param(NOTED, left(offsets=True), [Position(SOURCE, 10)], 9, id="offsets of the transaction before"),
+    ],
+)
+def test_nothing_is_aborted_that_may_be_of_an_earlier_transaction(
+    noted: Unasked | None, found: Open, positions: list[Position | None], reached: int
+) -> None:
+    assert not never_asked(noted, found, positions, {SOURCE: reached, Source("stream", 2): 4})

@@ -1,0 +1,122 @@
+"""The step of a worker's last transaction, noted in the index folder: whether its commit was asked for.
+
+A worker that dies before it asks for the commit leaves a transaction that can only be aborted. The brokers may no longer
+know that: they forgot to end it, and its state with it (`kafka.transactions`). The worker's successor reads it here.
+
+    begin: positions, producer, "begun"  ->  send records and offsets  ->  "asked"  ->  commit
+
+Nothing is synced to disk. A note of an earlier boot of the machine counts for nothing, nor one of another producer: a worker of
+this name may have run on another host since.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import orjson
+
+from index import Position
+from streamer.errors import DeliveryDoubtful
+from streamer.records.record import Outgoing
+from streamer.settings.settings import Settings
+from streamer.transports.kafka.client import Commits
+from streamer.transports.kafka.clients import transactional_id
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_NOTE_BYTES = 2**16
+_BEGUN, _ASKED = b"begun\n", b"asked\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A transaction whose commit was never asked for.
+
+    producer  id and epoch of its producer
+    firsts    by partition of the input: the offset of its first record
+    before    by partition of the input: the offset that the same producer's transaction before it committed
+    """
+
+    producer: tuple[int, int]
+    firsts: Mapping[int, int]
+    before: Mapping[int, int]
+
+    def is_of(self, position: Position | None) -> bool:
+        """Whether an output of this producer at this position of the input belongs to the transaction, not to one before it."""
+        return position is not None and position.offset >= self.firsts.get(
+            position.source.partition, position.offset + 1
+        )
+
+
+class CommitNote:
+    """The note of one worker. Notes nothing where the index folder is missing, as a part without an index may have none."""
+
+    def __init__(self, settings: Settings, instance: str) -> None:
+        self._path = _path(settings, instance)
+        self._before: dict[int, int] = {}
+        self._file: int | None = None
+        with suppress(OSError):
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            os.posix_fallocate(self._file, 0, _NOTE_BYTES)
+
+    def begin(self, outgoing: Sequence[Outgoing], producer: tuple[int, int]) -> None:
+        """Note a transaction before anything is written in it. Raises DeliveryDoubtful where that fails."""
+        firsts: dict[int, int] = {}
+        for each in outgoing:
+            record = each.record
+            firsts[record.source.partition] = min(record.offset, firsts.get(record.source.partition, record.offset))
+        content = orjson.dumps([_boot(), producer, list(firsts.items()), list(self._before.items())])
+        # Of so many partitions nothing is known afterwards, as without a note.
+        step = _BEGUN if len(_BEGUN) + len(content) <= _NOTE_BYTES else _ASKED
+        self._write((step + content).ljust(_NOTE_BYTES)[:_NOTE_BYTES])
+
+    def ask(self) -> None:
+        """Note that the commit is about to be asked for. Raises DeliveryDoubtful where that fails."""
+        self._write(_ASKED)
+
+    def committed(self, commits: Commits) -> None:
+        """Keep for the next note what the transaction committed."""
+        self._before = {partition: offset for partition, (offset, _) in commits.items()}
+
+    def close(self) -> None:
+        """Release the file; never raises."""
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
+
+    def _write(self, content: bytes) -> None:
+        if self._file is None:
+            return
+        try:
+            os.pwrite(self._file, content, 0)
+        except OSError as error:
+            raise DeliveryDoubtful(f"{self._path}: a transaction cannot be noted: {error.strerror}") from error
+
+
+def unasked(settings: Settings, instance: str) -> Unasked | None:
+    """The last transaction of an instance, where its commit was certainly never asked for; else None."""
+    try:
+        content = _path(settings, instance).read_bytes()
+    except OSError:
+        return None
+    if not content.startswith(_BEGUN):
+        return None
+    try:
+        boot, (producer, epoch), firsts, before = orjson.loads(content.removeprefix(_BEGUN))
+    except ValueError:
+        return None
+    return Unasked((producer, epoch), dict(firsts), dict(before)) if boot and boot == _boot() else None
+
+
+def _path(settings: Settings, instance: str) -> Path:
+    return settings.index.directory / f"{quote(transactional_id(settings, instance), safe='')}.transaction"
+
+
+def _boot() -> str:
+    """Id of this boot of the machine; "" where the system names none."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
