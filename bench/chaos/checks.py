@@ -9,6 +9,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 
 from bench.chaos.ledger import Ledger, differences
+from bench.chaos.recount import recount
 from bench.chaos.world import ENVIRONMENT, INPUT, Stuck, World
 from bench.ready import wait_until_ready
 from deploy.kafka_run import DESTINATIONS, create_topics, stop
@@ -35,7 +36,7 @@ def finish(world: World) -> list[str]:
 
 def outcome(world: World) -> list[str]:
     """What is wrong with topics and index of a world whose services have stopped."""
-    found = topic_problems(world) + said_by_verify(world) + _said(world, "index", "verify")
+    found = topic_problems(world) + counted_again(world) + said_by_verify(world) + _said(world, "index", "verify")
     if world.partitions == 1:
         found += undisturbed_differences(world)
     return found
@@ -46,6 +47,12 @@ def topic_problems(world: World) -> list[str]:
     for _ in range(_LAST_POLLS):
         world.ledger.poll(timeout_ms=100)
     return [*world.ledger.problems, *world.ledger.unfinished()]
+
+
+def counted_again(world: World) -> list[str]:
+    """What the second count finds wrong with the topics: see `recount`."""
+    outputs = {destination: world.run.topic(destination) for destination in DESTINATIONS}
+    return recount(world.run.bootstrap_servers, INPUT, outputs)
 
 
 def _patiently(world: World) -> list[str]:

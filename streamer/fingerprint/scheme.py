@@ -1,7 +1,10 @@
 """The schemes by name: what turns texts into fingerprints, and the index parameters that compare them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
+
+import orjson
+import xxhash
 
 from index import Parameters, RootRule, TemplateRule, minhash
 from streamer.fingerprint.fingerprints import Fingerprints
@@ -31,6 +34,20 @@ def scheme_for(settings: Settings) -> Scheme:
     if settings.fingerprint.scheme == "minhash":
         return MinHasher(settings.minhash, Normaliser(settings.fingerprint))
     return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look))
+
+
+def settings_digest(settings: Settings, stamp: Mapping[str, str]) -> str:
+    """Digest of all settings that give a record its text, id and fingerprint, and of the scheme's stamp: 8 hexadecimal digits.
+
+    Where a schema registry is, and how it is asked, changes none of them.
+    """
+    decode = settings.decode.model_dump(mode="json", exclude=_OF_THE_REGISTRY)
+    return xxhash.xxh3_64_hexdigest(orjson.dumps([decode, dict(stamp)], option=orjson.OPT_SORT_KEYS))[:8]
+
+
+_OF_THE_REGISTRY = {
+    *("registry_url", "registry_user", "registry_password", "registry_cafile", "registry_timeout_ms"),
+}
 
 
 def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:

@@ -12,10 +12,10 @@ output yet, but in the input and in the verdicts, and enters it from there. Verd
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from index import Applied, Source
+from index import Applied, Position, Source
 from streamer.errors import DeliveryDoubtful, RecoveryRefused
 from streamer.parts.batches import Batches
 from streamer.parts.told_records import read_told
@@ -23,6 +23,7 @@ from streamer.records.fingerprint_batch import FingerprintBatch, unpack_fingerpr
 from streamer.records.record import Batch, Destination, Record
 from streamer.settings.parts import settings_of
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.by_position import read_inputs
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.clients import broker_errors, topic_ids
 from streamer.transports.kafka.topics import claims_of_group
@@ -123,6 +124,10 @@ class DecidingTransport(KafkaTransport):
             for records in read_told(settings_of(self._whole, "route"), source, stretch, destinations):
                 self._note_answer()
                 yield records
+
+    def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
+        """See Transport: the documents, not their fingerprints."""
+        return read_inputs(self._whole, positions)
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
         """See Transport."""

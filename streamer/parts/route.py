@@ -21,6 +21,7 @@ class RoutePart(Loop):
         by_similarity: bool,
         connector_name: str,
         task_id: str,
+        settings_digest: str,
         shadow: bool,
     ) -> None:
         """See `Service`."""
@@ -29,6 +30,7 @@ class RoutePart(Loop):
         self._by_similarity = by_similarity
         self._connector_name = connector_name
         self._task_id = task_id
+        self._settings_digest = settings_digest
         self._shadow = shadow
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:
@@ -41,6 +43,7 @@ class RoutePart(Loop):
                 by_similarity=self._by_similarity,
                 connector_name=self._connector_name,
                 task_id=self._task_id,
+                settings_digest=self._settings_digest,
                 shadow=self._shadow,
             )
         with stopwatch.step("commit"):

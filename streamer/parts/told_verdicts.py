@@ -79,13 +79,21 @@ def outgoing_of(
     by_similarity: bool,
     connector_name: str,
     task_id: str,
+    settings_digest: str | None = None,
     shadow: bool,
 ) -> list[Outgoing]:
     """Outgoing records for n records and the verdicts on them, as the whole service would deliver them; see `route`."""
     explained = explain(
         records, told.documents, fingerprints_hex, told.decisions, told.names, by_similarity=by_similarity
     )
-    return route(records, explained, connector_name=connector_name, task_id=task_id, shadow=shadow)
+    return route(
+        records,
+        explained,
+        connector_name=connector_name,
+        task_id=task_id,
+        settings_digest=settings_digest,
+        shadow=shadow,
+    )
 
 
 def _require_known(verdicts: Sequence[int], reasons: Sequence[int], records: Sequence[Record]) -> None:

@@ -4,7 +4,7 @@ from contextlib import closing
 from functools import partial
 
 from index import Index, Source
-from streamer.fingerprint.scheme import Scheme
+from streamer.fingerprint.scheme import Scheme, settings_digest
 from streamer.parts.batches import Batches
 from streamer.parts.decide import DecidePart
 from streamer.parts.deciding import DecidingTransport
@@ -81,5 +81,6 @@ def route_part(
         by_similarity=settings.fingerprint.scheme == "minhash",
         connector_name=settings.kafka.group,
         task_id=instance,
+        settings_digest=settings_digest(settings, fingerprinter.stamp()),
         shadow=settings.route.shadow,
     )

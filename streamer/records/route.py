@@ -21,6 +21,7 @@ SHADOW = "neardup.shadow"
 REASON = "neardup.reason"
 POSITION = "neardup.position"
 STREAM = "neardup.stream"
+SETTINGS = "neardup.settings"
 OFFSETS = "neardup.offsets"
 ID = "neardup.id"
 FINGERPRINT = "neardup.fingerprint"
@@ -128,12 +129,14 @@ def route(
     *,
     connector_name: str,
     task_id: str,
+    settings_digest: str | None = None,
     with_headers: bool = True,
     shadow: bool = False,
 ) -> list[Outgoing]:
     """Outgoing records for n records, row for row: destination and headers; all else goes out as it came in.
 
     connector_name, task_id  for the Kafka Connect headers of dead letters
+    settings_digest          of the settings that give texts, ids and fingerprints; None: no header tells it
     with_headers             False makes no headers at all, for an outside that takes none
     shadow                   see `destination_of`; a header names the output that a record was kept out of
     """
@@ -145,6 +148,7 @@ def route(
         ]
     outgoing: list[Outgoing] = []
     topic, source = None, None
+    by_settings = () if settings_digest is None else ((SETTINGS, settings_digest.encode()),)
     for record, decision in zip(records, decisions, strict=True):
         if record.source is not source or record.topic is not topic:
             topic, source = record.topic, record.source
@@ -156,6 +160,7 @@ def route(
             )
         destination = destinations[decision.verdict]
         gained = _gained(record, decision, (POSITION, before + b"%d" % record.offset), of_stream)
+        gained += by_settings
         if destination is not DESTINATIONS[decision.verdict]:
             gained += ((SHADOW, DESTINATIONS[decision.verdict].encode()),)
         if decision.verdict is Verdict.DEAD_LETTER:

@@ -15,6 +15,7 @@ from streamer.records.route import (
     ORIGINAL_ID,
     PREFIX,
     REASON,
+    SETTINGS,
     SHADOW,
     SIMILARITY,
     VERDICT,
@@ -37,6 +38,7 @@ class Told:
     id           empty where it names none
     fingerprint  hexadecimal; None where it names none
     distance     of the match, as the index measures it (similarities too); NO_DISTANCE where it names none
+    settings     digest of the settings that gave its text, id and fingerprint; empty where it names none
     by_similarity  whether it tells a similarity, and no distance in bits
     original     position of a duplicate's original; None where it names none
     original_id  empty where it names none
@@ -59,6 +61,7 @@ class Told:
     offsets: int = 1
     shadow: bool = False
     by_similarity: bool = False
+    settings: str = ""
 
 
 def told_by(headers: Headers, destination: Destination) -> Told:
@@ -108,6 +111,7 @@ def told_by(headers: Headers, destination: Destination) -> Told:
         int(offsets),
         shadow,
         SIMILARITY in texts,
+        texts.get(SETTINGS, ""),
     )
 
 

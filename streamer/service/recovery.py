@@ -303,6 +303,7 @@ class Recoverer:
                 self._decoder,
                 self._fingerprinter,
                 {source: offsets for source, offsets in behind.items() if offsets},
+                {source: offset or 0 for source, offset in committed.items()},
                 assigned.names,
                 stop_where_trimmed=self._policy.outputs_trimmed == "stop",
                 listener=self._listener,

@@ -5,6 +5,11 @@ original of a duplicate may stand in another source. For the same reason updates
 replaced. The applied offsets move when all of it is done. So a restoration
 that breaks off leaves every source behind, and the next one does it all again, leaving out what the index knows.
 
+A delivered record may name an original that was decided by another worker and never delivered. The lost index decided it to stand
+for itself, and a duplicate was dropped for it. So it enters from the input, under its position, as unique: the journal then gives
+that verdict when the record is read. Else a later copy could become the unique one, and what was dropped might resemble nothing
+that came out.
+
 Outputs may have lost records that were to be restored: by retention, by hand, by compaction. Their documents would be missing
 in the index, and reposts of them would come out as unique. So that is a decision for a person, by policy. It is none where
 the index does not keep documents for longer than what is left of the outputs.
@@ -31,6 +36,8 @@ log = structlog.get_logger(__name__)
 
 REPORT_SECONDS = 5.0
 """Time between two lines of the log that say how far a restoration has come."""
+
+_NOT_OF_THE_INPUT = 2**63
 
 
 def _nobody(_: int) -> None:
@@ -61,6 +68,7 @@ class Restoration:
         decoder: Decoder,
         fingerprinter: Scheme,
         behind: Mapping[Source, range],
+        delivered: Mapping[Source, int],
         names: Mapping[str, str],
         *,
         stop_where_trimmed: bool,
@@ -68,6 +76,7 @@ class Restoration:
     ) -> None:
         """
         behind              input offsets by source whose documents enter again
+        delivered           offset of every source of the input below which everything was delivered
         names               name of every stream among them, for people
         stop_where_trimmed  policy where outputs have lost records
         """
@@ -76,6 +85,8 @@ class Restoration:
         self._decoder = decoder
         self._fingerprinter = fingerprinter
         self._behind = dict(behind)
+        self._delivered = delivered
+        self._originals_asked: set[Position] = set()
         self._names = names
         self._stop_where_trimmed = stop_where_trimmed
         self._listener = listener
@@ -136,16 +147,25 @@ class Restoration:
 
     def _enter_all(self, offsets: int) -> Generator[None]:
         began = reported = time.monotonic()
+        read: set[Destination] = set()
         for destination, verdict in self._outputs:
             if destination is Destination.UNIQUE and verdict not in self._seen_among_uniques:
                 continue
             for records in self._transport.changelog(self._behind, [destination]):
                 if destination is Destination.UNIQUE:
                     self._seen_among_uniques.update(map(restoring_verdict, records))
+                self._enter_undelivered_originals(records)
                 self._enter(records, verdict)
                 if time.monotonic() - reported > REPORT_SECONDS:
                     reported = time.monotonic()
                     log.info("restoring", **self._found, offsets=offsets, seconds=round(reported - began))
+                yield
+            read.add(destination)
+        if Destination.DUPLICATE not in read:
+            # They enter nothing where only unique documents do, but name their originals.
+            for records in self._transport.changelog(self._behind, [Destination.DUPLICATE]):
+                self._enter_undelivered_originals(records)
+                self._listener.restored(0)
                 yield
 
     def _enter(self, found: Sequence[Record], verdict: Verdict) -> None:
@@ -157,19 +177,46 @@ class Restoration:
             # An empty batch: time passes while nothing is found, and the supervisor needs a sign of life.
             self._listener.restored(0)
             return
-        entries = prepare(self._decoder, self._fingerprinter, records)
-        decided = np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT))
-        entries = entries.take(np.flatnonzero(decided))
-        originals: list[Position | None] = [
+        originals = [
             parse_original_position(record.headers) if own.names_original else None
-            for record, own, keep in zip(records, of_records, decided, strict=True)
-            if keep
+            for record, own in zip(records, of_records, strict=True)
         ]
-        restored = self._index.restore(entries, np.array(of_records, np.uint8)[decided], originals)
+        restored = self._restore(records, of_records, originals)
         if verdict is not Verdict.UPDATE:
-            self._found.update(restored._asdict())
+            self._found.update(restored)
         self._newest_ms = max([self._newest_ms, *(record.timestamp_ms for record in records)])
-        self._listener.restored(len(entries))
+
+    def _restore(
+        self, records: Sequence[Record], verdicts: Sequence[Verdict], originals: Sequence[Position | None]
+    ) -> dict[str, int]:
+        """Enter records with these verdicts, as far as they have a fingerprint. Returns the counts of `Index.restore`."""
+        entries = prepare(self._decoder, self._fingerprinter, records)
+        kept = np.flatnonzero(np.isin(entries.kinds, (Kind.NEAR, Kind.EXACT)))
+        named = [originals[row] for row in kept.tolist()]
+        restored = self._index.restore(entries.take(kept), np.array(verdicts, np.uint8)[kept], named)
+        self._listener.restored(len(kept))
+        return restored._asdict()
+
+    def _enter_undelivered_originals(self, records: Sequence[Record]) -> None:
+        """Enter the originals that delivered records name and that were not delivered: as unique, from the input."""
+        named = {
+            position
+            for record in records
+            if (position := parse_original_position(record.headers)) is not None
+            and position.offset >= self._delivered.get(position.source, _NOT_OF_THE_INPUT)
+        } - self._originals_asked
+        if not named:
+            return
+        self._originals_asked |= named
+        absent = len(named)
+        for originals in self._transport.inputs_at(named):
+            absent -= len(originals)
+            self._listener.restored(0)
+            if originals:
+                entered = self._restore(originals, [Verdict.UNIQUE] * len(originals), [None] * len(originals))
+                self._found["undelivered_originals"] += entered["restored"]
+        if absent:
+            log.warning("originals of delivered duplicates are neither delivered nor in the input", count=absent)
 
     def _give_back(self, records: Sequence[Record]) -> None:
         """Enter documents that were given back. They stand for themselves, so they need not wait for others."""

@@ -36,10 +36,12 @@ class Service(PreparingLoop):
         *,
         connector_name: str,
         task_id: str,
+        settings_digest: str | None,
         shadow: bool,
     ) -> None:
         """`connector_name` and `task_id` go into the headers of dead letters, as Kafka Connect writes them.
 
+        `settings_digest`: see `route`.
         `shadow`: see `destination_of`. The journal knows nothing of it: a batch that is delivered again goes where this service
         sends it.
         """
@@ -47,6 +49,7 @@ class Service(PreparingLoop):
             index,
             connector_name=connector_name,
             task_id=task_id,
+            settings_digest=settings_digest,
             with_headers=transport.takes_headers,
             shadow=shadow,
         )
@@ -75,12 +78,22 @@ class Service(PreparingLoop):
 class ByIndex:
     """See `Deciding`: the index decides."""
 
-    def __init__(self, index: Index, *, connector_name: str, task_id: str, with_headers: bool, shadow: bool) -> None:
+    def __init__(
+        self,
+        index: Index,
+        *,
+        connector_name: str,
+        task_id: str,
+        settings_digest: str | None,
+        with_headers: bool,
+        shadow: bool,
+    ) -> None:
         """See `Service`, and `route`."""
         self._index = index
         self._names = StreamNames(index)
         self._connector_name = connector_name
         self._task_id = task_id
+        self._settings_digest = settings_digest
         self._with_headers = with_headers
         self._shadow = shadow
 
@@ -113,6 +126,7 @@ class ByIndex:
             explained,
             connector_name=self._connector_name,
             task_id=self._task_id,
+            settings_digest=self._settings_digest,
             with_headers=self._with_headers,
             shadow=self._shadow,
         )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from index import Guard, Index, Recrawl, Retention, errors
 from streamer.errors import SettingsError, StreamerError
-from streamer.fingerprint.scheme import Scheme, parameters_for
+from streamer.fingerprint.scheme import Scheme, parameters_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.records.reason import AS_NEW
 from streamer.service.claims import MARGIN_SECONDS
@@ -95,6 +95,7 @@ def build_service(
         listener,
         connector_name=settings.kafka.group,
         task_id=task_id,
+        settings_digest=settings_digest(settings, fingerprinter.stamp()),
         shadow=settings.route.shadow,
     )
 

@@ -6,12 +6,12 @@ a fresh transport learns from `committed` whether the batch arrived.
 What it does not promise: contiguous offsets, an order between sources, or that `deliver` fails quickly.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from index import Applied, Source
+from index import Applied, Position, Source
 from streamer.records.record import Batch, Destination, Outgoing, Record
 
 
@@ -154,6 +154,12 @@ class Transport(Protocol):
         A batch may be empty: time passes while nothing is found.
         Besides, given-back records that stand behind the first record needed, whatever their positions, in any order.
         The destination tells the verdict, which the record's header (Kafka) or verdict line (files) names.
+        """
+
+    def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
+        """Records of the input at these positions, as far as it still has them, in batches.
+
+        A batch may be empty: time passes while nothing comes.
         """
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:

@@ -123,9 +123,12 @@ class JournalCheck:
         away = duplicate & (state["original"] >= 0) & (origins != state["original"])
         self._note("journal-differs", rows[away], "has another original in the index")
         ids = np.array([0 if each.origin is None else digest_of_text(each.origin.id) for each in records], np.uint64)
-        self._note(
-            "journal-differs", rows[duplicate & (ids != state["original_id"])], "names its original by another id"
-        )
+        # Restoring reads ids by the settings of then, which may not be those of the output, or of its original's.
+        by_now = state["by_other_settings"] == 0
+        originals = np.where(state["original"] >= 0, state["original"], rows)
+        named_by_now = by_now & (self.ledger.state["by_other_settings"][originals] == 0)
+        named_wrong = duplicate & named_by_now & (ids != state["original_id"])
+        self._note("journal-differs", rows[named_wrong], "names its original by another id")
         distances = np.array([-1 if each.distance is None else each.distance for each in records], np.int16)
         # A restored duplicate of an index that holds duplicates has lost its distance, and its output may not have.
         wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
@@ -135,7 +138,9 @@ class JournalCheck:
             [0 if each.document is None else digest_of_text(each.document.id) for each in records], np.uint64
         )
         self.findings.examine("entry-differs", int(entered.sum()))
-        self._note("entry-differs", rows[delivered & entered & (ids != state["id"])], "entered under another id")
+        self._note(
+            "entry-differs", rows[delivered & entered & by_now & (ids != state["id"])], "entered under another id"
+        )
         self._compare_fingerprints(records, rows, delivered & entered)
         standing = standing_for_themselves(verdicts)
         self._note("entry-differs", rows[standing & ~entered], "stands for itself, and never entered")

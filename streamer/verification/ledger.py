@@ -40,6 +40,7 @@ STATE = np.dtype(
         ("by_own_text", "u1"),
         ("resembles", "u1"),
         ("recrawled", "u1"),
+        ("by_other_settings", "u1"),
         ("distance", "<i2"),
         ("original", "<i8"),
         ("id", "<u8"),
@@ -58,6 +59,7 @@ retired      1 where its entry matches no more
 by_own_text  1 where its entry is found by what it has beside a template alone
 resembles    1 where it is unique and a near-duplicate of an earlier entry
 recrawled    1 where its output tells that it is a new version beside the old one
+by_other_settings  1 where other settings than those of now gave its text, id and fingerprint
 distance     as its output tells
 original     row of its original, as its output tells; NONE, or ELSEWHERE
 id           digest of its id, as its output tells

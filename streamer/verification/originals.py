@@ -11,7 +11,7 @@ from streamer.verification.ledger import NO_VERDICT, NONE, Ledger, chunks
 def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
     """Check the original of every duplicate that came out; after the outputs and the index are in the ledger.
 
-    insert  not "unique": an original may itself be a duplicate that entered, where its own original was retired
+    insert  not "unique": an original may itself be a duplicate that entered, where its own original counts no more
     """
     state = ledger.state
     for part in chunks(len(ledger)):
@@ -24,13 +24,16 @@ def check_originals(ledger: Ledger, findings: Findings, insert: Insert) -> None:
         silent = of_original == NO_VERDICT
         right = standing_for_themselves(of_original) | _are_given_back(ledger, originals)
         if insert != "unique":
-            right |= naming_originals(of_original)
+            right |= naming_originals(of_original) & ~_count(ledger, state["original"][originals])
         _note(ledger, findings, "original-itself", itself, rows, originals)
         _note(ledger, findings, "original-later", later, rows, originals)
         _note(ledger, findings, "original-not-unique", ~right & ~silent & ~itself, rows, originals)
         findings.unchecked["originals still in flight"] += int(silent.sum())
         named, own = state["original_id"][rows], state["id"][originals]
-        _note(ledger, findings, "original-id", (named != own) & (state["outputs"][originals] > 0), rows, originals)
+        # An index that was restored since knows an id by the settings of then.
+        by_now = (state["by_other_settings"][rows] == 0) & (state["by_other_settings"][originals] == 0)
+        named_wrong = by_now & (named != own) & (state["outputs"][originals] > 0)
+        _note(ledger, findings, "original-id", named_wrong, rows, originals)
 
 
 def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -38,6 +41,12 @@ def _are_given_back(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[
     state = ledger.state[rows]
     given_back: npt.NDArray[np.bool_] = (state["given_back"] > 0) | (state["known_given_back"] > 0)
     return given_back
+
+
+def _count(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether the entry of each row matches: bool [n]; False without a row, or where the index does not know it any more."""
+    state = ledger.state[rows]
+    return np.asarray((rows >= 0) & (state["rank"] != NONE) & (state["retired"] == 0))
 
 
 def _verdicts(ledger: Ledger, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

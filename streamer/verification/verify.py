@@ -11,7 +11,7 @@ from pathlib import Path
 
 from index import Index, Parameters, Verdict
 from streamer.errors import NoDocuments
-from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Settings
 from streamer.transports.evidence import Evidence, Extent
@@ -125,7 +125,8 @@ class _Verification:
         names = self._index.stream_names()
         # Verdicts over files name an original by its file.
         streams = frozenset(names) if has_headers else frozenset([*names, *names.values()])
-        check = DeliveredCheck(ledger, extent, self._findings, streams, texts, has_headers)
+        digest = settings_digest(self._settings, self._scheme.stamp())
+        check = DeliveredCheck(ledger, extent, self._findings, streams, texts, digest, has_headers)
         with self._progress("reading the outputs", extent.outputs) as done:
             read = 0
             for outputs in self._evidence.outputs():

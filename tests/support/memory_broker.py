@@ -9,11 +9,11 @@ behind it. It strikes once, while the batch with that record is delivered, and l
 
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from index.entry import Applied, Source
+from index.entry import Applied, Position, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Headers, Lost, Outgoing, Record
 from streamer.records.route import is_given_back, parse_position
@@ -321,6 +321,12 @@ class MemoryTransport:
             found.sort(key=lambda record: (record.source, record.offset))
             size = self._settings.batch.records_max
             yield from (found[start : start + size] for start in range(0, len(found), size))
+
+    def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
+        """See Transport."""
+        logs = self._input.partitions
+        found = [(each, logs[each.source.partition].records.get(each.offset)) for each in sorted(positions)]
+        yield [self._record(each.source, each.offset, record) for each, record in found if record is not None]
 
     def trimmed(self, ranges: Mapping[Source, range], destinations: Sequence[Destination]) -> Iterator[Trimmed | None]:
         """See Transport."""

@@ -20,11 +20,11 @@ import os
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from index import Applied, Source
+from index import Applied, Position, Source
 from streamer.errors import InputChanged, InputUnreadable, RecoveryRefused, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.records.route import verdict_line
@@ -241,6 +241,10 @@ class FileTransport:
         Raises RecoveryRefused where the files do not fit together, or are of an older version that names no originals.
         """
         return read_changelog(self._folder.folder, self._folder.sources.values(), ranges, destinations, self._batch)
+
+    def inputs_at(self, _positions: Collection[Position]) -> Iterator[list[Record]]:
+        """Nothing: one process decides and delivers line by line, so no output names a line that is not delivered."""
+        return iter(())
 
     def trimmed(
         self, _ranges: Mapping[Source, range], _destinations: Sequence[Destination]

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from kafka import KafkaConsumer, TopicPartition
@@ -48,6 +48,34 @@ def records_at(settings: Settings, positions: Sequence[Position], names: Mapping
     if partitions:
         found |= _read(settings, partitions)
     return found
+
+
+def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator[list[Record]]:
+    """See `Transport.inputs_at`: positions of `topics.input`. Reads each partition once, from the first position to the last.
+
+    Raises BrokerUnavailable, RecordsUnreadable.
+    """
+    wanted: dict[TopicPartition, dict[int, Position]] = {}
+    for position in positions:
+        at = TopicPartition(settings.topics.input, position.source.partition)
+        wanted.setdefault(at, {})[position.offset] = position
+    with broker_errors(settings, "connecting to read the input back"):
+        consumer = make_changelog_consumer(settings)
+    with closing(consumer):
+        with broker_errors(settings, "looking up the offsets of the input"):
+            timeout_ms = settings.kafka.request_timeout_ms
+            firsts = consumer.beginning_offsets(list(wanted), timeout_ms=timeout_ms)
+            ends = consumer.end_offsets(list(wanted), timeout_ms=timeout_ms)
+        stretches = {
+            at: range(max(firsts[at], min(offsets)), min(ends[at], max(offsets) + 1)) for at, offsets in wanted.items()
+        }
+        for polled, _ in read_stretches(settings, consumer, stretches, _skipped):
+            yield [
+                as_record(at.topic, wanted[at][record.offset], record)
+                for at, records in polled.items()
+                for record in records
+                if record.offset in wanted[at]
+            ]
 
 
 def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, Absent]:

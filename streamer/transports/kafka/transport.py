@@ -34,7 +34,7 @@ tests/contract/test_forgotten_transactions.py holds that.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -42,10 +42,11 @@ import structlog
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from index import Applied, Source
+from index import Applied, Position, Source
 from streamer.errors import BrokerUnavailable, DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination, Outgoing, Record
 from streamer.settings.settings import Settings
+from streamer.transports.kafka.by_position import read_inputs
 from streamer.transports.kafka.changelog import find_trimmed, read_changelog
 from streamer.transports.kafka.client import Member, Reader, Writer, require_client
 from streamer.transports.kafka.clients import broker_errors, make_admin, require_fast_checksums
@@ -228,6 +229,10 @@ class KafkaTransport:
             if records:
                 self._note_answer()
             yield records
+
+    def inputs_at(self, positions: Collection[Position]) -> Iterator[list[Record]]:
+        """See Transport."""
+        return read_inputs(self._settings, positions)
 
     def last_contact_seconds(self) -> float:
         """See Transport. A poll that brings nothing proves nothing; an idle worker hears from its look at the group."""

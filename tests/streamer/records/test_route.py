@@ -537,8 +537,8 @@ def test_the_page_of_headers_shows_each_header_as_it_is_written() -> None:
     offsets = texts(sent(explained(decided(Verdict.DEAD_LETTER, Reason.UNREADABLE)), unreadable).headers)
     duplicate |= {"neardup.offsets": offsets["neardup.offsets"]}
     duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
-
-    duplicate |= {"neardup.shadow": texts(in_shadow(explained(DUPLICATE)).headers)["neardup.shadow"]}
+    (by_settings,) = route([record()], [explained(DUPLICATE)], **TASK, settings_digest="5d1c07ab")
+    duplicate |= {"neardup.settings": texts(by_settings.headers)["neardup.settings"]}
     position = {"neardup.position": b"documents/3/98", "neardup.stream": SOURCE.stream.encode()}
     duplicate |= texts(module.replayed((), tuple(position.items())))
 

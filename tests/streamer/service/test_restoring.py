@@ -21,8 +21,9 @@ from streamer.settings.settings import Index as IndexSettings
 from streamer.settings.settings import Recovery, Route, Settings
 from streamer.transports.transport import Assigned
 from tests.support.indexes import all_records, looked_at
-from tests.support.memory_broker import Crashed, MemoryTransport, Partition, Stored
+from tests.support.memory_broker import Crash, Crashed, MemoryTransport, Partition, Stored
 from tests.support.memory_service import SENTENCES, World, document
+from tests.support.verified import verified, wrong
 
 
 def lost_index_whose_owner_of_partition_0_is_gone(directory: Path, insert: Insert) -> World:
@@ -196,6 +197,51 @@ def test_a_worker_that_reads_already_begins_anew_where_the_index_falls_behind(tm
         world.run_once()
     world.run_once()
     assert sorted(world.outputs()) == [f"{topic}/0/0"]
+
+
+# --- originals that were decided and never delivered ---------------------------------------------------------------------
+
+
+def lost_index_with_an_undelivered_original(directory: Path, insert: Insert) -> World:
+    """An original in partition 1 was decided and not delivered, for its worker died. Another worker dropped its copy in
+    partition 0. The index is lost, and a third copy waits in partition 0, which is read first."""
+    world = World(directory / "lost", Settings(index=IndexSettings(insert=insert)))
+    world.fill([Crash(), document("original", SENTENCES[2])], 1, partitions=2)
+    with pytest.raises(Crashed):
+        world.run_once()
+    world.fill([document("copy", SENTENCES[2] + "!")], 0)
+    del world.broker.group(world.settings.kafka.group).owners[0]
+    world.instance = "1"
+    world.run_once()
+    assert [destination for destination, _ in world.outputs().values()] == [world.settings.topics.duplicate]
+    world.directory = directory / "new"
+    world.broker.expel(world.settings.kafka.group, "0")
+    world.fill([document("late", SENTENCES[2] + "?")], 0)
+    return world
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_an_original_that_a_delivered_duplicate_names_comes_out_as_unique_though_the_index_was_lost_before_its_delivery(
+    tmp_path: Path, insert: Insert
+) -> None:
+    world = lost_index_with_an_undelivered_original(tmp_path, insert)
+    world.run()
+    topics = world.settings.topics
+    destinations = {at.removeprefix(topics.input): where for at, (where, _) in world.outputs().items()}
+    assert destinations == {"/1/0": topics.unique, "/0/0": topics.duplicate, "/0/1": topics.duplicate}
+    assert wrong(verified(world)) == {}
+
+
+@pytest.mark.parametrize("insert", ["unique", "root", "all"])
+def test_an_original_that_came_out_as_a_duplicate_of_a_later_copy_is_found(
+    tmp_path: Path, insert: Insert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same without the safeguard."""
+    monkeypatch.setattr(MemoryTransport, "inputs_at", lambda *_: iter(()))
+    world = lost_index_with_an_undelivered_original(tmp_path, insert)
+    world.run()
+    topic = world.settings.topics.input
+    assert wrong(verified(world))["original-not-unique"] == [f"{topic}/0/0: names {topic}/1/0"]
 
 
 # --- outputs that have lost records -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from index import Index, Source, Verdict, errors
 from index.tools import snapshot
 from streamer.errors import NoDocuments
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Decision, Lost, Record
@@ -252,6 +252,20 @@ def test_an_output_with_another_part_than_the_input_is_found(tmp_path: Path, par
     assert log.records[offset] != record
     (problem,) = wrong(verified(world))[part]
     assert problem.startswith(f"{position_of(record)}: at documents-unique/")
+
+
+@pytest.mark.parametrize(("timestamp_ms", "wrong_ones"), [(1, 0), (2, 1)])
+def test_a_timestamp_of_0_may_come_out_as_1_for_confluent_kafka_can_write_no_other(
+    tmp_path: Path, timestamp_ms: int, wrong_ones: int
+) -> None:
+    world = World(tmp_path)
+    world.fill([Stored(None, document("one", SENTENCES[0]), 0)])
+    world.run()
+    log, offset, record = outputs(world, "documents-unique")[0]
+    log.records[offset] = replace(record, timestamp_ms=timestamp_ms)
+    findings = verified(world)
+    assert findings["timestamp"].wrong == wrong_ones
+    assert findings.unchecked["timestamps of 0, for which confluent-kafka writes 1"] == 1 - wrong_ones
 
 
 def renamed(record: Stored, position: str, stream: str, identity: str) -> Stored:
@@ -645,6 +659,25 @@ def test_a_restored_index_is_sound_and_one_that_restored_nothing_is_not(tmp_path
     assert len(wrong(verified(world))["journal-missing"]) > 6
 
 
+def test_a_document_like_one_that_was_updated_before_is_no_missed_match_in_a_restored_index(tmp_path: Path) -> None:
+    """Another partition has the older version, so the restored index has it behind what came after its update."""
+    world = World(tmp_path / "first")
+    world.fill([document("page", SENTENCES[2]), document("page", SENTENCES[3])], 1, partitions=2)
+    world.run()
+    world.fill([document("copy", SENTENCES[2])], 0)
+    world.run()
+    assert wrong(verified(world)) == {}
+    world.directory = tmp_path / "restored"
+    world.fill([document("one more", SENTENCES[0])], 0)
+    world.run()
+    assert world.restored
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked["near-duplicates of entries that expired or were forgotten"] > 0
+    missed = appended(world, document("repost", SENTENCES[3]))
+    assert missed in str(wrong(verified(world))["near-uniques"])
+
+
 def test_an_index_that_was_lost_has_yet_to_be_restored(tmp_path: Path) -> None:
     world = worked(tmp_path / "first")
     world.directory = tmp_path / "second"
@@ -821,6 +854,42 @@ def test_a_number_of_offsets_that_is_none_is_found(tmp_path: Path) -> None:
     log, offset, record = outputs(world, "documents-dead-letter")[-1]
     log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.offsets", "many"))
     assert "it stands for 'many' offsets" in wrong(verified(world))["contradiction"][0]
+
+
+BY_OTHER_SETTINGS = "texts and fingerprints of outputs that other decode or fingerprint settings made"
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize("field", ["text", "id"])
+def test_what_was_decided_before_decode_settings_were_mended_is_counted_and_not_blamed(
+    tmp_path: Path, field: str, lost: bool
+) -> None:
+    mistaken = {"text": "/title", "id": "/url"}[field]
+    world = World(tmp_path / "first", Settings.model_validate({"decode": {field: mistaken}}))
+    values = [
+        orjson.dumps({"id": f"page-{number}", "url": f"site/{number}", "title": f"Page {number}", "text": text})
+        for number, text in enumerate(SENTENCES)
+    ]
+    world.fill(values)
+    world.run()
+    world.settings = world.settings.model_copy(update={"decode": Settings().decode})
+    if lost:
+        world.directory = tmp_path / "restored"
+    world.fill([value.replace(b"page-", b"copy-") for value in values])
+    world.run()
+    findings = verified(world)
+    assert wrong(findings) == {}
+    assert findings.unchecked[BY_OTHER_SETTINGS] == len(SENTENCES)
+    assert findings["fingerprint"].examined == len(SENTENCES)
+
+
+def test_a_fingerprint_of_other_settings_is_found_where_the_output_names_those_of_now(tmp_path: Path) -> None:
+    world = worked(tmp_path, decode={"text": "/id"})
+    digest = settings_digest(Settings(), scheme_for(Settings()).stamp())
+    for log, offset, record in outputs(world, "documents-unique"):
+        log.records[offset] = replace(record, headers=with_header(record.headers, "neardup.settings", digest))
+    world.settings = world.settings.model_copy(update={"decode": Settings().decode})
+    assert "fingerprint" in wrong(verified(world))
 
 
 def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:
