@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from streamer.errors import EXIT_INTERRUPTED
+from streamer.errors import EXIT_INTERRUPTED, FILE_LIMITS, TOO_MANY_FILES
 
 INDEX = Path(__file__).resolve().parents[1] / "index" / "__init__.py"
 """The `index` that came with this package: its name is so plain that others may have one."""
@@ -31,9 +31,15 @@ def main() -> None:
         )
         sys.exit(os.EX_CONFIG)
     # Not before: everything behind this line imports `index`.
-    from streamer.cli.main import main as run_command_line
+    try:
+        from streamer.cli.main import main as run_command_line
 
-    run_command_line()
+        run_command_line()
+    except OSError as error:
+        if error.errno not in FILE_LIMITS:
+            raise
+        print(f"streamer: {TOO_MANY_FILES}", file=sys.stderr)
+        sys.exit(os.EX_OSERR)
 
 
 def _end_interrupted(_number: int, _frame: object) -> NoReturn:

@@ -1,5 +1,6 @@
 """All errors that the streamer raises on purpose, each with its exit code."""
 
+import errno
 import os
 
 EXIT_INTERRUPTED = 130
@@ -80,6 +81,18 @@ class NoRoomForMetrics(StreamerError):
     """The folder for temporary files, where the processes count their metrics, cannot be used or is full."""
 
     exit_code = os.EX_IOERR
+
+
+FILE_LIMITS = {errno.EMFILE, errno.ENFILE}
+"""Errors of a limit of open files."""
+
+TOO_MANY_FILES = "too many open files: raise the limit (ulimit -n, RLIMIT_NOFILE, LimitNOFILE); nothing is lost"
+
+
+class ProcessRefused(StreamerError):
+    """The system starts no further process: a limit is reached. The message names it."""
+
+    exit_code = os.EX_TEMPFAIL
 
 
 class TrialFailed(StreamerError):

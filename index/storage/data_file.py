@@ -1,10 +1,9 @@
-"""LMDB's files beside LMDB: made whole and checked before LMDB reads them, claimed by one opening of this process.
+"""LMDB's data file beside LMDB: made whole and checked before LMDB reads them, claimed by one opening of this process.
 
 LMDB trusts what it reads. A page that is missing kills the process when it is read (SIGBUS), and so may a page of a tree
 that holds anything else than what LMDB wrote (SIGSEGV). So the meta pages are read before the file is mapped, and the
-pages of all trees before LMDB walks through the first of them. What stands in the values, their seals tell (`codec`). A
-page of the lock file for which the disk has no room would kill the process too, when it is written, so that file gets its
-room first.
+pages of all trees before LMDB walks through the first of them. What stands in the values, their seals tell (`codec`). The lock
+file is the matter of `file.lock_file`.
 
 Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_page` and `MDB_meta`):
 
@@ -14,9 +13,6 @@ Layout of LMDB's two meta pages, format 1, 64 bits, little-endian (mdb.c, `MDB_p
                  leaf pages, overflow pages, entries, root u64 each; then last page u64, transaction u64
 
 A process finds the pages of the newer transaction, and writes the older one's place.
-
-The lock file begins with the same magic; the writers' mutex stands behind the first 64 bytes, and begins with the number
-of the thread that holds it (a robust mutex of the GNU C library; its two highest bits are flags).
 """
 
 import errno
@@ -39,10 +35,6 @@ from lmdb import verify
 from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexFull
 
 DATA_FILE = "data.mdb"
-LOCK_FILE = "lock.mdb"
-
-LOCK_BYTES = 8_192
-"""Size of the lock file of an environment with LMDB's default of 126 readers."""
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of a full disk. A disk that fills up stops a write half-way, which LMDB reports as EIO."""
@@ -54,7 +46,7 @@ WAY_OUT = (
 
 _META = struct.Struct("<QHHHH II QQ IHHQQQQQ IHHQQQQQ QQ")
 _HEADER = struct.Struct("<QHHHH")
-_MAGIC, _VERSION = 0xBEEFC0DE, 1
+MAGIC, _VERSION = 0xBEEFC0DE, 1
 _BRANCH, _LEAF, _META_PAGE, _FIXED = 0x01, 0x02, 0x08, 0x20
 _IN_OVERFLOW, _OWN_TREE, _MANY_VALUES = 0x01, 0x02, 0x04
 _TABLE_FLAGS = {0, 0x14}
@@ -70,8 +62,6 @@ _SPARE = re.compile(
 )
 _COUNTED = re.compile(r"^(?P<table>.+) DB: walked (?P<walked>\d+) overflow pages, record says (?P<recorded>\d+)$")
 _UNREACHED = re.compile(r"^(?P<pages>\d+) page\(s\) are neither reachable nor in the freeDB ")
-_COMMAND_SHOWN = 100
-_MUTEX_AT, _THREAD_BITS = 64, 2**30 - 1
 
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """A writer may replace both pages while they are read."""
@@ -79,23 +69,6 @@ _TRIES, _PAUSE_SECONDS = 5, 0.02
 _open_directories: set[tuple[int, int]] = set()
 _open_directories_turn = Lock()
 """Which directories this process has open: LMDB's locks belong to the process, and a second opening would break them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """The process that holds the writer lock of an index: its number, what it runs, and whether it is stopped."""
-
-    process: int
-    command: str
-    stopped: bool
-
-    def __str__(self) -> str:
-        state = "is stopped and" if self.stopped else "runs and"
-        ways = f"let it go on (kill -CONT {self.process}) or end" if self.stopped else "wait for it, or end"
-        return (
-            f"process {self.process} ({self.command}) {state} holds the writer lock of the index: {ways} it "
-            f"(kill -KILL {self.process}), which loses nothing"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,51 +101,6 @@ def create(directory: Path) -> None:
         # Nobody else knows this folder, so no lock is needed.
         lmdb.open(apart, map_size=2**20, lock=False).close()
         (directory / DATA_FILE).hardlink_to(Path(apart) / DATA_FILE)
-
-
-def give_lock_file_room(directory: Path) -> None:
-    """Have the disk set its blocks aside for the lock file, whose bytes stay as they are. Raises IndexFull, OSError.
-
-    Closing the file lets go of every lock that this process has on it: call before LMDB opens it.
-    """
-    with room_in(directory):
-        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            os.posix_fallocate(descriptor, 0, LOCK_BYTES)
-        finally:
-            os.close(descriptor)
-
-
-def writer_of(directory: Path) -> Writer | None:
-    """The process of this machine that holds the writer lock, while it does; None where that cannot be told.
-
-    LMDB waits for the lock without limit, and a stopped process never gives it back.
-    """
-    try:
-        with (directory / LOCK_FILE).open("rb") as file:
-            begin, status = file.read(_MUTEX_AT + 4), os.fstat(file.fileno())
-        magic, thread = int.from_bytes(begin[:4], "little"), int.from_bytes(begin[_MUTEX_AT:], "little") & _THREAD_BITS
-        if magic != _MAGIC or not thread:
-            return None
-        fields = dict(line.split(":", 1) for line in Path(f"/proc/{thread}/status").read_text().splitlines())
-        process = Path("/proc") / fields["Tgid"].strip()
-        words = process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
-        # The number may be another process's by now, or that of another container.
-        has_it_open = any(_same_file(descriptor, status) for descriptor in process.joinpath("fd").iterdir())
-    except (OSError, KeyError):
-        return None
-    return (
-        Writer(int(process.name), " ".join(words)[:_COMMAND_SHOWN], fields["State"].split()[0] in "Tt")
-        if has_it_open
-        else None
-    )
-
-
-def _same_file(descriptor: Path, status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(descriptor.stat(), status)
-    except OSError:
-        return False
 
 
 @contextmanager
@@ -253,7 +181,7 @@ def _problem(file: Path) -> str:
         if len(begin) < at + _META.size:
             return f"it has {len(begin)} bytes, and its first two pages take {2 * at}"
         fields = (first, _META.unpack_from(begin, at))
-        if all(page[5:7] != (_MAGIC, _VERSION) for page in fields):
+        if all(page[5:7] != (MAGIC, _VERSION) for page in fields):
             raise FormatUnknown(
                 f"{file} is not a file this program can read: its first pages are not of LMDB's format 1."
             )
@@ -278,7 +206,7 @@ def _is_sound(fields: tuple[int, ...], number: int, page_bytes: int) -> bool:
     meta = _meta_of(fields)
     free, main = meta.trees
     return (
-        (page, flags, magic, version, address) == (number, _META_PAGE, _MAGIC, _VERSION, 0)
+        (page, flags, magic, version, address) == (number, _META_PAGE, MAGIC, _VERSION, 0)
         and meta.page_bytes == page_bytes
         and free.flags & ~_NO_SUBFOLDER == _INTEGER_KEYS
         and main.flags == 0

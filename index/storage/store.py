@@ -10,7 +10,7 @@ transaction open; then the operation runs again.
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import islice, takewhile
 from pathlib import Path
 from threading import Lock
@@ -24,8 +24,9 @@ from index.errors import FormatUnknown, IndexDamaged, IndexFull, IndexInUse, Ind
 from index.kernels.scan import address_of
 from index.storage import data_file
 from index.storage.codec import SEAL, SHORT_BYTES, Seals, seal_of, sealed_all, seals_of, unfitting, unsealed
-from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, identity_of, release
+from index.storage.data_file import DATA_FILE, DISK_FULL, WAY_OUT, claim, release
 from index.storage.file.commit_hooks import CommitHooks, nothing
+from index.storage.file.lock_file import HeldFiles, writer_of
 from index.storage.file.neighbours import neighbours
 from index.storage.file.tree_place import TreePlace, tree_place
 from index.storage.holding import Holding
@@ -34,7 +35,16 @@ from index.storage.layout import Table
 MAP_BYTES_MIN = 2**20
 _MAP_STEP_BYTES = 2**16
 
-_BEYOND_REACH = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+_BEYOND_REACH = {
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EMFILE,
+    errno.ENFILE,
+}
 _SEALED_BYTES = SHORT_BYTES + SEAL.size
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError)
 
@@ -299,24 +309,20 @@ class Store:
             opening.callback(release, self._identity)
             if not read_only:
                 data_file.create(directory)
-            # The path as it is now: the process may change its current folder.
-            self._file = (directory / DATA_FILE).absolute()
-            data_file.require_whole(self._file)
-            # LMDB reads without locks where it may not write.
-            with suppress(OSError) if read_only else nullcontext():
-                data_file.give_lock_file_room(directory)
-            writer = None if read_only else data_file.writer_of(directory)
+            data_file.require_whole(directory / DATA_FILE)
+            self._files = HeldFiles(directory, read_only=read_only)
+            opening.callback(self._files.close)
+            writer = None if read_only else writer_of(directory)
             if writer is not None and writer.stopped:
                 raise IndexInUse(f"{directory}: {writer}.")
             self._environment = self._opened(map_bytes_initial)
             opening.callback(self._environment.close)
-            # Opening may have waited for a process that put another file there.
-            self._file_identity = identity_of(self._file)
-            self._size = data_file.require_uncut(self._file, self._file_identity, 0)
+            self._files.take_over()
+            self._size = data_file.require_uncut(self._files.data, self._files.data_identity, 0)
             self._holding = Holding(self._held)
             # What is read here stays as it is while this transaction is open, whatever other processes write.
             with self._begin(write=False):
-                data_file.require_sound(self._file, lambda: self._environment.info()["last_txnid"])
+                data_file.require_sound(self._files.data, lambda: self._environment.info()["last_txnid"])
             opening.pop_all()
         self._is_open = True
         # A reader that was killed would keep freed pages in use.
@@ -374,15 +380,14 @@ class Store:
     def read(self, operation: Callable[[Transaction], Result]) -> Result:
         """Run `operation` on the state of one moment. Raises IndexDamaged.
 
-        Raises IndexMissing as `write` does, where the store is not read-only: a service that only looks at its index must
-        learn of it, too.
+        Raises IndexInUse as `write` does, and IndexMissing where the store is not read-only: a service that only looks at
+        its index must learn of it, too.
         """
         with self._turn:
             with self._begun(write=False) as transaction:
                 self._holding.grow_old(write=False)
                 result = operation(Transaction(self._environment, transaction, self._tables, self._seals))
-            if not self._read_only:
-                self._require_in_place()
+            self._files.require_in_place()
             return result
 
     def write(self, operation: Callable[[Transaction], Result], committed: Callable[[], None] = nothing) -> Result:
@@ -390,7 +395,8 @@ class Store:
 
         `committed` is called once, after the commit and before any other thread has its turn.
         Raises IndexFull, IndexDamaged, and IndexProblem where the store is read-only. Raises IndexMissing where the
-        file is no longer where it was opened: a write into it is complete, but gone as soon as this process ends.
+        file is no longer where it was opened: a write into it is complete, but gone as soon as this process ends. Raises
+        IndexInUse where the lock file is another: nothing is written.
         """
         if self._read_only:
             raise IndexProblem(f"The index in {self._directory} was opened for reading only.")
@@ -400,22 +406,17 @@ class Store:
                     with self._begun(write=True) as transaction:
                         self._holding.grow_old(write=True)
                         own = Transaction(self._environment, transaction, self._tables, self._seals, self._holding)
+                        self._files.require_lock()
                         result = operation(own)
                         self._hooks.before_commit()
+                        self._files.require_lock()
                     break
                 except lmdb.MapFullError:
                     self._grow()
             committed()
-            self._require_in_place()
+            self._files.require_in_place()
             self._hooks.after_commit()
             return result
-
-    def _require_in_place(self) -> None:
-        if identity_of(self._file) != self._file_identity:
-            raise IndexMissing(
-                f"The index in {self._directory} was removed or replaced while it was in use. Put it back, or start again: "
-                "what was delivered is then restored into a new one."
-            )
 
     def check_anew(self) -> None:
         """Forget which values this process has checked."""
@@ -451,7 +452,7 @@ class Store:
             raise self._named(problem) from problem
 
     def _begin(self, *, write: bool) -> "lmdb.Transaction[memoryview]":
-        self._size = data_file.require_uncut(self._file, self._file_identity, self._size)
+        self._size = data_file.require_uncut(self._files.data, self._files.data_identity, self._size)
         while True:
             try:
                 return self._environment.begin(write=write, buffers=True)
@@ -495,4 +496,5 @@ class Store:
                 self._is_open = False
                 self._holding.let_go()
                 self._environment.close()
+                self._files.close()
                 release(self._identity)

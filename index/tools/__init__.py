@@ -3,7 +3,8 @@
 Every function takes an open `Index`, or the directory of one, and returns plain values.
 """
 
-from index.storage.data_file import DATA_FILE, Writer, writer_of
+from index.storage.data_file import DATA_FILE
+from index.storage.file.lock_file import Writer, writer_of
 from index.storage.layout import FORMAT_VERSION, Family
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace

@@ -15,7 +15,8 @@ import lmdb
 from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexInUse, IndexMissing
 from index.index import Index, internals_of
 from index.storage import data_file
-from index.storage.data_file import DATA_FILE, LOCK_BYTES, LOCK_FILE, claim, release, require_whole
+from index.storage.data_file import DATA_FILE, claim, release, require_whole
+from index.storage.file.lock_file import LOCK_BYTES, LOCK_FILE, HeldFiles
 from index.storage.layout import Table, unpack_applied
 
 FORMER_FILE = "data.mdb.former"
@@ -147,17 +148,16 @@ def _held(directory: Path) -> Iterator[int]:
 
     Yields the lock file's descriptor. Raises IndexInUse, AlreadyOpen.
     """
-    identity = claim(directory)
-    lock = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    with ExitStack() as holding:
+        holding.callback(release, claim(directory))
+        holding.callback(HeldFiles(directory, read_only=False).close)
+        lock = os.open(directory / LOCK_FILE, os.O_RDWR)
+        holding.callback(os.close, lock)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
         except OSError as problem:
             raise IndexInUse(f"The index in {directory} is open in another process: stop it first.") from problem
         yield lock
-    finally:
-        os.close(lock)
-        release(identity)
 
 
 def _sync(directory: Path) -> None:

@@ -21,8 +21,9 @@ import structlog
 from index import errors
 from streamer.ask.answers import Answers, Told, told_error
 from streamer.ask.filter import Filter
-from streamer.errors import StreamerError
+from streamer.errors import ProcessRefused, StreamerError
 from streamer.observe.logs import configure_logging
+from streamer.observe.process_start import naming_limits
 from streamer.service.wiring import exit_code_of
 from streamer.service.worker import end_with_parent
 from streamer.settings.settings import Settings
@@ -33,6 +34,9 @@ log = structlog.get_logger(__name__)
 
 START_SECONDS = 300.0
 """How long the process may take until it answers: it imports, opens the index and reads its newest entries."""
+
+IDLE_SECONDS = 5.0
+"""How long the process waits for a question before it looks whether its index is still in place."""
 
 READY = b"ready"
 
@@ -86,11 +90,23 @@ class Answerer:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        own, other = context.Pipe()
-        process = context.Process(target=self._body, args=(self._settings, other), name="answers", daemon=True)
-        process.start()
+        try:
+            with naming_limits():
+                own, other = context.Pipe()
+                # A refused start leaves the connections to be closed with their last reference.
+                process = context.Process(target=self._body, args=(self._settings, other), name="answers", daemon=True)
+                process.start()
+        except ProcessRefused as refusal:
+            self._put_off()
+            log.error("answering process not started", reason=str(refusal), start_in_ms=self._backoff_ms)
+            return
         other.close()
         self._running = _Running(process, own, time.monotonic())
+
+    def _put_off(self) -> None:
+        workers = self._settings.workers
+        self._backoff_ms = min(max(workers.restart_backoff_ms, 2 * self._backoff_ms), workers.restart_backoff_max_ms)
+        self._due_seconds = time.monotonic() + self._backoff_ms / 1000
 
     def _take_note(self, running: _Running) -> None:
         try:
@@ -101,11 +117,9 @@ class Answerer:
             return
 
     def _bury(self, running: _Running) -> None:
-        workers = self._settings.workers
         self._is_ready, self._running = False, None
         running.connection.close()
-        self._backoff_ms = min(max(workers.restart_backoff_ms, 2 * self._backoff_ms), workers.restart_backoff_max_ms)
-        self._due_seconds = time.monotonic() + self._backoff_ms / 1000
+        self._put_off()
         log.warning("answering process ended", exit_code=running.process.exitcode, restart_in_ms=self._backoff_ms)
 
     def ask(self, question: str, asked: bytes) -> Told:
@@ -162,6 +176,9 @@ def answer_questions(settings: Settings, connection: Connection) -> None:
             gc.freeze()
             connection.send_bytes(READY)
             while True:
+                while not connection.poll(IDLE_SECONDS):
+                    # Raises where the index or its lock file was removed: this process must not keep it from others.
+                    opened.index.statistics()
                 connection.send(tuple(answers.tell(*connection.recv())))
     except EOFError:
         return

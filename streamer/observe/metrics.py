@@ -17,6 +17,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from index import WatchedHosts
-from streamer.errors import NoRoomForMetrics
 from streamer.observe.definitions import (
     BATCH_AGE,
     BATCH_BYTES,
@@ -74,6 +74,7 @@ from streamer.observe.definitions import (
     WORKERS,
     Definition,
 )
+from streamer.observe.metrics_folder import MetricsFolder
 from streamer.records import reason
 
 STEPS = ("read", "decode", "fingerprint", "decide", "route", "commit")
@@ -89,9 +90,6 @@ silence; a signal; an error."""
 HOSTS_SHOWN = 10
 """Most hosts that metrics name: every further one would be a series that nobody bounds."""
 
-FILE_BYTES = 2**18
-"""Room for the series of one process and one type: for some 1,000 partitions. Its file grows when there are more."""
-
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """Content type of `Metrics.exposition`."""
 
@@ -99,35 +97,53 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
+class _Name(str):
+    """Name of a process in the names of its files. The library opens the files again when the name differs.
+
+    Each object differs from all others.
+    """
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = str.__hash__
+
+
 _directory: Path | None = None
+_folder: MetricsFolder | None = None
+_name = _Name("")
 
 
 def prepare(directory: Path, worker: int | None) -> None:
     """Let this process count in files of `directory`. Call once, before the process makes its first `Metrics()`.
 
     The supervisor (`worker` None) calls first, and removes the files of an earlier service. Two processes that live at
-    the same time must not have the same worker number. Raises NoRoomForMetrics: the files are mapped, and a page for
-    which the disk has no room would kill the process (SIGBUS).
+    the same time must not have the same worker number. Raises NoRoomForMetrics.
     """
-    global _directory
-    name = _name_of(worker)
-    try:
-        if worker is None:
-            directory.mkdir(parents=True, exist_ok=True)
-            for file in directory.glob("*.db"):
-                file.unlink()
-        for prefix in sorted({_prefix_of(definition) for definition in DEFINITIONS}):
-            with (directory / f"{prefix}_{name}.db").open("ab") as opened:
-                os.posix_fallocate(opened.fileno(), 0, FILE_BYTES)
-    except OSError as error:
-        raise NoRoomForMetrics(
-            f"the processes count their metrics in {directory.parent}, which cannot be used: {error.strerror}: make room "
-            "there, or name another folder in TMPDIR"
-        ) from error
+    global _directory, _folder, _name
+    _name = _Name(_name_of(worker))
+    if worker is None:
+        for file in directory.glob("*.db"):
+            file.unlink()
+    prefixes = sorted({_prefix_of(definition) for definition in DEFINITIONS})
+    _folder = MetricsFolder(directory, [f"{prefix}_{_name}.db" for prefix in prefixes])
     _directory = directory
     # The library looks at both whenever it makes a value, so it does not matter when it was imported.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
-    values.ValueClass = values.MultiProcessValue(process_identifier=lambda: name)  # type: ignore[no-untyped-call]
+    values.ValueClass = values.MultiProcessValue(process_identifier=lambda: _name)  # type: ignore[no-untyped-call]
+
+
+def restore_files() -> bool:
+    """Make the files of this process again where something removed them, with all counts; whether it did.
+
+    Call it often, from the thread that counts: until then the counts are missing where they are scraped.
+    Raises NoRoomForMetrics.
+    """
+    global _name
+    if _folder is None or not _folder.restore():
+        return False
+    _name = _Name(_name)
+    return True
 
 
 def forget_gauges(worker: int) -> None:
@@ -147,12 +163,13 @@ def _name_of(worker: int | None) -> str:
 
 def release() -> None:
     """Undo `prepare`: close the files, which stay, and count in memory from the next `Metrics()` on."""
-    global _directory
-    if _directory is not None:
+    global _directory, _folder
+    if _folder is not None:
+        _folder.close()
         values.ValueClass.close_all_files()
         os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
         values.ValueClass = values.MutexValue
-        _directory = None
+        _directory = _folder = None
 
 
 def restart_cause(exit_code: int) -> str:
@@ -210,9 +227,12 @@ class _Files(Collector):
 
     def collect(self) -> Iterable[Metric]:
         # A new file is empty for a moment, and the library cannot read an empty file.
-        files = [str(file) for file in sorted(self._directory.glob("*.db")) if not _is_empty(file)]
-        merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
-        return merged
+        while True:
+            files = [str(file) for file in sorted(self._directory.glob("*.db")) if not _is_empty(file)]
+            # Something removed a file in between.
+            with suppress(FileNotFoundError):
+                merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+                return merged
 
 
 class _Hosts(Collector):

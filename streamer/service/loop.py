@@ -266,6 +266,7 @@ class PreparingLoop(Loop):
                 yield
             finally:
                 self._ahead.close()
+                self._trials.end()
 
     def _owes(self) -> bool:
         return self._ahead.leave()
@@ -295,13 +296,16 @@ class PreparingLoop(Loop):
             return None
         # What follows a part of a batch is the rest of it.
         upcoming = self._transport.peek() if ready.batch is whole and not self._stop_asked else None
-        if upcoming is not None and not self._attempts.suspects(upcoming.records):
+        if upcoming is not None and not self._suspects(upcoming):
             self._ahead.begin(upcoming, self._attempts.ahead)
         self._attempts.loop.name(whole)
         return ready
 
+    def _suspects(self, batch: Batch) -> bool:
+        return self._trials.expects_poison or self._attempts.suspects(batch.records)
+
     def _prepare(self, whole: Batch, stopwatch: Stopwatch) -> Ready | None:
-        if self._attempts.suspects(whole.records):
+        if self._suspects(whole):
             with stopwatch.step("decode"):
                 self._ahead.settle()
                 tried = self._trials.run(whole.records, self._listener.progress, lambda: self._stop_asked)

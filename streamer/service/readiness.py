@@ -33,7 +33,7 @@ class WorkerSeen:
     contact_age_seconds  since it, or the process before it, had an answer from the brokers; None if none ever had
     owed                 partitions with records that it could deliver, and has not
     owing_seconds        in which it had such records and delivered none; 0 where it has none
-    waits_for            who keeps it from writing into the index; empty if nobody is known to
+    waits_for            what keeps it from starting, or who from writing into the index; empty if nothing is known to
     """
 
     number: int

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
@@ -26,9 +26,11 @@ import structlog
 from index.tools import writer_of
 from streamer.ask.desk import Desk
 from streamer.ask.status import Status
+from streamer.errors import NoRoomForMetrics, ProcessRefused
 from streamer.observe import metrics
 from streamer.observe.guard import guard_of
 from streamer.observe.http import HttpServer
+from streamer.observe.process_start import naming_limits
 from streamer.observe.service_manager import ServiceManager
 from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import State
@@ -63,7 +65,7 @@ class Slot:
     start_due_seconds  when the next may start, on the monotonic clock
     backoff_ms         wait before the next start; 0 before the first failure
     exit_code          of the last process that ended, None before
-    waits_for          who holds the index's writer lock while the worker makes no progress; empty as far as nobody does
+    waits_for          what keeps the worker from starting, or who from writing into the index; empty while nothing does
     """
 
     number: int
@@ -90,6 +92,7 @@ class Supervisor:
         self._heartbeats = Heartbeats(len(self._slots), self._context)
         self._stop = threading.Event()
         self._exit_code = os.EX_OK
+        self._metrics_lack = ""
         self._begun_seconds = time.time()
         self._manager = ServiceManager.of_environment()
 
@@ -110,7 +113,7 @@ class Supervisor:
             is_ready, words = readiness(settings, [self._seen(slot) for slot in slots], group)
             if not is_ready:
                 return False, words if part is None else f"{part}: {words}"
-        return True, "ok"
+        return not self._metrics_lack, self._metrics_lack or "ok"
 
     def _seen(self, slot: Slot) -> WorkerSeen:
         beats, process = self._heartbeats, slot.process
@@ -165,6 +168,7 @@ class Supervisor:
 
     def _watch(self, directory: Path, measures: metrics.Metrics, desk: Desk | None) -> None:
         while not self._stop.is_set():
+            self._keep_metrics(directory)
             for slot in self._slots:
                 self._attend(slot, directory, measures)
             self._show(measures)
@@ -173,6 +177,19 @@ class Supervisor:
             self._manager.alive(self.ready()[1])
             alive = [slot.process.sentinel for slot in self._slots if slot.process is not None]
             multiprocessing.connection.wait(alive, timeout=CHECK_PERIOD_SECONDS)
+
+    def _keep_metrics(self, directory: Path) -> None:
+        """Make the files of the metrics again where something removed them; see `ready` where that cannot be done."""
+        try:
+            if metrics.restore_files():
+                log.warning(
+                    "metrics folder made again: its files were removed", folder=str(directory), setting="TMPDIR"
+                )
+            self._metrics_lack = ""
+        except NoRoomForMetrics as problem:
+            if not self._metrics_lack:
+                log.error("metrics are not shown", reason=str(problem))
+            self._metrics_lack = str(problem)
 
     def _attend(self, slot: Slot, directory: Path, measures: metrics.Metrics) -> None:
         if slot.process is None:
@@ -209,22 +226,39 @@ class Supervisor:
     def _start(self, slot: Slot, directory: Path) -> None:
         self._heartbeats.launch(slot.number)
         arguments = (self._settings, slot.number, self._heartbeats, directory)
-        slot.process = self._context.Process(
+        process = self._context.Process(
             target=work,
             args=arguments if slot.part is None else (*arguments, slot.part),
             name=f"worker-{slot.number}",
         )
-        with _shielded_from_interrupts():
-            slot.process.start()
+        try:
+            with naming_limits(), _shielded_from_interrupts():
+                process.start()
+        except ProcessRefused as refusal:
+            self._heartbeats.enter(slot.number, State.STOPPED)
+            slot.waits_for = str(refusal)
+            self._put_off(slot, steady=False)
+            log.error("worker not started", worker=slot.number, reason=slot.waits_for, start_in_ms=slot.backoff_ms)
+        else:
+            slot.process, slot.waits_for = process, ""
+
+    def _put_off(self, slot: Slot, *, steady: bool) -> None:
+        """Let the next start wait, longer each time unless the last life was a steady one."""
+        workers = self._settings.workers
+        slot.backoff_ms = (
+            workers.restart_backoff_ms
+            if steady or not slot.backoff_ms
+            else min(2 * slot.backoff_ms, workers.restart_backoff_max_ms)
+        )
+        slot.start_due_seconds = time.monotonic() + slot.backoff_ms / 1000
 
     def _bury(self, slot: Slot, measures: metrics.Metrics, cause: str) -> None:
         assert slot.process is not None
-        workers = self._settings.workers
         process, exit_code, before = slot.process.pid, slot.process.exitcode, slot.exit_code
         slot.exit_code = exit_code
         slot.process, slot.waits_for = None, ""
         # A life that was spent on starting or on standing still is no sign that the next one will go better.
-        steady = self._heartbeats.steady_ms(slot.number) > 2 * workers.restart_backoff_max_ms
+        steady = self._heartbeats.steady_ms(slot.number) > 2 * self._settings.workers.restart_backoff_max_ms
         self._heartbeats.enter(slot.number, State.STOPPED)
         metrics.forget_gauges(slot.number)
         # A failed write looks like damage once, and is mended by opening the index anew. Damage on disk stays.
@@ -234,12 +268,7 @@ class Supervisor:
             self._exit_code = os.EX_DATAERR if still_damaged else os.EX_CONFIG
             self.stop()
             return
-        slot.backoff_ms = (
-            workers.restart_backoff_ms
-            if steady or not slot.backoff_ms
-            else min(2 * slot.backoff_ms, workers.restart_backoff_max_ms)
-        )
-        slot.start_due_seconds = time.monotonic() + slot.backoff_ms / 1000
+        self._put_off(slot, steady=steady)
         measures.worker_restarted(cause)
         log.warning(
             "worker ended",
@@ -256,8 +285,10 @@ class Supervisor:
             details["signal"] = signal.Signals(-exit_code).name
         if exit_code == -signal.SIGBUS:
             details["reason"] = _BUS_ERROR
-        if process is not None and (death := death_of(self._settings.index.directory, process)):
-            details |= {"step": death.step, "batch": ", ".join(map(str, death.stretches))}
+        # Files that cannot be read, as where too many are open, are no reason to end the service.
+        with suppress(OSError):
+            if process is not None and (death := death_of(self._settings.index.directory, process)):
+                details |= {"step": death.step, "batch": ", ".join(map(str, death.stretches))}
         return details
 
     def _show(self, measures: metrics.Metrics) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from index import Guard, Index, Recrawl, Retention, errors
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, parameters_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.records.reason import AS_NEW
@@ -42,6 +42,9 @@ def usable_directory(settings: Settings) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in FILE_LIMITS:
+            # The folder is not the cause.
+            raise
         raise SettingsError(
             f"index.directory: {settings.index.directory}: cannot be used: {error.strerror}: name another folder."
         ) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from index import Index, Source, errors
-from streamer.errors import StreamerError
+from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
@@ -74,6 +74,7 @@ class MetricsListener:
         if time.monotonic() >= self._owed_due and self.transport is not None:
             self._owed_due = time.monotonic() + OWED_PERIOD_SECONDS
             self._heartbeats.note_owed(self._number, [source.partition for source in self.transport.owed()])
+        metrics.restore_files()
         if time.monotonic() >= self._statistics_due:
             self._statistics_due = time.monotonic() + STATISTICS_PERIOD_SECONDS
             self._publish_statistics()
@@ -168,6 +169,11 @@ def work(
     except (StreamerError, errors.IndexProblem) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None
+    except OSError as error:
+        if error.errno not in FILE_LIMITS:
+            raise
+        log.error("worker ends", error=type(error).__name__, reason=TOO_MANY_FILES)
+        raise SystemExit(os.EX_OSERR) from None
 
 
 def _run_whole(settings: Settings, instance: str, fingerprinter: Scheme, listener: MetricsListener) -> None:

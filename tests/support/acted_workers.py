@@ -35,12 +35,14 @@ class Life:
 class Stage:
     """A clock, the processes started on it, and what else is to happen at which second.
 
-    lives   by worker the lives of its processes, one after the other; later processes live on until they are ended
-    events  called when their second has come
+    lives     by worker the lives of its processes, one after the other; later processes live on until they are ended
+    refusals  what the system answers to the next starts, one after the other
+    events    called when their second has come
     """
 
     lives: dict[int, list[Life]] = field(default_factory=lambda: defaultdict(list))
     events: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    refusals: list[OSError] = field(default_factory=list)
     seconds: float = 0.0
     processes: list["FakeProcess"] = field(default_factory=list)
     process_number: int = 0
@@ -102,6 +104,8 @@ class FakeProcess:
         return None if self.is_alive() else self._exit_code
 
     def start(self) -> None:
+        if self._stage.refusals:
+            raise self._stage.refusals.pop(0)
         lives = self._stage.lives[self.number]
         self._life = lives.pop(0) if lives else Life()
         self._exit_code = self._life.exit_code
@@ -167,4 +171,5 @@ def _run(settings: Settings, number: int, board: Any, metrics_directory: Path, *
     file.with_suffix(".new").replace(file)
     parent = os.getppid()
     while not enough.wait(0.05) and os.getppid() == parent:
+        metrics.restore_files()
         board.beat(number)

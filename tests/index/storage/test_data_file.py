@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.errors import IndexDamaged, IndexFull, IndexInUse
+from index.errors import IndexDamaged, IndexFull
 from index.index import Index
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, require_whole
@@ -221,80 +220,3 @@ def test_a_lock_file_without_room_is_a_full_disk_and_not_a_signal(
     monkeypatch.undo()
     with opened(tmp_path):
         pass
-
-
-# --- the writer lock --------------------------------------------------------------------------------------------------
-
-HOLDER = """
-import sys, time
-from pathlib import Path
-from index.index import internals_of
-from tests.support.indexes import opened
-with opened(Path(sys.argv[1])) as index:
-    internals_of(index).store.write(lambda transaction: (print("writing", flush=True), time.sleep(600)))
-"""
-
-
-@pytest.fixture
-def writing(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
-    """A process amid a write into the index in `tmp_path`."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    yield process
-    process.kill()
-    process.communicate()
-
-
-def test_the_process_that_holds_the_writer_lock_is_named_and_whether_it_is_stopped(
-    tmp_path: Path, writing: "subprocess.Popen[str]"
-) -> None:
-    found = data_file.writer_of(tmp_path)
-    assert found is not None
-    assert (found.process, found.stopped) == (writing.pid, False)
-    assert found.command.startswith(sys.executable)
-    suspend(writing)
-    found = data_file.writer_of(tmp_path)
-    assert found is not None
-    assert found.stopped
-    assert f"process {writing.pid} " in str(found)
-    assert f"kill -CONT {writing.pid}" in str(found)
-    writing.kill()
-    writing.wait()
-    assert data_file.writer_of(tmp_path) is None
-
-
-def test_an_index_whose_writer_is_stopped_is_refused_with_who_it_is_and_can_still_be_read(
-    tmp_path: Path, writing: "subprocess.Popen[str]"
-) -> None:
-    suspend(writing)
-    with pytest.raises(IndexInUse, match=rf"process {writing.pid} .*is stopped"):
-        opened(tmp_path)
-    with looked_at(tmp_path) as index:
-        assert index.statistics().entries == 0
-    writing.kill()
-    writing.wait()
-    with opened(tmp_path):
-        assert data_file.writer_of(tmp_path) is None
-
-
-@pytest.mark.parametrize("content", [None, b"", b"no lock file", bytes(8_192)])
-def test_of_a_lock_file_that_is_none_nobody_is_the_writer(tmp_path: Path, content: bytes | None) -> None:
-    if content is not None:
-        (tmp_path / data_file.LOCK_FILE).write_bytes(content)
-    assert data_file.writer_of(tmp_path) is None
-
-
-def test_a_number_in_the_lock_file_that_is_another_process_is_not_taken_for_the_writer(tmp_path: Path) -> None:
-    with opened(tmp_path):
-        lock = bytearray((tmp_path / data_file.LOCK_FILE).read_bytes())
-    lock[64:68] = os.getppid().to_bytes(4, "little")
-    (tmp_path / data_file.LOCK_FILE).write_bytes(lock)
-    assert data_file.writer_of(tmp_path) is None
-
-
-def suspend(process: "subprocess.Popen[str]") -> None:
-    process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)

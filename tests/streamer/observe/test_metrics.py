@@ -3,6 +3,7 @@
 import errno
 import multiprocessing
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from index import HostShare, WatchedHosts
 from streamer.errors import NoRoomForMetrics
 from streamer.observe import metrics
+from streamer.observe.metrics_folder import FILE_BYTES
 from streamer.records import reason
 from tests.support.paths import DOCS
 
@@ -336,7 +338,7 @@ def test_every_file_that_a_process_maps_has_its_room_before(directory: Path) -> 
     sizes = {file.name: file.stat() for file in directory.glob("*.db")}
     assert len(sizes) == 4
     for status in sizes.values():
-        assert status.st_size == metrics.FILE_BYTES
+        assert status.st_size == FILE_BYTES
         assert status.st_blocks * 512 >= status.st_size
 
 
@@ -376,3 +378,19 @@ def test_steps_and_states_are_those_of_the_service() -> None:
 
     assert loop.STEPS == metrics.STEPS
     assert tuple(state.value for state in loop.State) == metrics.WORKER_STATES
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_counts_whose_files_were_removed_come_back_and_only_by_restoring_them(directory: Path, restored: bool) -> None:
+    measures = metrics.Metrics()
+    measures.restored(3)
+    measures.observe_lags({("documents", 0): 7})
+    shutil.rmtree(directory)
+    # Counted while there is no file.
+    measures.restored(2)
+    assert (metrics.restore_files() if restored else False) is restored
+    measures.restored(1)
+    shown = measures.exposition().decode()
+    assert ("neardup_restored_total 6.0" in shown) is restored
+    assert ('neardup_lag_records{partition="0",topic="documents"} 7.0' in shown) is restored
+    assert not metrics.restore_files() or not restored

@@ -1,8 +1,12 @@
 """Workers are started, watched, restarted and ended: on a fake clock where it can be exact, and with real processes."""
 
+import errno
 import os
+import resource
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 import urllib.error
@@ -387,6 +391,35 @@ def test_health_is_good_until_the_service_is_on_its_way_out(play: Callable[..., 
     assert told == [(200, "ok\n"), (503, "stopping\n")]
 
 
+@pytest.mark.parametrize(
+    ("refusal", "limit"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+        (OSError(errno.ENFILE, "Too many open files in system"), "fs.file-max"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "ulimit -u"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory is short"),
+    ],
+)
+def test_a_process_that_the_system_refuses_is_started_later_and_later_and_the_limit_is_named(
+    play: Callable[..., Play], refusal: OSError, limit: str
+) -> None:
+    refused = play([], [])
+    refused.stage.refusals = [refusal] * 9
+    told: list[tuple[bool, str]] = []
+    for seconds in (1.0, 20.0):
+        refused.at(seconds, lambda: told.append(refused.supervisor.ready()))
+    with capture_logs() as logged:
+        assert refused.run(stop_at=21.0) == os.EX_OK
+    waits = [each["start_in_ms"] for each in logged if each["event"] == "worker not started" and each["worker"] == 0]
+    assert waits == [250, 500, 1000, 2000, 2000]
+    is_ready, words = told[0]
+    assert not is_ready
+    assert words.startswith("worker 0 is waiting to be restarted; the system starts no further process")
+    assert limit in words
+    assert told[1] == (True, "ok")
+    assert [len(refused.stage.started(number)) for number in range(2)] == [1, 1]
+
+
 # --- real processes ---------------------------------------------------------------------------------------------------
 
 
@@ -397,9 +430,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def run_beside(settings: Settings, conduct: Callable[[], None]) -> int:
+def run_beside(settings: Settings, conduct: Callable[[], None], supervised: Supervisor | None = None) -> int:
     """Run a supervisor in this thread and `conduct` in another one, which has to end it by a signal."""
-    supervised = Supervisor(settings)
+    supervised = supervised or Supervisor(settings)
     failures: list[BaseException] = []
 
     def conducted() -> None:
@@ -453,6 +486,64 @@ def test_one_port_shows_all_workers_a_killed_one_comes_back_and_sigterm_ends_the
     for process in seen:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
+
+
+@pytest.mark.parametrize("with_folder", [False, True])
+def test_metrics_whose_files_are_removed_come_back_with_all_counts_and_so_does_a_killed_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_folder: bool
+) -> None:
+    monkeypatch.setattr(supervisor, "work", diligent)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    settings = make_settings(2, tmp_path)
+
+    def conduct() -> None:
+        wait_for(lambda: answers(settings, "/readyz", "ok"))
+        (folder,) = tmp_path.glob("streamer-metrics-*")
+        if with_folder:
+            shutil.rmtree(folder)
+        else:
+            for file in folder.iterdir():
+                file.unlink()
+        wait_for(lambda: answers(settings, "/metrics", "neardup_restored_total 3.0"))
+        wait_for(lambda: answers(settings, "/metrics", "neardup_shadow 1.0"))
+        former = process_of(settings, 0)
+        assert former is not None
+        os.kill(former, signal.SIGKILL)
+        wait_for(lambda: process_of(settings, 0) != former)
+        wait_for(lambda: answers(settings, "/readyz", "ok"))
+        wait_for(lambda: answers(settings, "/metrics", "neardup_restored_total 4.0"))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with capture_logs() as logged:
+        assert run_beside(settings, conduct) == os.EX_OK
+    assert [each["setting"] for each in logged if "metrics folder made again" in each["event"]] == ["TMPDIR"]
+    assert not list(tmp_path.glob("streamer-metrics-*"))
+
+
+def test_a_supervisor_at_its_limit_of_open_files_waits_until_it_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "work", diligent)
+    settings = make_settings(1, tmp_path)
+    supervised = Supervisor(settings)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def conduct() -> None:
+        wait_for(lambda: supervised.ready()[0])
+        former = process_of(settings, 0)
+        assert former is not None
+        try:
+            # What is open stays open.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4, limits[1]))
+            os.kill(former, signal.SIGKILL)
+            wait_for(lambda: "ulimit -n" in supervised.ready()[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        wait_for(lambda: supervised.ready()[0])
+        assert process_of(settings, 0) != former
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert run_beside(settings, conduct, supervised) == os.EX_OK
 
 
 def test_a_worker_that_does_not_heed_sigterm_is_killed_when_the_delivery_timeout_is_over(

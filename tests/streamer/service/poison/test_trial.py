@@ -1,15 +1,21 @@
 """A trial proves which records end a process, and gives of all others what the worker itself would have got."""
 
+import errno
 import multiprocessing
+import os
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
 from index.entry import Kind, Source
-from streamer.errors import RegistryUnavailable
+from streamer.errors import ProcessRefused, RegistryUnavailable
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
@@ -45,6 +51,14 @@ def deadly(word: str) -> bytes:
 def _deadly_children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tests/support/poisoned'}:{ROOT}")
     monkeypatch.setenv("DEADLY_ONCE", str(tmp_path / "once"))
+
+
+@pytest.fixture
+def _signals() -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def never() -> bool:
@@ -106,13 +120,13 @@ def test_a_stop_ends_the_child_at_once_and_nothing_is_told_of_the_record_that_it
     patient = SETTINGS.model_copy(update={"workers": limits})
     records = records_of(*map(sound, range(sound_records)), deadly("endless"), sound(3))
     asked: list[Record] = []
-    ask = trial._Child.ask
+    ask = trial._Nursery.ask
 
-    def noted(child: trial._Child, record: Record) -> trial.Answer | str:
+    def noted(nursery: trial._Nursery, record: Record) -> trial.Answer | str:
         asked.append(record)
-        return ask(child, record)
+        return ask(nursery, record)
 
-    monkeypatch.setattr(trial._Child, "ask", noted)
+    monkeypatch.setattr(trial._Nursery, "ask", noted)
     began = time.monotonic()
     found = Trials(patient, scheme_for(SETTINGS), seconds_max=600.0).run(
         records, lambda: None, lambda: len(asked) > sound_records
@@ -146,3 +160,61 @@ def test_a_registry_that_cannot_be_asked_makes_no_record_poison() -> None:
     trying = Trials(settings, scheme_for(settings), seconds_max=600)
     with pytest.raises(RegistryUnavailable, match="none is lost"):
         trying.run(records_of(framed(7, b"\0")), lambda: None, never)
+
+
+def test_poison_in_quantity_costs_one_start_and_two_children_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[int] = []
+    asked: list[Record] = []
+    start, ask = trial._Nursery.__init__, trial._Nursery.ask
+
+    def started(nursery: trial._Nursery, *arguments: Any) -> None:
+        starts.append(1)
+        start(nursery, *arguments)
+
+    def noted(nursery: trial._Nursery, record: Record) -> trial.Answer | str:
+        asked.append(record)
+        return ask(nursery, record)
+
+    monkeypatch.setattr(trial._Nursery, "__init__", started)
+    monkeypatch.setattr(trial._Nursery, "ask", noted)
+    values = [deadly("segfault") if number % 4 == 3 else sound(number) for number in range(80)]
+    tried = tried_of(trials().run(records_of(*values), lambda: None, never))
+    letters = [place for place, document in enumerate(tried.documents) if isinstance(document, DeadLetter)]
+    assert letters == list(range(3, 80, 4))
+    assert len(starts) == 1
+    assert len(asked) == 80 + len(letters)
+
+
+@pytest.mark.parametrize(("records_after", "expected"), [(3, [True, True, False]), (0, [False, False, False])])
+def test_after_poison_the_next_records_are_tried_by_the_same_process_until_enough_were_sound(
+    monkeypatch: pytest.MonkeyPatch, records_after: int, expected: list[bool]
+) -> None:
+    monkeypatch.setattr(trial, "RECORDS_AFTER_POISON", records_after)
+    trying = trials()
+    seen: list[bool] = []
+    processes: list[list[int | None]] = []
+    for values in ([sound(0), deadly("segfault")], [sound(1), sound(2)], [sound(3)]):
+        trying.run(records_of(*values), lambda: None, never)
+        seen.append(trying.expects_poison)
+        processes.append([process.pid for process in multiprocessing.active_children()])
+    assert seen == expected
+    assert [len(each) for each in processes] == expected
+    assert processes[0] == processes[1]
+
+
+@pytest.mark.usefixtures("_signals")
+def test_a_child_that_the_system_refuses_makes_no_record_poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The body of the nursery, in this process: it forks nothing.
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    own, other = multiprocessing.Pipe()
+    own.send(records_of(sound(0))[0])
+    thread = threading.Thread(target=lambda: (own.recv(), answers.append(own.recv()), own.close()))
+    answers: list[object] = []
+    thread.start()
+    trial._serve(SETTINGS, other)
+    thread.join()
+    assert isinstance(answers[0], ProcessRefused)
+    assert "ulimit -u" in str(answers[0])

@@ -1,0 +1,38 @@
+"""What keeps the system from starting a process: named by the limit, which a person can raise."""
+
+import errno
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamer.errors import ProcessRefused
+
+
+@contextmanager
+def naming_limits() -> Iterator[None]:
+    """Turn what the system refuses where a process is started into ProcessRefused, which names the limit."""
+    try:
+        yield
+    except OSError as error:
+        raise ProcessRefused(
+            f"the system starts no further process: {error.strerror}{_limit_of(error)}; nothing is lost, and it is tried "
+            "again"
+        ) from error
+
+
+def _limit_of(error: OSError) -> str:
+    """The limit that an error stands for, to follow its words; empty where it is none."""
+    files, processes = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+    return {
+        errno.EMFILE: f": raise the limit of open files (RLIMIT_NOFILE, ulimit -n, LimitNOFILE; now {files})",
+        errno.ENFILE: ": raise the system's limit of open files (fs.file-max)",
+        errno.EAGAIN: (
+            f": raise the limit of processes (RLIMIT_NPROC, ulimit -u, now {_shown(processes)}; pids.max of the control "
+            "group, TasksMax)"
+        ),
+        errno.ENOMEM: ": memory is short",
+    }.get(error.errno or 0, "")
+
+
+def _shown(limit: int) -> str:
+    return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
