@@ -328,7 +328,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGINT too: a shell without job control lets what it starts in the background ignore it.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
     broker = LocalKafka(options.directory, options.port)
     try:
         log.info("starting Kafka %s ...", KAFKA_VERSION)

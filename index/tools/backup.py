@@ -13,7 +13,7 @@ from pathlib import Path
 import lmdb
 
 from index.errors import AlreadyOpen, FormatUnknown, IndexDamaged, IndexExists, IndexInUse, IndexMissing
-from index.index import Index, internals_of
+from index.index import MAP_BYTES_INITIAL, Index, internals_of
 from index.storage import data_file
 from index.storage.data_file import DATA_FILE, claim, release, require_whole
 from index.storage.file.lock_file import LOCK_BYTES, LOCK_FILE, HeldFiles
@@ -64,7 +64,9 @@ def replace(directory: Path, source: Path, *, keep_former: bool) -> tuple[int, i
     for each in (directory, source):
         if not has_index(each):
             raise IndexMissing(f"There is no index in {each}.")
-    require_whole(source / DATA_FILE)
+    # No other opening of the copy would accept an index of another format.
+    map_bytes_max = max(MAP_BYTES_INITIAL, require_whole(source / DATA_FILE))
+    Index.open(source, None, map_bytes_max=map_bytes_max, read_only=True).close()
     data, unfinished = directory / DATA_FILE, directory / (DATA_FILE + _UNFINISHED)
     with _held(directory) as lock, ExitStack() as leftovers:
         leftovers.callback(unfinished.unlink, missing_ok=True)

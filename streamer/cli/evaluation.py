@@ -5,6 +5,7 @@ import lzma
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -15,6 +16,10 @@ from streamer.cli.methods import FILES, REPORT_COLUMNS, scores
 from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen, settings_options
 from streamer.cli.outputs import NoLeftovers, require_absent, writing
 from streamer.errors import NoDocuments
+from streamer.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from streamer.records.decode import Document
 
 
 class _ScoresUnlessNamed(click.Group):
@@ -43,6 +48,16 @@ def evaluate() -> None:
     """Hold the commands."""
 
 
+def _documents(files: Sequence[Path], settings: Settings) -> "list[Document]":
+    """All documents of files. Raises NoDocuments where there is none."""
+    from streamer.evaluation.sample import read_documents
+
+    documents = [document for batch in read_documents(files, settings.decode) for document in batch]
+    if not documents:
+        raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
+    return documents
+
+
 @evaluate.command()
 @FILES
 @click.option("--out", required=True, type=FOLDER, help="Write the set into this folder.")
@@ -66,14 +81,11 @@ def truth(chosen: Chosen, files: Sequence[Path], out: Path, floor: float, run: i
     similarity of each document with an earlier one. docs/methods.md says over which sets.
     """
     from streamer.evaluation.join import similar_pairs, tokens_in_a_run
-    from streamer.evaluation.sample import read_documents
     from streamer.text.normalisation import Normaliser
 
     settings = chosen.load(over_files=True)
     normaliser = Normaliser(settings.fingerprint)
-    documents = [document for batch in read_documents(files, settings.decode) for document in batch]
-    if not documents:
-        raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
+    documents = _documents(files, settings)
     require_absent(out, force=False)
     texts = [normaliser.normal_form(text) for text in normaliser.without_markup([each.text for each in documents])]
     run = run or tokens_in_a_run(texts)
@@ -162,19 +174,12 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
     Without it, each document is compared with all. The documents of FILES, of which every one enters, are the stream.
     """
     from streamer.evaluation.report import timing_page
-    from streamer.evaluation.sample import read_documents
     from streamer.evaluation.sets import Document, fingerprint_documents
     from streamer.evaluation.timing import timings
     from streamer.fingerprint.scheme import parameters_for, scheme_for
 
     settings = chosen.load(over_files=True)
-    documents = [
-        Document(document.title, document.text, document.metadata)
-        for batch in read_documents(files, settings.decode)
-        for document in batch
-    ]
-    if not documents:
-        raise NoDocuments("There is no document in FILES; do decode.text and the other pointers fit?")
+    documents = [Document(each.title, each.text, each.metadata) for each in _documents(files, settings)]
     scheme = scheme_for(settings)
     parameters = parameters_for(settings, scheme.stamp())
     found = timings(fingerprint_documents(scheme, documents), parameters)
@@ -191,3 +196,52 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
     if picture is not None:
         with writing(picture):
             picture.write_text(timing_page(found, parameters), encoding="utf-8")
+
+
+@evaluate.command("short")
+@FILES
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw the share missed over the length on this HTML page.",
+)
+@json_option
+@pass_chosen
+def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as_json: bool) -> None:
+    """Show the share of short texts that is misjudged, by their length and by the threshold.
+
+    Takes passages of whole sentences from the documents of FILES, and replaces one word of each. Fingerprints judge
+    alone, without a second look.
+    """
+    from streamer.evaluation.report import short_page
+    from streamer.evaluation.short_texts import misjudged, thresholds_of
+    from streamer.fingerprint.scheme import parameters_for, scheme_for
+    from streamer.text.normalisation import Normaliser
+
+    settings = chosen.load(over_files=True)
+    if settings.fingerprint.scheme == "simhash":
+        settings = chosen.load("fingerprint.second_look=none", over_files=True)
+    documents = _documents(files, settings)
+    texts = Normaliser(settings.fingerprint).without_markup([each.text for each in documents])
+    scheme = scheme_for(settings)
+    parameters = parameters_for(settings, scheme.stamp())
+    thresholds = thresholds_of(parameters)
+    found = list(misjudged(texts, scheme, parameters))
+    if not found:
+        raise NoDocuments("No two documents of FILES have a sentence of 8 to 45 characters.")
+    if as_json:
+        click.echo(orjson.dumps([each.as_json(thresholds) for each in found], option=orjson.OPT_INDENT_2))
+    else:
+        kind = "similarity >=" if parameters.by_similarity else "distance <="
+        rows = Table(title=f"Share missed / false, by {kind}", title_justify="left")
+        for column in ("characters", "texts", *(f"{threshold:g}" for threshold in thresholds)):
+            rows.add_column(column, justify="right", no_wrap=True)
+        for each in found:
+            shares = zip(each.missed.tolist(), each.false.tolist(), strict=True)
+            cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
+            rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
+        Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
+    # Last, so that a picture that cannot be written costs nobody the figures.
+    if picture is not None:
+        with writing(picture):
+            picture.write_text(short_page(found, parameters), encoding="utf-8")

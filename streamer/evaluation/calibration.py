@@ -127,12 +127,12 @@ def edited(text: str, edit: str, other: str, dice: Dice) -> str:
             return f"{text[:at]}{(int(text[at]) + dice.number(1, 9)) % 10}{text[at + 1 :]}"
         return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
     if edit == "framed":
-        return text + "\n" + dice.one(_sentences(other) or [""])
-    sentences = _sentences(text)
-    if len(sentences) < 2:
+        return text + "\n" + dice.one(sentences(other) or [""])
+    kept = sentences(text)
+    if len(kept) < 2:
         return text
-    taken = sentences.pop(dice.number(0, len(sentences) - 1))
-    return "".join(sentences) + (taken if edit == "moved" else "")
+    taken = kept.pop(dice.number(0, len(kept) - 1))
+    return "".join(kept) + (taken if edit == "moved" else "")
 
 
 def similarity(one: str, other: str) -> float:
@@ -264,7 +264,8 @@ def fragment(settings: Settings) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each with its end and line breaks: joined, they equal the text."""
     return [sentence for sentence in _SENTENCE.findall(text) if sentence]
 
 

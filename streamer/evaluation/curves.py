@@ -1,5 +1,6 @@
 """Precision, recall and F1 over the threshold: as numbers, and as lines."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy.typing as npt
 
 from streamer.evaluation.scores import Truth
 
-_COLOURS = {"precision": "#1d4ed8", "recall": "#c2410c", "F1": "#15803d"}
+_COLOURS = ("#1d4ed8", "#c2410c", "#15803d", "#7c3aed", "#b45309", "#0e7490", "#be185d", "#4b5563")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM, _TOP = 720, 200, 46, 12, 34, 14
 
 
@@ -51,25 +52,38 @@ def curve(distances: npt.NDArray[np.float64], truth: Truth, thresholds: npt.NDAr
 
 
 def drawn(found: Curve, title: str, marks: list[tuple[float, str]], border: float) -> str:
-    """The three lines as SVG, thresholds from left to right at equal steps.
+    """The three lines as SVG, thresholds from left to right at equal steps; see `lines_drawn`.
 
-    marks   places on the axis, in thresholds, and their texts
     border  where the threshold in force stands
     """
-    count = len(found.thresholds)
+    lines = {"precision": found.precision, "recall": found.recall, "F1": found.f1}
+    return lines_drawn(lines, f"{title}; highest F1 {found.f1[found.best]:.4f}", marks, border)
+
+
+def lines_drawn(
+    lines: Mapping[str, npt.NDArray[np.float64]], title: str, marks: list[tuple[float, str]], border: float
+) -> str:
+    """Lines of shares as SVG, at most eight of one length, their values at equal steps.
+
+    lines   values from 0 to 1 by name, float64 [steps] each
+    marks   places on the axis, in steps, and their texts
+    border  place of an upright line
+    """
+    count = len(next(iter(lines.values())))
     step, room, base = (_WIDTH - _LEFT) / count, _HEIGHT - _BOTTOM - _TOP, _HEIGHT - _BOTTOM
-    parts = [f"<svg viewBox='0 0 {_WIDTH + _RIGHT} {_HEIGHT}' role='img' aria-label='scores by {title}'>"]
+    parts = [f"<svg viewBox='0 0 {_WIDTH + _RIGHT} {_HEIGHT}' role='img' aria-label='{title}'>"]
     at = _LEFT + border * step
     parts.append(f"<path d='M{_LEFT} {base}H{_WIDTH}M{at:.1f} {_TOP}V{base}' stroke='#6b7280' fill='none'/>")
-    for name, values in (("precision", found.precision), ("recall", found.recall), ("F1", found.f1)):
+    for values, colour in zip(lines.values(), _COLOURS, strict=False):
         line = " ".join(
             f"{'ML'[place > 0]}{_LEFT + (place + 1) * step:.1f} {base - value * room:.1f}"
             for place, value in enumerate(values.tolist())
         )
-        parts.append(f"<path d='{line}' stroke='{_COLOURS[name]}' stroke-width='1.5' fill='none'/>")
+        parts.append(f"<path d='{line}' stroke='{colour}' stroke-width='1.5' fill='none'/>")
+    apart = _WIDTH // (len(_COLOURS) + 1)
     parts += [
-        f"<text x='{_LEFT + (number + 1) * 90}' y='{_TOP - 3}' font-size='11' fill='{colour}'>{name}</text>"
-        for number, (name, colour) in enumerate(_COLOURS.items())
+        f"<text x='{_LEFT + (number + 1) * apart}' y='{_TOP - 3}' font-size='11' fill='{colour}'>{name}</text>"
+        for number, (name, colour) in enumerate(zip(lines, _COLOURS, strict=False))
     ]
     parts += [
         f"<text x='{_LEFT + place * step:.1f}' y='{base + 16}' font-size='11' text-anchor='middle'>{mark}</text>"
@@ -79,9 +93,5 @@ def drawn(found: Curve, title: str, marks: list[tuple[float, str]], border: floa
         f"<text x='{_LEFT - 6}' y='{base - value * room + 4:.1f}' font-size='11' text-anchor='end'>{value:g}</text>"
         for value in (0, 0.5, 1)
     ]
-    best = found.best
-    parts.append(
-        f"<text x='{_WIDTH}' y='{_HEIGHT - 4}' font-size='11' text-anchor='end'>{title}; highest F1 {found.f1[best]:.4f}"
-        "</text></svg>"
-    )
+    parts.append(f"<text x='{_WIDTH}' y='{_HEIGHT - 4}' font-size='11' text-anchor='end'>{title}</text></svg>")
     return "".join(parts)

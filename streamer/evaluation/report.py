@@ -13,6 +13,8 @@ from index import Parameters, minhash, second_look
 from streamer.evaluation.calibration import EDITS_MAX, INDEX_DOCUMENTS, Trial, best, index_bytes_per_document
 from streamer.evaluation.curves import curve, drawn
 from streamer.evaluation.scores import Interval, Scores, Truth, limit_of
+from streamer.evaluation.short_texts import Misjudged
+from streamer.evaluation.short_texts import drawn as drawn_short
 from streamer.evaluation.timing import Timing
 from streamer.evaluation.timing import drawn as drawn_times
 
@@ -191,6 +193,17 @@ def timing_page(found: Sequence[Timing], parameters: Parameters) -> str:
         f"<p>duplicate if {rule(parameters)}. With the index: all that a decision takes, the journal on disk too. Without: "
         "the fingerprint compared with all others, and nothing else. Both axes are logarithmic.</p>",
         drawn_times(found),
+    ]
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def short_page(found: Sequence[Misjudged], parameters: Parameters) -> str:
+    """A complete HTML page with the share of short texts that is missed, over their length."""
+    parts = [
+        *_head("Short texts"),
+        "<h1>Short texts with one word replaced</h1>",
+        "<p>The share of texts whose copy with one word replaced is not called a duplicate, by the fingerprint alone.</p>",
+        drawn_short(found, parameters),
     ]
     return "\n".join(parts) + "\n</html>\n"
 

@@ -1,7 +1,8 @@
 """HTTP port of the service: /metrics for Prometheus, /healthz and /readyz for whoever keeps the service running, and routes.
 
 The only importer of uvicorn, which speaks HTTP and TLS on one thread. What takes time runs on other threads: a question
-that waits never holds up a probe.
+that waits never holds up a probe. Connections are accepted here and not by uvicorn: its limit answers 503 to a probe as
+to any other request, and it waits a minute for a TLS handshake.
 """
 
 import asyncio
@@ -14,15 +15,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Self
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import orjson
+import structlog
 from uvicorn import Config, Server
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from streamer.errors import SettingsError
+from streamer.observe.connections import Connections
 from streamer.observe.guard import OPEN, Guard
 from streamer.observe.metrics import CONTENT_TYPE
+
+log = structlog.get_logger(__name__)
 
 Check = Callable[[], tuple[bool, str]]
 """Whether all is well, and a few words for people."""
@@ -30,13 +35,17 @@ Check = Callable[[], tuple[bool, str]]
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
-REQUEST_SECONDS = 10
-"""How long a client may take to send a request, or to send the next one over the same connection."""
+HEAD_SECONDS = 2
+"""Longest time that a client may take for its TLS handshake, and again for the head of a request."""
 
-CONNECTIONS_MAX = 500
+REQUEST_SECONDS = 10
+"""Longest time that a client may take for the body of a request, or to begin the next one over the same connection."""
 
 WAITING_MAX = 64
-"""Questions of a queue that wait for their answers, at most: a further one is told to come again."""
+"""Most requests that wait in one queue; beyond it the server answers 503. Probes have no such limit."""
+
+_PROBES = "probes"
+_ACCEPT_PAUSE_SECONDS = 1
 
 _STOP_SECONDS = 2
 """Longest time that `close` waits for answers under way."""
@@ -125,7 +134,7 @@ class HttpServer:
         """Listen, and answer from now on. Raises SettingsError where the address cannot be had."""
         listening = _listening(self._host, self._port)
         self._port = int(listening.getsockname()[1])
-        server = Server(_configuration(self._application, self._guard.context))
+        server = _Server(_configuration(self._application, self._guard.context))
         thread = threading.Thread(target=server.run, args=([listening],), name="http", daemon=True)
         self._running = server, thread
         thread.start()
@@ -164,8 +173,8 @@ def _observing(exposition: Callable[[], bytes], health: Check, ready: Check, gua
 
     return [
         Route("/metrics", "GET", metrics),
-        Route("/healthz", "GET", checking(health)),
-        Route("/readyz", "GET", checking(ready)),
+        Route("/healthz", "GET", checking(health), queue=_PROBES),
+        Route("/readyz", "GET", checking(ready), queue=_PROBES),
     ]
 
 
@@ -174,14 +183,16 @@ class _Application:
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
-        # Threads of their own: questions that wait hold up no probe.
-        self._quick = ThreadPoolExecutor(4, "http-quick")
-        self._queues = {route.queue: ThreadPoolExecutor(1, f"http-{route.queue}") for route in routes if route.queue}
+        # Each queue has threads of its own: requests that wait hold up no probe.
+        self._queues = {
+            queue: ThreadPoolExecutor(1 if queue else 4, f"http-{queue or 'quick'}")
+            for queue in {route.queue for route in routes}
+        }
         self._waiting = dict.fromkeys(self._queues, 0)
 
     def close(self) -> None:
         """End the threads that wait for work; what is under way on them ends by itself."""
-        for threads in (self._quick, *self._queues.values()):
+        for threads in self._queues.values():
             threads.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -200,16 +211,19 @@ class _Application:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
 
     async def _response(self, scope: Any, receive: Any) -> Response:
-        path, method = scope["raw_path"].decode("ascii"), scope["method"]
-        found = [route for route in self._routes if _fits(route, path)]
-        if not found:
-            known = ", ".join(dict.fromkeys(route.path for route in self._routes))
-            return _plain(HTTPStatus.NOT_FOUND, f"nothing here; there are {known}")
-        chosen = next((route for route in found if route.method == ("GET" if method == "HEAD" else method)), None)
-        if chosen is None:
-            allowed = ", ".join("GET, HEAD" if route.method == "GET" else route.method for route in found)
-            return _plain(HTTPStatus.METHOD_NOT_ALLOWED, f"only {allowed}", {"Allow": allowed})
+        target, method = scope["raw_path"].decode("ascii"), scope["method"]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        host, path = _host_and_path(target)
+        if host:
+            headers["host"] = host
+        routes = [route for route in self._routes if _fits(route, path)]
+        if not routes:
+            known = ", ".join(dict.fromkeys(route.path for route in self._routes))
+            return problem(HTTPStatus.NOT_FOUND, "", f"no such path; there are {known}")
+        chosen = next((route for route in routes if route.method == ("GET" if method == "HEAD" else method)), None)
+        if chosen is None:
+            allowed = ", ".join("GET, HEAD" if route.method == "GET" else route.method for route in routes)
+            return problem(HTTPStatus.METHOD_NOT_ALLOWED, "", f"only {allowed}", {"Allow": allowed})
         request = Request(method, unquote(path[len(chosen.path) :]), headers)
         refused = chosen.admit(request)
         if refused is not None:
@@ -223,16 +237,25 @@ class _Application:
 
     async def _handled(self, route: Route, request: Request) -> Response:
         loop = asyncio.get_running_loop()
-        if not route.queue:
-            return await loop.run_in_executor(self._quick, functools.partial(route.handle, request))
-        if self._waiting[route.queue] >= WAITING_MAX:
-            words = f"{WAITING_MAX} questions wait for their answers: come again in a second"
+        if route.queue != _PROBES and self._waiting[route.queue] >= WAITING_MAX:
+            words = f"{WAITING_MAX} requests wait for their answers: try again in a second"
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "", words, {"Retry-After": "1"})
         self._waiting[route.queue] += 1
         try:
             return await loop.run_in_executor(self._queues[route.queue], functools.partial(route.handle, request))
         finally:
             self._waiting[route.queue] -= 1
+
+
+def _host_and_path(target: str) -> tuple[str, str]:
+    """Host and path of a request's target; the host is "" unless the target is a whole URL (RFC 9112, 3.2.2)."""
+    if target.startswith("/"):
+        return "", target
+    try:
+        url = urlsplit(target)
+    except ValueError:
+        return "", ""
+    return url.netloc, url.path or "/"
 
 
 def _fits(route: Route, path: str) -> bool:
@@ -268,25 +291,92 @@ def problem(status: HTTPStatus, field: str, message: str, headers: Mapping[str, 
     return Response(status, JSON, body, headers or {})
 
 
-def _plain(status: HTTPStatus, words: str, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(status, TEXT, f"{words}\n".encode(), headers or {})
-
-
 class _Protocol(H11Protocol):
-    """HTTP over one connection, which is closed where no request comes: the library waits for the first one for ever."""
+    """HTTP over one connection, with a time limit for the head of each request: the library has none."""
+
+    _overdue: asyncio.TimerHandle | None = None
+
+    def is_answering(self) -> bool:
+        """Whether a whole request came, whose answer the client has not yet refused to read."""
+        return self._has_request() and not self.cycle.more_body and not self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._first = self.loop.call_later(REQUEST_SECONDS, self._require_request)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._has_request():
+            self._stop_waiting()
+        elif self._overdue is None:
+            self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._first.cancel()
+        self._stop_waiting()
         super().connection_lost(exc)
 
-    def _require_request(self) -> None:
-        request: object = self.cycle
-        if request is None:
-            self.transport.close()
+    def _has_request(self) -> bool:
+        request: RequestResponseCycle | None = self.cycle
+        return request is not None and not request.response_complete
+
+    def _await_head(self) -> None:
+        self._overdue = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
+
+class _Server(Server):
+    """The library's server, which accepts connections as `Connections` admits them."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup([])
+        assert sockets is not None
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._accepting = asyncio.create_task(self._accept(*sockets))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in (self._accepting, *self._connecting):
+            task.cancel()
+        await asyncio.wait([self._accepting])
+        await super().shutdown(sockets)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        connections, loop = Connections(), asyncio.get_running_loop()
+        listening.setblocking(False)
+        while True:
+            try:
+                stream, address = await loop.sock_accept(listening)
+            except OSError as error:
+                # Silent clients free their file descriptors within HEAD_SECONDS.
+                log.warning("the port cannot accept a connection", reason=error.strerror)
+                await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
+                continue
+            protocol = _Protocol(self.config, self.server_state, {})
+            if connections.admit(address[0], stream, protocol.is_answering):
+                task = loop.create_task(self._connect(stream, protocol))
+                self._connecting.add(task)
+                task.add_done_callback(self._connecting.discard)
+            else:
+                stream.close()
+            # While connections queue, `sock_accept` returns at once: let what they send be read.
+            await asyncio.sleep(0)
+
+    async def _connect(self, stream: socket.socket, protocol: _Protocol) -> None:
+        seconds = None if self.config.ssl is None else HEAD_SECONDS
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol,
+                stream,
+                ssl=self.config.ssl,
+                ssl_handshake_timeout=seconds,
+                ssl_shutdown_timeout=seconds,
+            )
+        except OSError:
+            # The client left, speaks no TLS, or took too long for it.
+            stream.close()
 
 
 def _configuration(application: _Application, context: ssl.SSLContext | None) -> Config:
@@ -302,7 +392,6 @@ def _configuration(application: _Application, context: ssl.SSLContext | None) ->
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=REQUEST_SECONDS,
         timeout_graceful_shutdown=_STOP_SECONDS,
         ssl_context_factory=None if context is None else lambda *_: context,
@@ -319,7 +408,8 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(found[4])
-        listening.listen(CONNECTIONS_MAX)
+        # Many silent clients at once must not keep a probe from connecting.
+        listening.listen(socket.SOMAXCONN)
     except OSError as error:
         listening.close()
         raise SettingsError(f"observe.port: cannot listen on {host}:{port}: {error.strerror}") from error

@@ -29,7 +29,7 @@ class ChatterFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is to be shown; a line of another logger always is."""
-        if record.name != "kafka" and not record.name.startswith("kafka."):
+        if not _is_client(record.name):
             return True
         place = (record.pathname, record.lineno)
         now = self._clock()
@@ -54,7 +54,8 @@ def configure_logging(
     """Send all log lines of this process from `level` on to `stream` (None: standard error), as text or as JSON.
 
     `worker` and `part`, where given, stand on every line. The Kafka client is heard from warnings on, once a period per
-    complaint. A second call replaces the first.
+    complaint. At level debug exceptions show their tracebacks with local variables; above it the client's exceptions are
+    one line, `error`, with their causes, and others have a plain traceback. A second call replaces the first.
     """
     out = sys.stderr if stream is None else stream
     shared: list[structlog.typing.Processor] = [
@@ -75,7 +76,13 @@ def configure_logging(
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(out)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_last(form, out)))
+    debug = level == "debug"
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared if debug else [*shared, _shorten_client_error],
+            processors=_last(form, out, debug=debug),
+        )
+    )
     handler.addFilter(ChatterFilter(CHATTER_PERIOD_SECONDS))
     root = logging.getLogger()
     root.handlers = [handler]
@@ -95,7 +102,28 @@ def _add_worker(worker: int | None, part: str | None) -> structlog.typing.Proces
     return add
 
 
-def _last(form: str, out: TextIO) -> list[structlog.typing.Processor]:
+def _shorten_client_error(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Turn the traceback of a Kafka client's line into `error`: its frames are the client's, and no user can act on them."""
+    if _is_client(event["logger"]) and (raised := event.pop("exc_info", None)):
+        event["error"] = _in_one_line(raised[1])
+    return event
+
+
+def _in_one_line(error: BaseException | None) -> str:
+    causes: list[str] = []
+    while error is not None:
+        causes.append(" ".join(f"{type(error).__name__}: {error}".split()))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return ", caused by ".join(causes)
+
+
+def _is_client(name: str) -> bool:
+    return name == "kafka" or name.startswith("kafka.")
+
+
+def _last(form: str, out: TextIO, *, debug: bool) -> list[structlog.typing.Processor]:
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if form == "json":
         return [
@@ -105,4 +133,5 @@ def _last(form: str, out: TextIO) -> list[structlog.typing.Processor]:
                 serializer=lambda event, **_: orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
             ),
         ]
-    return [strip, structlog.dev.ConsoleRenderer(colors=out.isatty())]
+    formatter = structlog.dev.default_exception_formatter if debug else structlog.dev.plain_traceback
+    return [strip, structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=formatter)]

@@ -84,6 +84,7 @@ def test_a_full_name_says_everything() -> None:
         "default",
         "simhash",
         "simhash-classic",
+        "simhash-plain",
         "simhash-best-all",
         "simhash-improved-1-128-4-all",
         "simhash-improved-2-64-3-min8",

@@ -109,13 +109,17 @@ def test_a_broker_does_not_outlive_the_process_that_started_it(tmp_path: Path) -
 
 
 @pytest.mark.kafka
-def test_the_command_stops_the_broker_when_it_is_terminated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_stops_the_broker_on_a_signal_also_in_the_background(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     port = LocalKafka(tmp_path).port
-    command = command_line(tmp_path, port)
+    # A shell without job control lets what it starts in the background ignore Ctrl-C.
+    command = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command_line(tmp_path, port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         assert starter.stdout.readline() == f"127.0.0.1:{port}\n"
-        starter.send_signal(signal.SIGTERM)
+        starter.send_signal(number)
         _, messages = starter.communicate(timeout=30)
 
     assert starter.returncode == 0

@@ -60,6 +60,14 @@ def test_a_folder_of_data_called_index_is_in_nobodys_way(tmp_path: Path, command
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_tests_that_run_in_the_background_can_interrupt_what_they_start() -> None:
+    """A shell without job control lets what it starts in the background ignore Ctrl-C, and so do its children."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", __file__, "-k", "ctrl_c_while_starting"]
+    shell = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command]
+    done = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("moment", ["while modules are imported", "while settings are read"])
 def test_ctrl_c_while_starting_is_one_line(tmp_path: Path, moment: str) -> None:
     gate = tmp_path / "gate"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import numpy as np
 
 from index.entry import Kind
@@ -28,6 +29,14 @@ def opened(directory: Path, parameters: Parameters | None = None, **options: Any
 def looked_at(directory: Path) -> Index:
     """For reading, with whatever parameters it was made."""
     return Index.open(directory, None, map_bytes_max=MAP_BYTES_MAX, read_only=True)
+
+
+def make_older(directory: Path) -> None:
+    """Stamp an index as one of format version 1."""
+    with lmdb.open(str(directory), max_dbs=20) as environment:
+        handle = environment.open_db(b"meta")
+        with environment.begin(write=True) as transaction:
+            transaction.put(b"stamp", b'{"format": 1, "bits": 64}', db=handle)
 
 
 def mixed_rows(seed: int, count: int, bits: int = 64, *, repeated: float = 0.0) -> list[Row]:

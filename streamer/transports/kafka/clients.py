@@ -28,6 +28,7 @@ from kafka.errors import (
     UnknownError,
     for_code,
 )
+from kafka.net.selector import NetworkSelector
 from kafka.partitioner.sticky import StickyPartitioner
 from kafka.record import util as record_checksums
 from kafka.serializer import Serializer
@@ -62,6 +63,10 @@ _TRANSACTION_MS_MAX_DEFAULT = 900_000
 _CLEANUP_POLICY = "cleanup.policy"
 _MESSAGE_BYTES_MAX = "max.message.bytes"
 
+
+# The client warns of each step of its thread above 0.1 s, which a busy machine takes at any time. `workers.progress_timeout_ms`
+# ends a worker that stands still.
+NetworkSelector.DEFAULT_CONFIG["slow_task_threshold_secs"] = 0
 
 _dropped: list[KafkaProducer] = []
 

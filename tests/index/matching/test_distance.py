@@ -14,6 +14,10 @@ def test_the_distance_is_the_number_of_differing_bits(case: tuple[int, int, int]
     assert distances.dtype == np.int16
 
 
+def test_the_worked_example_of_a_distance() -> None:
+    assert hamming(fingerprints_of([0b10101], 64), fingerprints_of([0b00110], 64)).tolist() == [3]
+
+
 def test_complements_are_as_far_apart_as_they_are_long() -> None:
     for bits in (64, 128):
         ones = fingerprints_of([2**bits - 1], bits)

@@ -21,6 +21,7 @@ from index.storage.codec import seal_of
 from index.storage.layout import Table
 from index.storage.parameters import Parameters
 from tests.support.entries import Row, entries_of
+from tests.support.indexes import make_older
 
 SOURCE = Source("t", 258)
 
@@ -199,10 +200,7 @@ def test_a_fingerprint_of_128_bits_stands_there_with_its_high_word_first(tmp_pat
 
 def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path) -> None:
     Index.open(tmp_path, Parameters(), map_bytes_max=2**24).close()
-    with lmdb.open(str(tmp_path), max_dbs=20) as environment:
-        handle = environment.open_db(b"meta")
-        with environment.begin(write=True) as transaction:
-            transaction.put(b"stamp", b'{"format": 1, "bits": 64}', db=handle)
+    make_older(tmp_path)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
         with pytest.raises(FormatUnknown, match="format version 1; this program knows version 6"):

@@ -10,7 +10,7 @@ import pytest
 from lmdb import verify as lmdb_verify
 
 from index.entry import Verdict
-from index.errors import AlreadyOpen, IndexExists, IndexInUse, IndexMissing
+from index.errors import AlreadyOpen, FormatUnknown, IndexExists, IndexInUse, IndexMissing
 from index.index import Index
 from index.storage.data_file import DATA_FILE
 from index.tools import FORMER_FILE, Reader, copy, readers, replace
@@ -19,7 +19,7 @@ from tests.support.answers import answers_of
 from tests.support.brute_force_index import BruteForceIndex
 from tests.support.entries import Row, ends_of, entries_of
 from tests.support.index_process import BATCH_ROWS, MAP_BYTES_MAX, PARAMETERS, rows_of, source_of
-from tests.support.indexes import everything, filled, inspected, looked_at, mixed_rows, opened, wrong
+from tests.support.indexes import everything, filled, inspected, looked_at, make_older, mixed_rows, opened, wrong
 from tests.support.paths import ROOT
 
 WAIT_SECONDS = 60
@@ -123,6 +123,20 @@ def test_an_index_that_somebody_has_open_is_not_replaced(tmp_path: Path) -> None
     with pytest.raises(IndexMissing):
         replace(tmp_path, tmp_path / "none", keep_former=False)
     replace(tmp_path, tmp_path, keep_former=False)
+
+
+def test_an_index_of_an_older_format_is_neither_compacted_nor_put_in_place(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for directory in (old, new):
+        filled(directory, mixed_rows(5, 50))
+    make_older(old)
+    before = [(each / DATA_FILE).read_bytes() for each in (old, new)]
+    for directory in (old, new):
+        with pytest.raises(FormatUnknown, match="format version 1"):
+            replace(directory, old, keep_former=False)
+    assert [(each / DATA_FILE).read_bytes() for each in (old, new)] == before
+    replace(old, new, keep_former=True)
+    assert contents_of(old) == contents_of(new)
 
 
 @pytest.mark.parametrize("place", ["copyfd", "fsync", "ftruncate", "replace", "open"])

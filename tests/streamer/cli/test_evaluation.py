@@ -112,3 +112,18 @@ def test_a_setting_that_one_row_uses_is_right(documents: Path) -> None:
 def test_the_help_names_the_options_and_the_commands() -> None:
     shown = run("evaluate", "--help").out
     assert all(name in shown for name in ("--try", "--groups", "--picture", "truth", "judges", "time"))
+
+
+def test_short_texts_are_shown_as_a_table_as_json_and_as_a_picture(documents: Path, tmp_path: Path) -> None:
+    page = tmp_path / "short.html"
+    asked = ("--preset", "simhash-best", "evaluate", "short", documents)
+    shown = run(*asked, "--set", "fingerprint.features_min=1", "--picture", page)
+    assert shown.code == 0, shown.err
+    assert "distance <=" in shown.out
+    assert page.read_text(encoding="utf-8").count("<svg") == 1
+    rows = json.loads(run(*asked, "--json").out)
+    assert all(row["thresholds"] == list(range(8)) for row in rows)
+    # Texts of fewer features than the preset asks for are compared by equality alone.
+    assert rows[0]["missed"] == [1.0] * 8
+    (tmp_path / "one.jsonl").write_text('{"id": "a", "text": "one"}')
+    assert run("evaluate", "short", tmp_path / "one.jsonl").code == os.EX_DATAERR

@@ -6,13 +6,16 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 import trustme
 from structlog.testing import capture_logs
 
 from streamer.errors import SettingsError
+from streamer.observe import http as http_port
 from streamer.observe.guard import Guard, guard_of
 from streamer.observe.http import HttpServer
 from streamer.settings.settings import Observe, Settings, load
@@ -115,6 +118,27 @@ def test_clients_that_speak_no_tls_or_nothing_hold_up_no_other(
         assert b"neardup" not in rude.recv(4096)
         assert ask(port, "/healthz", None, trusting())[0] == 200
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_client_that_begins_no_handshake_is_cut_off(
+    tmp_path: Path, serve: Callable[[Guard], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_port, "HEAD_SECONDS", 0.2)
+    port = serve(guard_of(guarded(tmp_path)))
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_600_connections_without_a_handshake_do_not_keep_a_probe_from_its_answer(
+    tmp_path: Path, serve: Callable[[Guard], int]
+) -> None:
+    port = serve(guard_of(guarded(tmp_path)))
+    with ExitStack() as clients:
+        for _ in range(600):
+            clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        assert ask(port, "/healthz", None, trusting())[0] == 200
+        found = psutil.Process().net_connections("tcp")
+        assert sum(each.laddr.port == port and each.status == psutil.CONN_ESTABLISHED for each in found) <= 65
 
 
 def test_a_certificate_that_is_renewed_is_shown_without_a_restart(

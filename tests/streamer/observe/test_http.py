@@ -1,17 +1,24 @@
 """The port answers three paths, and passes on exactly what the process behind it says."""
 
 import http.client
+import os
+import resource
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 
+import orjson
+import psutil
 import pytest
 
 from streamer.errors import SettingsError
+from streamer.observe import connections, metrics
 from streamer.observe import http as port
-from streamer.observe import metrics
+from streamer.observe.connections import ADDRESS_CONNECTIONS_MAX
 from streamer.observe.http import HttpServer, Request, Response, Route
 
 
@@ -29,11 +36,14 @@ def process() -> Process:
     return Process()
 
 
+def serving(process: Process, routes: Sequence[Route] = ()) -> HttpServer:
+    exposition = process.measures.exposition
+    return HttpServer("127.0.0.1", 0, exposition, lambda: process.health, lambda: process.ready, routes=routes)
+
+
 @pytest.fixture
 def server(process: Process) -> Iterator[HttpServer]:
-    with HttpServer(
-        "127.0.0.1", 0, process.measures.exposition, lambda: process.health, lambda: process.ready
-    ) as running:
+    with serving(process) as running:
         yield running
 
 
@@ -75,9 +85,25 @@ def test_a_query_string_changes_nothing(server: HttpServer) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/metricsx", "/healthz/", "/favicon.ico"])
 def test_an_unknown_path_is_not_found(server: HttpServer, path: str) -> None:
-    status, _, body = ask(server, path)
-    assert status == 404
-    assert "/metrics, /healthz, /readyz" in body
+    status, content_type, body = ask(server, path)
+    assert (status, content_type) == (404, "application/json")
+    assert "/metrics, /healthz, /readyz" in orjson.loads(body)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        (b"http://127.0.0.1:9464/healthz", b"200"),
+        (b"HTTP://127.0.0.1/healthz?verbose=1", b"200"),
+        (b"http://127.0.0.1", b"404"),
+        (b"http://[::1/healthz", b"404"),
+        (b"*", b"404"),
+    ],
+)
+def test_a_target_that_is_a_whole_url_names_the_same_path(server: HttpServer, target: bytes, status: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+        client.sendall(b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n" % target)
+        assert client.recv(4096).split()[1] == status
 
 
 def test_head_answers_without_a_body_and_other_methods_are_refused(server: HttpServer) -> None:
@@ -94,10 +120,117 @@ def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
 def test_a_connection_over_which_no_request_comes_is_closed(
     server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(port, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(port, "HEAD_SECONDS", 0.2)
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
         silent.sendall(b"GET /heal")
         assert silent.recv(1) == b""
+
+
+def test_a_second_request_that_does_not_come_whole_closes_the_connection_as_well(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "HEAD_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        client.sendall(b"GET /heal")
+        while client.recv(4096):
+            pass
+
+
+def flood(server: HttpServer, count: int, sent: bytes) -> ExitStack:
+    """`count` connections at once, over each of which a client sends `sent`, and then nothing."""
+    clients = ExitStack()
+    for _ in range(count):
+        client = clients.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+        with suppress(ConnectionError):
+            client.sendall(sent)
+    return clients
+
+
+def accepted(server: HttpServer) -> int:
+    """Connections that the server has open."""
+    found = psutil.Process().net_connections("tcp")
+    return sum(each.laddr.port == server.port and each.status == psutil.CONN_ESTABLISHED for each in found)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /heal", b"POST /asked HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"])
+def test_600_silent_connections_do_not_keep_a_probe_from_its_answer(process: Process, sent: bytes) -> None:
+    routes = [Route("/asked", "POST", lambda _: Response(HTTPStatus.OK, port.TEXT, b""), body_bytes_max=9)]
+    with serving(process, routes) as server:
+        for _ in range(2):
+            with flood(server, 600, sent):
+                for path in ("/healthz", "/readyz"):
+                    assert ask(server, path)[0] == {"/healthz": 200, "/readyz": 503}[path]
+                assert accepted(server) <= ADDRESS_CONNECTIONS_MAX
+
+
+def test_clients_that_do_not_read_their_answers_count_as_silent(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "ADDRESS_CONNECTIONS_MAX", 4)
+    large = Response(HTTPStatus.OK, port.TEXT, bytes(8 * 2**20))
+    with (
+        serving(process, [Route("/large", "GET", lambda _: large)]) as server,
+        flood(server, 12, b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"),
+    ):
+        deadline = time.monotonic() + 20
+        while accepted(server) > 4:
+            assert ask(server, "/healthz")[0] == 200
+            assert time.monotonic() < deadline, "not in time"
+
+
+def test_a_process_without_free_file_descriptors_answers_a_probe_after_a_moment(server: HttpServer) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    address = ("127.0.0.1", server.port)
+    with socket.create_connection(address, timeout=5), socket.socket() as probe:
+        probe.settimeout(10)
+        deadline = time.monotonic() + 10
+        while not accepted(server):
+            assert time.monotonic() < deadline, "not in time"
+        held = [os.dup(0) for _ in range(64)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, limits[1]))
+        try:
+            probe.connect(address)
+            probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert probe.recv(4096).startswith(b"HTTP/1.1 200")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for descriptor in held:
+                os.close(descriptor)
+
+
+def test_600_requests_that_wait_do_not_keep_a_probe_from_its_answer(process: Process) -> None:
+    answered = threading.Event()
+
+    def slow(_: Request) -> Response:
+        assert answered.wait(30)
+        return Response(HTTPStatus.OK, port.TEXT, b"")
+
+    with (
+        serving(process, [Route("/slow", "GET", slow)]) as server,
+        flood(server, 600, b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"),
+    ):
+        assert ask(server, "/healthz")[0] == 200
+        status, _, body = ask(server, "/slow")
+        assert (status, "try again" in body) == (503, True)
+        answered.set()
+
+
+def test_a_connection_that_waits_for_its_answer_outlives_a_flood_of_silent_ones(process: Process) -> None:
+    begun, answered = threading.Event(), threading.Event()
+
+    def slow(_: Request) -> Response:
+        begun.set()
+        assert answered.wait(30)
+        return Response(HTTPStatus.OK, port.TEXT, b"at last")
+
+    with serving(process, [Route("/slow", "GET", slow)]) as server, ThreadPoolExecutor(1) as client:
+        asked = client.submit(ask, server, "/slow")
+        assert begun.wait(10)
+        with flood(server, 600, b""):
+            answered.set()
+            assert asked.result(10)[::2] == (200, "at last")
 
 
 def test_questions_that_wait_hold_up_no_probe_and_too_many_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

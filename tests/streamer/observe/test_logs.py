@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Literal
 
 import orjson
 import pytest
@@ -72,6 +73,44 @@ def test_an_exception_is_logged_with_its_traceback(form: str) -> None:
     except ValueError:
         structlog.get_logger("streamer.service.worker").exception("worker ends")
     assert "ValueError: no such thing" in out.getvalue()
+
+
+def raise_unreachable() -> None:
+    secret = "a local variable"
+    try:
+        raise ConnectionRefusedError(111, "Connection refused")
+    except OSError as error:
+        raise ValueError(f"no broker\nof {len(secret) - 15}") from error
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_an_error_of_the_client_is_one_line_with_its_causes(form: Literal["console", "json"]) -> None:
+    out = io.StringIO()
+    configure_logging("info", form, stream=out)
+    try:
+        raise_unreachable()
+    except ValueError:
+        logging.getLogger("kafka.net.selector").exception("Unhandled exception in task %s:", 7)
+    assert out.getvalue().count("\n") == 1
+    assert "Unhandled exception in task 7:" in out.getvalue()
+    assert (
+        "ValueError: no broker of 1, caused by ConnectionRefusedError: [Errno 111] Connection refused" in out.getvalue()
+    )
+
+
+@pytest.mark.parametrize(("level", "shown"), [("debug", True), ("info", False)])
+@pytest.mark.parametrize("name", ["kafka.net.selector", "uvicorn.error", "streamer.service.worker"])
+def test_local_variables_are_shown_at_level_debug_alone(
+    name: str, level: Literal["debug", "info"], shown: bool
+) -> None:
+    out = io.StringIO()
+    configure_logging(level, "console", stream=out)
+    try:
+        raise_unreachable()
+    except ValueError:
+        logging.getLogger(name).exception("it failed")
+    assert ("'a local variable'" in out.getvalue()) == shown
+    assert "Connection refused" in out.getvalue()
 
 
 def test_the_level_holds_and_the_client_is_heard_from_warnings_on() -> None:

@@ -3,9 +3,13 @@
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from streamer.errors import SettingsError
+from streamer.fingerprint.hashing import hash_text
+from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.method_presets import METHOD_KEYS, METHOD_PRESETS
 from streamer.settings.reference import as_toml
 from streamer.settings.settings import Settings, load, without_use
@@ -18,7 +22,25 @@ def of_preset(name: str, *overrides: str, file: Path | None = None, **variables:
 
 
 def test_the_published_methods_have_a_preset_each() -> None:
-    assert NAMES == ["minhash", "simhash-best", "simhash-classic", "simhash-improved-1", "simhash-improved-2"]
+    simhash = ["simhash-best", "simhash-classic", "simhash-improved-1", "simhash-improved-2", "simhash-plain"]
+    assert ["minhash", *simhash] == NAMES
+
+
+def test_the_plain_preset_is_the_classic_one_with_particles() -> None:
+    assert of_preset("simhash-plain") == of_preset("simhash-classic", "fingerprint.stop_words=")
+    text = ["我的书在他的家里的桌子上"]
+    plain, classic = (
+        Fingerprinter(of_preset(name).fingerprint).weighted_features(text, [""])[0]
+        for name in ("simhash-plain", "simhash-classic")
+    )
+    assert weight_of("的", plain) == 3
+    assert weight_of("的", classic) is None
+    assert weight_of("桌子", plain) == weight_of("桌子", classic) == 1
+
+
+def weight_of(word: str, features: tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]) -> float | None:
+    hashes, weights = features
+    return dict(zip(hashes.tolist(), weights.tolist(), strict=True)).get(hash_text(word, 1)[0])
 
 
 @pytest.mark.parametrize("name", NAMES)

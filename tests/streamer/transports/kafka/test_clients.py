@@ -1,5 +1,7 @@
 """The client's errors in plain words."""
 
+import time
+
 import pytest
 from kafka.errors import (
     ClusterAuthorizationFailedError,
@@ -13,10 +15,25 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
+from kafka.net.selector import NetworkSelector
 
 from streamer.errors import BrokerUnavailable, SettingsError
 from streamer.transports.kafka.clients import broker_errors
 from tests.support.transport_worlds import make_settings
+
+
+@pytest.mark.parametrize(("options", "warnings"), [({}, 0), ({"slow_task_threshold_secs": 0.1}, 1)])
+def test_a_busy_machine_makes_the_client_warn_of_nothing(
+    options: dict[str, float], warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    selector = NetworkSelector(**options)
+
+    async def step() -> None:
+        time.sleep(0.15)
+
+    selector.run(step)
+    selector.close()
+    assert len([line for line in caplog.messages if "ran for" in line]) == warnings
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""How often short texts are misjudged, by their length and by the threshold: one word replaced, and different texts.
+
+A text of few words has few features, so one word moves much of its fingerprint.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from index import DISTANCE_MAX, Parameters, minhash
+from streamer.evaluation.calibration import sentences
+from streamer.evaluation.curves import lines_drawn
+from streamer.evaluation.dice import Dice
+from streamer.evaluation.scores import pair_distances
+from streamer.evaluation.sets import Document, fingerprint_documents
+from streamer.fingerprint.scheme import Scheme
+from streamer.text.characters import decode, fold
+from streamer.text.segmentation import segmenter
+from streamer.text.words import Words, split
+
+LENGTHS = ((8, 12), (13, 20), (21, 30), (31, 45), (80, 120), (300, 500))
+"""Least and most characters of the texts in each row: the published range in four parts, and two rows to compare with."""
+
+TEXTS_MAX = 2_000
+"""Most texts in each row."""
+
+OTHERS = 10
+"""Other texts that each is compared with."""
+
+_SHINGLE_CHARACTERS = 2
+_SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Misjudged:
+    """Shares of the texts of one length that each threshold misjudges.
+
+    least, most  characters of a text
+    texts        how many there are
+    missed       texts whose copy with one word replaced is no duplicate: float64 [thresholds]
+    false        pairs of a text and one of OTHERS that are duplicates: float64 [thresholds]
+    """
+
+    least: int
+    most: int
+    texts: int
+    missed: npt.NDArray[np.float64]
+    false: npt.NDArray[np.float64]
+
+    def as_json(self, thresholds: Iterable[float]) -> dict[str, object]:
+        """All fields, and the thresholds that the shares belong to."""
+        return {
+            "characters": [self.least, self.most],
+            "texts": self.texts,
+            "thresholds": list(thresholds),
+            "missed": self.missed.tolist(),
+            "false": self.false.tolist(),
+        }
+
+
+def thresholds_of(parameters: Parameters) -> dict[float, int]:
+    """The thresholds that are tried, bits or similarities, and the largest distance that each accepts."""
+    if parameters.by_similarity:
+        return {similarity: minhash.distance_of(similarity) for similarity in _SIMILARITIES}
+    return {distance: distance for distance in range(DISTANCE_MAX + 1)}
+
+
+def misjudged(texts: Sequence[str], scheme: Scheme, parameters: Parameters, seed: int = 2026) -> Iterator[Misjudged]:
+    """A row for each of LENGTHS of which `texts` have at least two passages. Equal seeds give equal rows.
+
+    texts  without mark-up; a passage is a run of whole sentences of one text
+    """
+    dice, limits = Dice(seed), list(thresholds_of(parameters).values())
+    for least, most in LENGTHS:
+        passages = list(dict.fromkeys(passage for text in texts for passage in _passages(text, least, most)))
+        chosen = [_words(passage) for passage in dice.shuffled(passages)[:TEXTS_MAX]]
+        chosen = [each for each in chosen if len(each.starts)]
+        count = len(chosen)
+        vocabulary = sorted({word for each in chosen for word in each.strings()[0]})
+        if count < 2 or len(vocabulary) < 2:
+            continue
+        copies = [_with_another_word(each, vocabulary, dice) for each in chosen]
+        left, right = (
+            fingerprint_documents(scheme, [Document("", text) for text in side])
+            for side in ([decode(each.codepoints) for each in chosen], copies)
+        )
+        missed = pair_distances(left, right, parameters)[:, None] > limits
+        shifts = dice.some(range(1, count), min(OTHERS, count - 1))
+        others = [left.rows(np.roll(np.arange(count), shift)) for shift in shifts]
+        false = np.stack([pair_distances(left, other, parameters)[:, None] <= limits for other in others])
+        yield Misjudged(least, most, count, missed.mean(axis=0), false.mean(axis=(0, 1)))
+
+
+def drawn(found: Sequence[Misjudged], parameters: Parameters) -> str:
+    """The share missed over the length as SVG, one line for each threshold."""
+    unit = "similarity" if parameters.by_similarity else "bits"
+    lines = {
+        f"{threshold:g}": np.array([each.missed[place] for each in found])
+        for place, threshold in enumerate(thresholds_of(parameters))
+    }
+    marks = [(place + 1.0, f"{each.least}-{each.most}") for place, each in enumerate(found)]
+    return lines_drawn(lines, f"share missed by characters; a line for each threshold, {unit}", marks, 0)
+
+
+def _passages(text: str, least: int, most: int) -> Iterator[str]:
+    passage = ""
+    for sentence in sentences(text):
+        passage = (passage + sentence).lstrip()
+        length = len(passage.rstrip())
+        if length >= least:
+            if length <= most:
+                yield passage.rstrip()
+            passage = ""
+
+
+def _words(passage: str) -> Words:
+    return split(fold([passage]), segmenter("compiled"), _SHINGLE_CHARACTERS)
+
+
+def _with_another_word(passage: Words, vocabulary: Sequence[str], dice: Dice) -> str:
+    place = dice.number(0, len(passage.starts) - 1)
+    begin, word = int(passage.starts[place]), passage.strings()[0][place]
+    other = dice.one(vocabulary)
+    while other == word:
+        other = dice.one(vocabulary)
+    end = begin + int(passage.lengths[place])
+    return decode(passage.codepoints[:begin]) + other + decode(passage.codepoints[end:])
