@@ -27,57 +27,10 @@ from streamer.settings.settings import Settings
 Shape = Callable[[random.Random, int], str]
 
 _TAGS = (
-    *(
-        "a",
-        "b",
-        "body",
-        "br",
-        "button",
-        "caption",
-        "col",
-        "dd",
-        "div",
-        "dl",
-        "font",
-        "form",
-        "frameset",
-        "h1",
-        "head",
-        "hr",
-    ),
-    *(
-        "html",
-        "i",
-        "iframe",
-        "img",
-        "input",
-        "li",
-        "link",
-        "math",
-        "mi",
-        "noscript",
-        "ol",
-        "option",
-        "p",
-        "plaintext",
-        "pre",
-    ),
-    *(
-        "script",
-        "select",
-        "span",
-        "style",
-        "svg",
-        "table",
-        "tbody",
-        "td",
-        "template",
-        "textarea",
-        "title",
-        "tr",
-        "ul",
-        "xmp",
-    ),
+    *("a", "b", "body", "br", "button", "caption", "col", "dd", "div", "dl", "font", "form", "frameset"),
+    *("h1", "head", "hr", "html", "i", "iframe", "img", "input", "li", "link", "math", "mi", "noscript"),
+    *("object", "ol", "optgroup", "option", "p", "plaintext", "pre", "script", "select", "span", "style"),
+    *("svg", "table", "tbody", "td", "template", "textarea", "title", "tr", "ul", "xmp"),
 )
 _PIECES = (
     "text ",
@@ -134,11 +87,115 @@ def torn(chance: random.Random, size: int) -> str:
 
 def repeated(chance: random.Random, size: int) -> str:
     """One piece, over and over."""
-    piece = chance.choice([*_PIECES, "<a b=c d=e ", "<p>x", "<br>", "<table><tr><td>", "&lt", "<p/>"])
-    return piece * (size // len(piece))
+    return chance.choice([*HOSTILE, *((piece,) for piece in _PIECES)])[0] * (size // 8)
 
 
-SHAPES: tuple[Shape, ...] = (nested, crossed, torn, repeated)
+def misnested(chance: random.Random, size: int) -> str:
+    """A few start and end tags in one order, over and over."""
+    tags = chance.choices(_TAGS, k=chance.randint(2, 5))
+    tokens = [*(f"<{tag} a={{}}>" for tag in tags), *(f"</{tag}>" for tag in tags if chance.random() < 0.9), "x"]
+    chance.shuffle(tokens)
+    return numbered("".join(tokens), size)
+
+
+def numbered(piece: str, size: int) -> str:
+    """A piece, over and over, with its number in place of `{}`: about so many characters."""
+    return "".join(piece.replace("{}", str(number)) for number in range(size // len(piece) + 1))
+
+
+def hostile(form: tuple[str, ...], size: int) -> str:
+    """A text of one of the HOSTILE forms: about so many characters."""
+    piece, before, after, *second = form + ("",) * (3 - len(form))
+    share = size // (1 + len(second))
+    return before + numbered(piece, share) + "".join(numbered(each, share) for each in second) + after
+
+
+HOSTILE: tuple[tuple[str, ...], ...] = (
+    # Marks out of their order, by different ways to have them.
+    ("\u0301", "a", "", "\u0316"),
+    ("\u0301", "a", "", "\uff9e"),
+    ("\u0301\u0316", "a"),
+    ("\u0344", "a", "", "\u0316"),
+    ("\u0345", "a", "", "\u0301"),
+    ("e\u0301",),
+    ("\u1100\u1161",),
+    ("\ufdfa",),
+    # Runs without an end, for segmentation and words.
+    ("一",),
+    ("龘",),
+    ("中华人民共和国",),
+    ("a",),
+    ("a'",),
+    ("1",),
+    (" ",),
+    ("\n",),
+    ("ษ\u0e34",),
+    ("\u0e34", "ษ"),
+    ("a\u200d",),
+    # Mark-up.
+    ("<",),
+    ("&",),
+    ("&amp",),
+    ("9", "&#"),
+    ("<!--",),
+    ("<![CDATA[",),
+    ("<p a='",),
+    ("a{}=b ", "<p ", ">x"),
+    ("<p {}=b>",),
+    ("<body a{}=b>",),
+    ("</p>",),
+    ("</x>", "<div>" * 400),
+    ("<br>",),
+    ("<p>x",),
+    ("<div>x</div>",),
+    ("<div>",),
+    ("<b id={}>",),
+    ("<li><ul>",),
+    ("<dd>x<dt>", "<dl>"),
+    ("<p>x", "<table>"),
+    ("x<tr>", "<table>"),
+    ("<table><tr><td>x",),
+    ("<script>",),
+    ("<svg>",),
+    ("<svg><td>",),
+    ("<optgroup>",),
+    ("<frameset>",),
+    # Tags that end elements in the eye of a reader, and not in a parser's.
+    ("<b><i></b></i>",),
+    ("<b {}><p>",),
+    ("<span><div></span></div>",),
+    ("<x><p></x></p>",),
+    ("<b id={}><table>x</b></table>",),
+    ("<table><b id={}><td></b></table>",),
+    ("<div><select></div></select>",),
+    ("<form><table></form></table><form></form></form>",),
+    ("<noscript><li></noscript>",),
+    ("<svg><desc><div></svg></div></desc><title><div>",),
+    ("<svg><p><script><!--</script><div>",),
+    # Pages with an article.
+    *(
+        (piece, "<html><body><article><p>", "</p></article></body></html>")
+        for piece in (
+            "The quick<br>",
+            "<span>The quick</span> ",
+            "<b>The</b> quick ",
+            "<a href=x>The quick</a> ",
+            "quick ",
+        )
+    ),
+    *(
+        (piece, "<html><body><article>", "</article></body></html>")
+        for piece in (
+            "<p>The quick brown fox.</p>",
+            "<li>The quick</li>",
+            "<h2>The quick</h2>",
+            "<pre><code>x</code></pre>",
+        )
+    ),
+)
+"""Texts that take quadratic time where code is not careful: a piece, and what stands before, after, and in the second half."""
+
+SHAPES: tuple[Shape, ...] = (nested, crossed, torn, repeated, misnested)
 
 
 def markup(chance: random.Random, size: int) -> str:

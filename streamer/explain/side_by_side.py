@@ -1,6 +1,5 @@
 """Two texts side by side: the words that differ, each in its context, as they are written."""
 
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
@@ -10,6 +9,7 @@ import regex
 
 from streamer.explain.explanation import Span
 from streamer.text.characters import UNSPACED_SCRIPTS
+from streamer.text.unicode_forms import unicode_form
 
 CONTEXT_CHARACTERS = 80
 """Words shown on either side of a change have about so many characters together."""
@@ -93,7 +93,7 @@ def _words(text: str) -> list[tuple[str, str]]:
     found = list(_WORD.finditer(shown))
     bounds = [0, *(match.start() for match in found[1:]), len(shown)] if found else []
     return [
-        (unicodedata.normalize("NFKC", match[0].replace("\u2019", "'")).casefold(), shown[begin:end])
+        (unicode_form("NFKC", match[0].replace("\u2019", "'")).casefold(), shown[begin:end])
         for match, (begin, end) in zip(found, pairwise(bounds), strict=True)
     ]
 

@@ -27,6 +27,9 @@ ID_BYTES_MAX = 2_048
 
 DETAIL_CHARACTERS_MAX = 200
 
+URL_CHARACTERS_MAX = 2_048
+"""Only so much of a URL is looked at for its host: parsing takes quadratic time for a host of combining marks."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TIME_MS_MAX = 253_402_300_799_999
 """The last millisecond of the year 9999."""
@@ -340,12 +343,18 @@ def _date_ms(text: str) -> int | None:
 
 
 def _host(value: Any) -> str | None:
-    """Host of a URL, or the text before its first slash where it is none; in lower case."""
+    """Host of a URL, or the text before its first slash where it is none; in lower case.
+
+    None for a URL whose host does not end within URL_CHARACTERS_MAX.
+    """
     if type(value) is not str or not value:
         return None
     if "//" not in value:
         return value.split("/", 1)[0].strip().lower() or None
     try:
-        return urlsplit(value.strip()).hostname
+        url = value.strip()
+        parts = urlsplit(url[:URL_CHARACTERS_MAX])
+        is_cut = len(url) > URL_CHARACTERS_MAX and not (parts.path or parts.query or parts.fragment)
+        return None if is_cut else parts.hostname
     except ValueError:
         return None

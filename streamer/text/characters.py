@@ -17,6 +17,7 @@ import xxhash
 
 from streamer.text import character_kernels
 from streamer.text.character_kernels import COUNT_BITS, INTERACTS, NONSTARTER
+from streamer.text.unicode_forms import unicode_form
 
 CODE_POINTS = 0x110000
 _TABLED = (*range(0x40000), *range(0xE0000, 0xE1000))
@@ -164,8 +165,8 @@ def _join(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.
 
 def _fold_by_definition(text: str) -> str:
     """Steps 1 and 2 of `normalise` for one text."""
-    decomposed = unicodedata.normalize("NFD", _INVISIBLE.sub("", text))
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", decomposed.casefold()).casefold())
+    decomposed = unicode_form("NFD", _INVISIBLE.sub("", text))
+    return unicode_form("NFKC", unicode_form("NFKC", decomposed.casefold()).casefold())
 
 
 def _collapse(text: str) -> str:

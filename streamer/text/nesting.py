@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _ONE_ATTRIBUTE = re.compile(_ATTRIBUTE)
+_CDATA = "<![CDATA["
 _RAW_END = {
     name: re.compile(rf"</{name}(?=[\t\n\f\r />])|\Z", re.IGNORECASE)
     for name in ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
@@ -46,18 +47,39 @@ _ONCE = frozenset({"body", "html"})
 _UNCOUNTED = frozenset(
     (
         *("a", "area", "base", "body", "br", "caption", "col", "colgroup", "embed", "frame"),
-        *("head", "hr", "html", "img", "input", "li", "link", "meta", "optgroup", "option"),
+        *("head", "hr", "html", "img", "input", "li", "link", "meta", "option"),
         *("p", "param", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr"),
     )
 )
+# Those of them that stay open, and hide what was opened before them from end tags.
+_CELLS = frozenset({"caption", "td", "th"})
+_COVERING = frozenset({"colgroup", "li", "option", "p", "tbody", "tfoot", "thead", "tr"}) | _CELLS
+# In drawings and formulas these are nested like any other element.
+_NESTED_IN_FOREIGN = _UNCOUNTED - {"body", "br", "embed", "head", "hr", "img", "li", "meta", "p"}
+_FOREIGN = frozenset({"math", "svg"})
+# Within these, and where it is uncertain, a drawing holds HTML, from which its end tag may not act.
+_INTEGRATION = frozenset({"", "annotation-xml", "desc", "foreignobject", "mi", "mn", "mo", "ms", "mtext"})
+# No end tag acts upon what was opened before one of these.
+_SCOPES = frozenset({"", "applet", "marquee", "math", "object", "select", "svg", "table", "template"})
+# No end tag of another element acts upon what was opened before one of these, nor before <noscript>.
+_SPECIAL = _SCOPES | frozenset(
+    (
+        *("address", "article", "aside", "blockquote", "button", "center", "dd", "details", "dir", "div", "dl", "dt"),
+        *("fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6"),
+        *("header", "hgroup", "listing", "main", "menu", "nav", "ol", "pre", "search", "section"),
+        *("summary", "ul"),
+    )
+)
+_REPEATS_MAX = 7
+"""Special elements that the end tag of a formatting one passes: a parser repeats its algorithm eight times."""
 
 
 def bounded(text: str, blocks: frozenset[str]) -> str:
     """The HTML without what is beyond the limits above; nearly always the text itself.
 
     An element beyond loses its tags and leaves what it holds, a tag of `blocks` with a line break; a tag of more
-    attributes loses them all. An element counts as open until an end tag of its name comes. A parser may end it sooner.
-    Takes linear time.
+    attributes loses them all. An element counts as open until an end tag comes that certainly ends it: parsers pass over
+    many, such as `</b>` in a table that began after `<b>`. Takes linear time.
     """
     if _harmless(text):
         return text
@@ -76,38 +98,116 @@ def _harmless(text: str) -> bool:
     return tags**2 <= 4 * _REOPENED_HARMLESS or len(_FORMATTING_TAG.findall(text)) * tags <= _REOPENED_HARMLESS
 
 
+class _Open:
+    """The open elements that are counted, and for each the covering tags that came after it.
+
+    What a parser has open is among them: where it is uncertain whether an end tag acts, the element stays in the count.
+    """
+
+    def __init__(self) -> None:
+        self.depth = self.formatting = self.foreign = 0
+        self._named: Counter[str] = Counter()
+        self._names: list[str] = []
+        self._covers: list[set[str]] = [set()]
+
+    def begin(self, name: str) -> None:
+        """Count the element that a start tag opens."""
+        self.depth += 1
+        self.formatting += name in _FORMATTING
+        self.foreign += name in _FOREIGN
+        self._named[name] += 1
+        self._names.append(name)
+        self._covers.append(set())
+
+    def end(self, name: str) -> None:
+        """Take the last element of this name out of the count, if its end tag certainly acts."""
+        if not self._named[name]:
+            return
+        self._named[name] -= 1
+        place = len(self._names) - 1 - self._names[::-1].index(name)
+        if not self._acts(name, place):
+            # It stays open in the parser, perhaps: it is counted, and hides others, but no end tag ends it any more.
+            self._names[place] = ""
+            return
+        self.depth -= 1
+        self.formatting -= name in _FORMATTING
+        self.foreign -= name in _FOREIGN
+        del self._names[place]
+        inner = self._covers.pop(place + 1)
+        # An option only ends one that holds nothing: of two, the outer one stays open.
+        self.depth += "option" in inner & self._covers[place]
+        self._covers[place] |= inner
+
+    def has_room(self, name: str) -> bool:
+        """Whether one more element of this name keeps the limits."""
+        return self.depth < NESTING_MAX and not (name in _FORMATTING and self.formatting == FORMATTING_MAX)
+
+    def cover(self, name: str, *, ends: bool) -> None:
+        """Note a covering tag that came after the last counted element, or its end."""
+        covers = self._covers[-1]
+        if not ends:
+            covers.add(name)
+        elif name != "option" or len(covers) == 1:
+            covers.discard(name)
+
+    def _acts(self, name: str, place: int) -> bool:
+        """Whether an end tag certainly ends the last element of its name, which is at this place."""
+        above, covers = self._names[place + 1 :], set().union(*self._covers[place + 1 :])
+        if name in _FOREIGN:
+            return _INTEGRATION.isdisjoint(above)
+        if name != "table" and covers & _CELLS:
+            return False
+        if name in _FORMATTING:
+            return (
+                _SCOPES.isdisjoint(above)
+                and sum(each in _SPECIAL or each == "noscript" for each in above) <= _REPEATS_MAX
+            )
+        if name in _SPECIAL:
+            return _SCOPES.isdisjoint(above)
+        return _SPECIAL.isdisjoint(above) and "noscript" not in above and covers <= {"option"}
+
+
 def _changes(text: str, blocks: frozenset[str]) -> Iterator[tuple[int, int, str]]:
     """Begin, end and replacement of every tag that cannot stay, in order."""
-    opened: Counter[str] = Counter()
+    opened = _Open()
+    once: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
-    depth = formatting = position = 0
+    position = 0
     search = _TOKEN.search
     while (token := search(text, position)) is not None:
         begin, position = token.span()
         ends, name = token.group(1, 2)
         if name is None:
+            if opened.foreign and text.startswith(_CDATA, begin):
+                position = begin + len(_CDATA)
+                yield begin, position, ""
             continue
         if not name.islower():
             name = name.lower()
         loses = position - begin > 2 * ATTRIBUTES_MAX and _too_many(token["attributes"])
-        if name in _UNCOUNTED:
+        if name in _COVERING:
+            opened.cover(name, ends=bool(ends))
+        if name in _UNCOUNTED and not (opened.foreign and name in _NESTED_IN_FOREIGN):
             if name in _ONCE and not ends:
-                opened[name] += 1
-                loses = loses or opened[name] > BODIES_MAX
+                once[name] += 1
+                loses = loses or once[name] > BODIES_MAX
         elif name in _RAW_END:
-            # In drawings and formulas these hold elements like any other.
-            if not (ends or opened["svg"] or opened["math"]):
-                position = _RAW_END[name].search(text, position).start()  # type: ignore[union-attr]
-        elif dropped[name] if ends else depth == NESTING_MAX or (formatting == FORMATTING_MAX and name in _FORMATTING):
+            if not ends:
+                if loses:
+                    yield begin, position, f"<{name}>"
+                    loses = False
+                begin, position = position, _RAW_END[name].search(text, position).start()  # type: ignore[union-attr]
+                # In drawings these hold elements like any other. As text they are the same there and here.
+                if opened.foreign and "<" in text[begin:position]:
+                    yield begin, position, text[begin:position].replace("<", "&lt;")
+        elif name == "frameset" or (dropped[name] if ends else not opened.has_room(name)):
             dropped[name] += -1 if ends else 1
             yield begin, token.end(), "\n" if name in blocks else ""
             continue
-        elif not ends or opened[name]:
-            step = -1 if ends else 1
-            opened[name] += step
-            depth += step
-            if name in _FORMATTING:
-                formatting += step
+        elif ends:
+            opened.end(name)
+        else:
+            opened.begin(name)
         if loses:
             yield begin, token.end(), f"<{ends}{name}>"
 

@@ -33,6 +33,12 @@ _BLOCKS = (
 )
 _BLOCK_NAMES = frozenset(_BLOCKS.split(", "))
 
+MAIN_TEXT_TAGS_MAX = 2**14
+"""Tags of a page whose main text is looked for. trafilatura takes quadratic time for them: 60,000 take 12 s."""
+
+_MARKUP_FORMAT = 2
+"""Raised whenever equal pages begin to give other texts."""
+
 
 class Normaliser:
     """Texts -> characters, by the settings. Each result depends only on its text."""
@@ -69,7 +75,9 @@ class Normaliser:
         """The steps that are switched on, by name, with all that their results depend on."""
         stamp: dict[str, str] = {}
         if self._markup != "none":
-            stamp["markup"] = "html" if self._markup == "html" else f"html-main, {releases()}"
+            stamp["markup"] = f"{self._markup}, format {_MARKUP_FORMAT}"
+            if self._markup == "html-main":
+                stamp["markup"] += f", {releases()}"
         if self._simplify:
             stamp["simplify"] = xxhash.xxh3_128_hexdigest(simplified().astype("<u4").tobytes())
         return stamp
@@ -117,11 +125,11 @@ def article_text(text: str) -> str:
     """The main text of an HTML page (`main_text`), or its visible text where no main text is found.
 
     Short pieces of a page have no main text, nor have pages nested so deep that lxml refuses them. A text without `<` is no
-    page and gets its visible text.
+    page and gets its visible text; so does a page of more than MAIN_TEXT_TAGS_MAX tags.
     """
-    if "<" not in text:
+    if not 0 < text.count("<") <= MAIN_TEXT_TAGS_MAX:
         return visible_text(text)
-    return main_text(_parsable(text)) or visible_text(text)
+    return main_text(bounded(_parsable(text), _BLOCK_NAMES)) or visible_text(text)
 
 
 def _parsable(text: str) -> str:

@@ -297,6 +297,10 @@ def test_a_time_that_cannot_be_read_costs_no_document(time: Any) -> None:
         (3, None),
         (None, None),
         (["example.org"], None),
+        ("https://example.org/" + "a" * 10_000, "example.org"),
+        ("https://example.org?" + "a" * 10_000, "example.org"),
+        ("https://" + "a" * 10_000 + ".example.org/", None),
+        ("http://a" + "\u0301" * 500_000 + "\u0316" * 500_000 + "/", None),
     ],
 )
 def test_a_host_is_taken_from_a_url_or_as_it_is(host: Any, expected: str | None) -> None:

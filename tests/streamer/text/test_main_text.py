@@ -84,7 +84,7 @@ def test_any_text_can_be_parsed_as_a_page_and_gives_equal_results_twice(parts: l
 
 def test_the_stamp_names_the_releases_that_the_text_depends_on() -> None:
     stamp = Normaliser(load(None, ["fingerprint.markup=html-main"], {}).fingerprint).stamp()
-    assert stamp == {"markup": f"html-main, {releases()}"}
+    assert stamp == {"markup": f"html-main, format 2, {releases()}"}
     assert f"trafilatura {importlib.metadata.version('trafilatura')}" in releases()
     assert "lxml " in releases()
 
@@ -111,3 +111,12 @@ def test_pages_stay_whole_in_the_outputs(scheme: str, tmp_path: Path) -> None:
     filter_files(load(None, overrides, {}), [tmp_path / "in.jsonl"], tmp_path / "out", Console(quiet=True))
     assert (tmp_path / "out" / "unique.jsonl").read_bytes() == lines[0] + b"\n"
     assert (tmp_path / "out" / "duplicate.jsonl").read_bytes() == lines[1] + b"\n"
+
+
+def test_a_page_of_more_tags_than_the_limit_gets_its_visible_text() -> None:
+    page = (
+        "<html><body><nav>Home</nav><article>"
+        + "<p>The quick <b>brown</b> fox.</p>" * 10_000
+        + "</article></body></html>"
+    )
+    assert article_text(page) == visible_text(page)

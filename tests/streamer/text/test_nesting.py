@@ -4,7 +4,7 @@ import time
 from itertools import count, islice
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
@@ -85,6 +85,12 @@ def test_a_block_beyond_the_limit_still_parts_words_and_a_format_does_not() -> N
         "<svg><title><div>word ",
         "<body a{}=1>word ",
         "<b '>word ",
+        "<table><b id={}><td></b></table>word ",
+        "<b id={}><table></b></table>word ",
+        "<span><div></span></div>word ",
+        "<div><select></div></select>word ",
+        "<svg><desc><div></svg></div></desc><title><div>word ",
+        "<optgroup>word ",
         "<!--",
         '<div a="',
     ],
@@ -101,6 +107,43 @@ def test_one_tag_of_attributes_takes_no_longer_than_a_few_seconds() -> None:
     begin = time.process_time()
     assert visible_text(text).strip() == "word"
     assert time.process_time() - begin < 4
+
+
+TAGS = (
+    *("a", "annotation-xml", "b", "body", "br", "button", "caption", "center", "col", "colgroup", "dd"),
+    *("desc", "div", "dt", "font", "foreignObject", "form", "frameset", "h1", "h2", "head", "i", "iframe"),
+    *("input", "li", "marquee", "math", "mi", "nobr", "noscript", "object", "optgroup", "option", "p"),
+    *("path", "rt", "ruby", "script", "select", "span", "style", "svg", "table", "tbody", "td", "template"),
+    *("textarea", "title", "tr", "ul", "x"),
+)
+tokens = st.one_of(
+    st.sampled_from([f"<{tag} id={{}}>" for tag in TAGS] + [f"</{tag}>" for tag in TAGS]),
+    st.sampled_from(["x", "<!--", "-->", "<![CDATA[", "]]>", "<path/>"]),
+)
+
+
+def depth_of(text: str) -> int:
+    root = LexborHTMLParser(text).root
+    deepest, waiting = 0, [(root, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        while node is not None:
+            deepest = max(deepest, depth)
+            waiting.append((node.child, depth + 1))
+            node = node.next
+    return deepest
+
+
+@pytest.mark.usefixtures("_every_text_is_looked_through")
+@settings(max_examples=200, deadline=None)
+@given(st.lists(tokens, min_size=2, max_size=10).map("".join))
+def test_no_order_of_tags_makes_a_tree_deeper_than_the_limit(piece: str) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(nesting, "NESTING_MAX", 16)
+        patched.setattr(nesting, "FORMATTING_MAX", 4)
+        text = bounded("".join(piece.replace("{}", str(number)) for number in range(200)), BLOCKS)
+    # Rows, cells, paragraphs and the like are not counted.
+    assert depth_of(text) < 6 * 16
 
 
 def test_no_more_elements_than_the_limit_are_open_at_once() -> None:
