@@ -362,7 +362,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.transports.kafka.confluent.examination",
         "streamer.transports.kafka.confluent.reader",
         "streamer.transports.kafka.confluent.writer",
-        "streamer.transports.kafka.kafka_python.continuity",
         "streamer.transports.kafka.kafka_python.reader",
         "streamer.transports.kafka.kafka_python.writer",
         "streamer.transports.kafka.transport",
