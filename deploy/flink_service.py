@@ -19,7 +19,7 @@ from streamer.settings.settings import Settings, load
 from streamer.transports.kafka.topics import create_topics
 
 PARTITIONS = 4
-CARRIED = ("index.templates=false", "index.recrawl=duplicate")
+CARRIED = ("index.templates=false", "index.recrawl=duplicate", "fingerprint.key=public")
 
 log = logging.getLogger("deploy.flink_service")
 

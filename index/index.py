@@ -5,6 +5,7 @@ leaves either all of a batch or nothing, and deciding the batch again gives the 
 """
 
 import os
+import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,7 +34,7 @@ from index.storage.documents import Document
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import HOSTS_KEY, Table, unpack_hosts
 from index.storage.parameters import Parameters
-from index.storage.stamp import identified, stamped
+from index.storage.stamp import SECRET_BYTES, identified, secret_of, stamped
 from index.storage.store import Store, Transaction
 from index.turn import Turn
 
@@ -67,7 +68,7 @@ class WatchedHosts(NamedTuple):
 class Index:
     """An open index. Several processes may have it open; their writes take turns. Threads may share one `Index`."""
 
-    def __init__(self, opened: OpenIndex) -> None:
+    def __init__(self, opened: OpenIndex, secret: bytes | None = None) -> None:
         """Use `Index.open`."""
         self._opened = opened
         self._turn = Turn((opened.directory / DATA_FILE).absolute())
@@ -75,12 +76,14 @@ class Index:
         """Those that the index decides by; opened without any, those of its creation."""
         self.retention = opened.retention
         self.identity = opened.identity
+        self.secret = secret
+        """16 bytes made at random with the index, for its caller's hashes; None where it was made without."""
 
     @classmethod
     def open(
         cls,
         directory: Path,
-        parameters: Parameters | None,
+        parameters: Parameters | Callable[[bytes | None], Parameters] | None,
         *,
         map_bytes_max: int,
         map_bytes_initial: int = MAP_BYTES_INITIAL,
@@ -91,11 +94,13 @@ class Index:
         retention: Retention = KEEP_ALL,
         guard: Guard = GUARD,
         recrawl: Recrawl = IDS_PLAY_NO_ROLE,
+        secret: bytes | None = None,
     ) -> Self:
         """Open the index in `directory`, creating it where there is none.
 
         parameters         must equal those of the index's creation, but that thresholds may be stricter (`Parameters.deciding`);
-                           None, with read_only: any
+                           None, with read_only: any. A callable makes them from the index's `secret`, which a new index
+                           gets then
         map_bytes_initial  first size of the memory map; doubled when needed, up to map_bytes_max
         read_only          no writes, and the index must exist
         hooks              called around every commit
@@ -105,13 +110,12 @@ class Index:
         retention          how long entries count
         guard              when a host is told
         recrawl            what becomes of documents whose ids are known with another text
+        secret             16 bytes for a new index to keep, as the one that its entries come from keeps
 
         Raises ParametersDiffer, FormatUnknown, IndexMissing, AlreadyOpen, IndexInUse, IndexDamaged, IndexFull.
         """
         if parameters is None and not read_only:
             raise ValueError("an index opened for writing needs its parameters")
-        if guard.suspects and parameters is not None and parameters.insert == "unique":
-            raise ValueError('suspects enter the index, which insert = "unique" does not allow')
         store = Store(
             directory,
             map_bytes_initial=min(map_bytes_initial, map_bytes_max),
@@ -121,10 +125,18 @@ class Index:
         )
         with ExitStack() as on_failure:
             on_failure.callback(store.close)
-            stored = stamped(store, parameters, os.fspath(directory))
+            where = os.fspath(directory)
+            if callable(parameters):
+                kept = secret_of(store, where, None if read_only else secret or secrets.token_bytes(SECRET_BYTES))
+                parameters = parameters(kept)
+            else:
+                kept = secret_of(store, where, secret)
+            if guard.suspects and parameters is not None and parameters.insert == "unique":
+                raise ValueError('suspects enter the index, which insert = "unique" does not allow')
+            stored = stamped(store, parameters, where)
             # Every batch reads the numbers of the forgotten by their keys alone.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
-            identity = identified(store, os.fspath(directory))
+            identity = identified(store, where)
             tree, ids = Tree(stored, sizes), IdTable(stored.words, sizes)
             opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl)
             if not read_only:
@@ -132,7 +144,7 @@ class Index:
                 opened.read(lambda session: (session.tree, session.ids))
                 tree.file()
             on_failure.pop_all()
-        return cls(opened)
+        return cls(opened, kept)
 
     def close(self) -> None:
         """Close the files; further calls do nothing."""

@@ -30,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell without job control lets what it starts in the background ignore Ctrl-C, and what a test starts would too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Repeatable fingerprints in this process and in those that tests start; tests of the key say otherwise.
+    os.environ.setdefault("STREAMER_FINGERPRINT__KEY", "public")
     # kafka-python reads its protocol definitions by functions that Python 3.11 calls deprecated and 3.13 does not.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 

@@ -45,6 +45,7 @@ SETTINGS = (
     "workers.restart_backoff_max_ms=1000",
     "batch.records_max=20",
     "batch.wait_ms=50",
+    "fingerprint.key=public",
     f"decode.value_bytes_max={VALUE_BYTES_MAX}",
 )
 """Timeouts as short as the relations between them allow, and batches so small that faults hit many."""

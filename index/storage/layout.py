@@ -165,6 +165,7 @@ class Table(Enum):
 
 STAMP_KEY = b"stamp"
 IDENTITY_KEY = b"identity"
+SECRET_KEY = b"secret"
 COUNTERS_KEY = b"counters"
 COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"

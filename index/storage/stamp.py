@@ -1,13 +1,15 @@
-"""Stamp and identity in the file: written when the index is created; the stamp is compared whenever it is opened."""
+"""Stamp, identity and secret in the file: written when the index is created; the stamp is compared at every opening."""
 
 import json
 import uuid
 
 from index.errors import FormatUnknown, IndexDamaged
 from index.storage.data_file import WAY_OUT
-from index.storage.layout import IDENTITY_KEY, STAMP_KEY, Table
+from index.storage.layout import IDENTITY_KEY, SECRET_KEY, STAMP_KEY, Table
 from index.storage.parameters import Parameters
 from index.storage.store import Store, Transaction
+
+SECRET_BYTES = 16
 
 
 def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
@@ -42,6 +44,33 @@ def stamped(store: Store, asked: Parameters | None, where: str) -> Parameters:
         return first or asked.stamp()
 
     return Parameters.from_stamp(store.write(operation), where).deciding(asked, where)
+
+
+def secret_of(store: Store, where: str, new: bytes | None) -> bytes | None:
+    """The secret that the index keeps for its caller, SECRET_BYTES; None where it keeps none.
+
+    new  an index without a stamp keeps this one, unless another process was first; None: it gets none
+
+    Raises FormatUnknown.
+    """
+    if store.is_new() and new is None:
+        return None
+    store.prepare([Table.META])
+    stamp = store.read(_found)
+    if stamp is not None:
+        Parameters.from_stamp(stamp, where)
+        return store.read(lambda transaction: transaction.get(Table.META, SECRET_KEY))
+    if new is None:
+        return None
+
+    def operation(transaction: Transaction) -> bytes | None:
+        secret = transaction.get(Table.META, SECRET_KEY)
+        if secret is None and _found(transaction) is None:
+            secret = new
+            transaction.put(Table.META, SECRET_KEY, secret)
+        return secret
+
+    return store.write(operation)
 
 
 def identified(store: Store, where: str) -> str:

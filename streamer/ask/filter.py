@@ -21,12 +21,12 @@ from index import Decisions, Entries, Index, Source
 from streamer.ask.answer import Answer, answer_of
 from streamer.errors import SettingsError
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.fingerprint.scheme import Scheme, scheme_for
+from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.record import Record
 from streamer.records.route import explain
 from streamer.service.pipeline import entries_of, fingerprint_documents
-from streamer.service.wiring import open_index
+from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 
 Value = Mapping[str, object] | bytes
@@ -83,9 +83,9 @@ class Filter:
         given = Settings() if settings is None else settings
         chosen = given.model_copy(update={"index": given.index.model_copy(update={"directory": Path(directory)})})
         stream = f"filter:{uuid.uuid4().hex if source is None else source}"
-        scheme = scheme_for(chosen)
         with ExitStack() as opening:
-            index = opening.enter_context(open_index(chosen, scheme, read_only=read_only))
+            index, scheme = open_with_scheme(chosen, read_only=read_only)
+            opening.enter_context(index)
             opened = cls(index, chosen, scheme, Source(stream, 0), read_only=read_only)
             if source is not None and not read_only:
                 opening.callback(os.close, _taken(Path(directory), source))

@@ -53,7 +53,7 @@ def give_back(
     and headers, however often the command is run or killed. It is not dropped for another document again. Runs beside the
     service, on the machine of its index.
     """
-    from streamer.fingerprint.scheme import scheme_for
+    from streamer.fingerprint.scheme import key_for, scheme_for
     from streamer.give_back import report
     from streamer.give_back.give_back import GiveBack, alone, require_whole
     from streamer.give_back.selection import Selection, moment_ms
@@ -79,8 +79,11 @@ def give_back(
 
         resending = KafkaResending(settings, GIVE_BACK)
     selection = Selection(id_, original, host, since_ms)
-    scheme = scheme_for(settings)
-    opened = tools.open_for_reading(settings) if dry_run else tools.open_to_decide(settings, scheme)
+    if dry_run:
+        opened = tools.open_for_reading(settings)
+        scheme = scheme_for(settings, key_for(settings, opened.secret))
+    else:
+        opened, scheme = tools.open_to_decide(settings)
     only = nullcontext() if dry_run else alone(settings.index.directory)
     with opened as index, only, tables.progress_bar("giving back", None) as done:
         try:

@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 
 from streamer.cli.options import FOLDER, Chosen, force_option, json_option, pass_chosen, pass_settings
 from streamer.cli.outputs import NoLeftovers, require_absent, writing
+from streamer.errors import SettingsError
 from streamer.settings.settings import Settings
 
 EXIT_FOUND_WRONG = 1
@@ -234,6 +235,24 @@ def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
     return found, lines
 
 
+@index_group.command("key")
+@pass_settings
+def key(settings: Settings) -> None:
+    """Print the secret key of the index, for a key file (fingerprint.key_file).
+
+    Whoever knows it can craft texts that match others. Keep the file readable for the service alone.
+    """
+    from streamer.index_admin import tools
+
+    with tools.open_for_reading(settings) as index:
+        if index.secret is None:
+            raise SettingsError(
+                f"the index in {settings.index.directory} keeps no secret: it was made with fingerprint.key_file, or with the "
+                "public key."
+            )
+        click.echo(index.secret.hex())
+
+
 @index_group.command("export")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @force_option
@@ -301,26 +320,28 @@ def import_command(settings: Settings, file: Path, as_json: bool) -> None:
     )
 
 
-def _imported(settings: Settings, file: Path, *, by_settings: bool = False) -> tuple[int, int]:
+def _imported(settings: Settings, file: Path, *, in_place: Settings | None = None) -> tuple[int, int]:
     """Enter an export; returns how many positions are new and how many were known.
 
-    by_settings  a new index takes its thresholds from the settings; all else must equal the export
+    in_place  settings of the index that a new one is to replace: the new one takes its thresholds from the settings, and all
+              else must equal the export
     """
     from index import Index
     from streamer.fingerprint.scheme import parameters_for, scheme_for
-    from streamer.index_admin import export, tables
+    from streamer.index_admin import export, tables, tools
     from streamer.transports.files.line_reader import lines
 
     found = lines(file)
     parameters, streams, total = export.read_header(found, str(file))
-    if by_settings:
-        asked = parameters_for(settings, scheme_for(settings).stamp())
+    key, secret = tools.key_of_export(in_place or settings, parameters, str(file))
+    if in_place is not None:
+        asked = parameters_for(settings, scheme_for(settings, key).stamp())
         parameters = parameters.with_thresholds(asked)
         parameters.require_equal(asked, str(file))
     directory = settings.index.directory
     with NoLeftovers(index=directory):
         with writing(directory):
-            index = Index.open(directory, parameters, map_bytes_max=settings.index.map_bytes_max)
+            index = Index.open(directory, parameters, map_bytes_max=settings.index.map_bytes_max, secret=secret)
         with index, tables.progress_bar("importing", total) as progress:
             return export.take_in(index, found, streams, total, str(file), progress)
 
@@ -359,7 +380,7 @@ def rebuild(
     new = _at(settings, directory)
     done: dict[str, Any] = {"directory": str(directory)}
     if export_file is not None:
-        entered, known = _imported(new, export_file, by_settings=True)
+        entered, known = _imported(new, export_file, in_place=settings)
         done |= {"records": entered + known, "already_known": known}
     else:
         done |= _rebuilt(settings, new, files)

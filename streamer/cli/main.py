@@ -81,6 +81,7 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
     It reads the input topic until Ctrl-C or SIGTERM. docs/scaling.md tells of its parts.
     """
     # The supervisor makes the metrics folder, and the metrics library must not load before that.
+    from streamer.fingerprint.scheme import require_shared_key
     from streamer.observe.logs import configure_logging
     from streamer.service.supervisor import Supervisor
 
@@ -92,6 +93,8 @@ def run(chosen: Chosen, parts: Sequence[Part]) -> None:
         raise SettingsError(
             "ask.enabled: who asks is answered from the index, which the part `decide` has: switch it off here"
         )
+    if chosen_parts and len(chosen_parts) < len(PARTS):
+        require_shared_key(settings)
     # Another process may be about to make the index in that folder.
     index = settings.index.directory if not chosen_parts or "decide" in chosen_parts else None
     with NoLeftovers(index=index):

@@ -15,7 +15,7 @@ from streamer.explain.near import Sought, cosine_of, near_of
 from streamer.explain.side_by_side import excerpt, printable, side_by_side
 from streamer.explain.wording import deciding, measure_of
 from streamer.fingerprint.fingerprints import hexadecimal
-from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for
+from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
 from streamer.records.record import Record
@@ -212,7 +212,7 @@ def comparable_scheme(index: Index, settings: Settings) -> Scheme:
 
     Raises ParametersDiffer where the settings give other fingerprints.
     """
-    scheme, stored = scheme_for(settings), index.parameters
+    scheme, stored = scheme_for(settings, key_for(settings, index.secret)), index.parameters
     asked = parameters_for(settings, scheme.stamp())
     if asked.scheme == stored.scheme:
         # The service's thresholds do not change which documents are nearest.

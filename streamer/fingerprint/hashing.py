@@ -29,10 +29,10 @@ def hash_strings(strings: Sequence[str], lanes: int) -> Hashes:
     return np.frombuffer(digests, ">u8").reshape(-1, lanes)[:, ::-1].astype(np.uint64, order="C")
 
 
-def hash_text(text: str, lanes: int) -> tuple[int, ...]:
+def hash_text(text: str, lanes: int, seed: int = 0) -> tuple[int, ...]:
     """XXH3 of the text's UTF-8, 64 bits a lane, the low 64 bits first. Lone surrogates are encoded as UTF-8 would."""
     octets = text.encode("utf-8", "surrogatepass")
     if lanes == 1:
-        return (xxhash.xxh3_64_intdigest(octets),)
-    number = xxhash.xxh3_128_intdigest(octets)
+        return (xxhash.xxh3_64_intdigest(octets, seed),)
+    number = xxhash.xxh3_128_intdigest(octets, seed)
     return number & 0xFFFF_FFFF_FFFF_FFFF, number >> 64

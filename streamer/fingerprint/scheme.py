@@ -7,7 +7,9 @@ import orjson
 import xxhash
 
 from index import Parameters, RootRule, TemplateRule, minhash
+from streamer.errors import SettingsError
 from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.key import PUBLIC, HashKey, read_key
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.settings import Index, Settings
@@ -16,6 +18,10 @@ from streamer.text.normalisation import Normaliser
 
 class Scheme(Protocol):
     """Texts -> fingerprints of one kind."""
+
+    @property
+    def key(self) -> HashKey:
+        """The key of the hashes."""
 
     def fingerprint(
         self,
@@ -29,11 +35,49 @@ class Scheme(Protocol):
         """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints."""
 
 
-def scheme_for(settings: Settings) -> Scheme:
-    """The scheme that the settings name, its tables loaded."""
+def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
+    """The scheme that the settings name, its tables loaded.
+
+    key  of the index that the fingerprints are for, see `key_for`; the public one where there is no index
+    """
     if settings.fingerprint.scheme == "minhash":
-        return MinHasher(settings.minhash, Normaliser(settings.fingerprint))
-    return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look))
+        return MinHasher(settings.minhash, Normaliser(settings.fingerprint), key)
+    return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look), key)
+
+
+def knows_key(settings: Settings) -> bool:
+    """Whether the settings say the key of the hashes, so that no index needs to keep it."""
+    return settings.fingerprint.key == "public" or settings.fingerprint.key_file is not None
+
+
+def key_for(settings: Settings, secret: bytes | None) -> HashKey:
+    """The key by which documents of an index are hashed.
+
+    secret  what the index keeps (`Index.secret`); None: it keeps none, for it was made with another key, or there is none
+
+    Raises SettingsError where the settings ask for the index's own secret and it has none.
+    """
+    if settings.fingerprint.key == "public":
+        return PUBLIC
+    if settings.fingerprint.key_file is not None:
+        return HashKey.of(read_key(settings.fingerprint.key_file))
+    if secret is None:
+        raise SettingsError(
+            f"fingerprint.key: the index in {settings.index.directory} keeps no secret of its own. Set fingerprint.key_file to "
+            'the file that it was made with, or fingerprint.key = "public" where it was made so; or rebuild it from the '
+            "output topics (streamer index rebuild DIRECTORY --topics --switch)."
+        )
+    return HashKey.of(secret)
+
+
+def require_shared_key(settings: Settings) -> None:
+    """Raise SettingsError unless processes without the index can have the key, too."""
+    if not knows_key(settings):
+        raise SettingsError(
+            "fingerprint.key_file: the parts of a service share one key. Name a file with 32 hexadecimal digits, the same for "
+            "every part (openssl rand -hex 16; for an index in use: streamer index key). Or set fingerprint.key = "
+            '"public".'
+        )
 
 
 def settings_digest(settings: Settings, stamp: Mapping[str, str]) -> str:

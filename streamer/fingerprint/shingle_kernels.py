@@ -46,3 +46,11 @@ def shingle(
                     chain = mix(chain + hashes[word, lane])
                 found[row, lane] = chain
     return found
+
+
+@compiled
+def key(hashes: npt.NDArray[np.uint64], lanes: npt.NDArray[np.uint64]) -> None:
+    """Kernel of `key.HashKey.keyed`: changes uint64 [features, lanes] in place."""
+    for row in range(hashes.shape[0]):
+        for lane in range(hashes.shape[1]):
+            hashes[row, lane] = mix(hashes[row, lane] ^ lanes[lane])

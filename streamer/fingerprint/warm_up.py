@@ -5,6 +5,7 @@ folder is not writable, in the user's own cache folder. So run this as the user 
 """
 
 import index.tools
+from streamer.fingerprint.key import KEY_BYTES, HashKey
 from streamer.fingerprint.minhash.minhash import MinHasher
 from streamer.fingerprint.simhash.fingerprinter import Fingerprinter
 from streamer.settings.settings import Fingerprint, Minhash
@@ -14,7 +15,8 @@ def compile_kernels() -> None:
     """Run every kernel once, which compiles every kernel that is not in the cache yet."""
     index.tools.compile_kernels()
     MinHasher(Minhash()).fingerprint(["杭研大厦 in spring"])
-    Fingerprinter(Fingerprint(features="shingles", topic_length=True, idf="jieba")).fingerprint(["杭研大厦 in spring"])
+    simhash = Fingerprint(features="shingles", topic_length=True, idf="jieba")
+    Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring"])
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ import structlog
 from index import Applied, Entries, Index, Kind, Position, Source, Verdict, errors
 from index.tools import BulkLoader
 from streamer.errors import InputChanged, SettingsError
-from streamer.fingerprint.scheme import Scheme, scheme_for
+from streamer.fingerprint.scheme import Scheme
 from streamer.index_admin.tools import open_for_reading
 from streamer.records.decode import Decoder
 from streamer.records.record import Destination, Record
 from streamer.records.route import parse_original_position, restored_as, restoring_outputs, restoring_verdict
 from streamer.service.pipeline import prepare
-from streamer.service.wiring import open_index
+from streamer.service.wiring import open_with_scheme
 from streamer.settings.settings import Settings
 from streamer.transports.files.changelog import NO_TIMESTAMP_MS
 from streamer.transports.files.line_reader import STANDARD_INPUT, LineReader, digests_at
@@ -57,9 +57,9 @@ def rebuild_from_files(
     progress  called with the number of lines decided so far
     Raises InputUnreadable, InputChanged, IndexProblem.
     """
-    fingerprinter = scheme_for(settings)
     read = known = 0
-    with open_index(settings, fingerprinter) as index:
+    index, fingerprinter = open_with_scheme(settings)
+    with index:
         parts = _Parts(index, Decoder(settings.decode), fingerprinter)
         for file in files:
             with closing(LineReader(file)) as reader:
@@ -147,9 +147,9 @@ def rebuild_from_topics(settings: Settings, ends: Mapping[Source, int], progress
     """
     outputs = restoring_outputs(settings.index.insert)
     seen_among_uniques = {Verdict.UNIQUE}
-    fingerprinter = scheme_for(settings)
     read = known = 0
-    with open_index(settings, fingerprinter) as index:
+    index, fingerprinter = open_with_scheme(settings)
+    with index:
         parts = _Parts(index, Decoder(settings.decode), fingerprinter)
         reached = {source: at.offset for source, at in index.applied().items()}
         for source in ends:

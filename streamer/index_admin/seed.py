@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from index import Index, Source
 from index.tools import Snapshot, snapshot
 from streamer.errors import SettingsError
-from streamer.fingerprint.scheme import parameters_for, scheme_for
+from streamer.fingerprint.scheme import key_for, parameters_for, scheme_for
 from streamer.flink.carried import dataflow_of
 from streamer.flink.seeding import Seed, seeds_of
 from streamer.settings.parts import settings_of
@@ -42,7 +42,8 @@ def seed(settings: Settings, index: Index, progress: Callable[[int], None]) -> W
     """
     dataflow_of(settings)
     index.parameters.require_equal(
-        parameters_for(settings, scheme_for(settings).stamp()), str(settings.index.directory)
+        parameters_for(settings, scheme_for(settings, key_for(settings, index.secret)).stamp()),
+        str(settings.index.directory),
     )
     partitions, topic = partitions_between(settings), seed_topic(settings)
     _require_told(settings, snapshot(index, lambda taken: {at: each.offset for at, each in taken.applied().items()}))

@@ -5,20 +5,23 @@ The index is opened for reading only, beside a running service. `index_admin.tab
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from index import Decided, Index, Kind, Match, Parameters, Position, Source, minhash, second_look
+from index import Decided, Index, Kind, Match, Parameters, Position, Source, errors, minhash, second_look
 from index.tools import Age, BucketSizes, Finding, readers, survey
+from streamer.errors import SettingsError
 from streamer.explain.positions import position_text as position_text
 from streamer.explain.positions import time_text as time_text
 from streamer.explain.texts import comparable_scheme
 from streamer.fingerprint.fingerprints import from_hexadecimal, hexadecimal
-from streamer.fingerprint.scheme import Scheme
-from streamer.service.wiring import open_index, usable_directory
+from streamer.fingerprint.key import PUBLIC, HashKey
+from streamer.fingerprint.scheme import Scheme, key_for, knows_key
+from streamer.service.wiring import open_with_scheme, usable_directory
 from streamer.settings.settings import Settings
 
 
@@ -51,11 +54,38 @@ def open_for_writing(settings: Settings) -> Index:
         return Index.open(settings.index.directory, parameters, map_bytes_max=settings.index.map_bytes_max)
 
 
-def open_to_decide(settings: Settings, scheme: Scheme) -> Index:
+def open_to_decide(settings: Settings) -> tuple[Index, Scheme]:
     """Open the same index as the service does, to decide by it. Raises IndexProblem, SettingsError; IndexMissing as above."""
     with open_for_reading(settings):
         pass
-    return open_index(settings, scheme)
+    return open_with_scheme(settings)
+
+
+def key_in_place(settings: Settings) -> tuple[HashKey, bytes | None]:
+    """The key of the index in place, and the secret that it keeps; the public key where neither index nor settings have one.
+
+    Raises IndexProblem, SettingsError.
+    """
+    secret = None
+    with suppress(errors.IndexMissing), open_for_reading(settings) as index:
+        secret = index.secret
+    return (PUBLIC if secret is None and not knows_key(settings) else key_for(settings, secret)), secret
+
+
+def key_of_export(settings: Settings, exported: Parameters, name: str) -> tuple[HashKey, bytes | None]:
+    """As `key_in_place`. Raises SettingsError where the entries of an export, `name`, were hashed with another key."""
+    key, secret = key_in_place(settings)
+    theirs = HashKey.digest_in(exported.fingerprint)
+    if key.digest != theirs:
+        remedy = (
+            "set fingerprint.key_file to a file with that key, which `streamer index key` prints where the export was made"
+            if theirs
+            else 'set fingerprint.key = "public"'
+        )
+        raise SettingsError(
+            f"{name}: its entries were hashed with key {theirs or 'public'}, not {key.digest or 'public'}: {remedy}."
+        )
+    return key, secret
 
 
 def statistics(index: Index, settings: Settings, committed: Mapping[Source, int] | None) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from index import Applied, Index
-from streamer.fingerprint.scheme import scheme_for
 from streamer.service.loop import Listener, State
 from streamer.service.summary import Totals
 from streamer.service.whole import Service
-from streamer.service.wiring import build_service, open_index
+from streamer.service.wiring import build_service, open_with_scheme
 from streamer.settings.settings import Recovery, Settings
 from streamer.transports.files.transport import FileTransport
 
@@ -80,8 +79,8 @@ def filter_files(settings: Settings, files: Sequence[Path], out: Path, console: 
     """
     totals = Totals(shadow=settings.route.shadow)
     begin = time.perf_counter()
-    fingerprinter = scheme_for(settings)
-    with open_index(settings, fingerprinter) as index:
+    index, fingerprinter = open_with_scheme(settings)
+    with index:
         transport = FileTransport(files, out, settings.batch, known_streams=lambda name: known_streams(index, name))
         bar = Progress(
             TextColumn("{task.description}"),

@@ -2,12 +2,12 @@
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from index import Guard, Index, Recrawl, Retention, errors
+from index import Guard, Index, Parameters, Recrawl, Retention, errors
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
-from streamer.fingerprint.scheme import Scheme, parameters_for, settings_digest
+from streamer.fingerprint.scheme import Scheme, key_for, knows_key, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.records.reason import AS_NEW
 from streamer.service.claims import MARGIN_SECONDS
@@ -24,10 +24,33 @@ from streamer.transports.transport import Transport
 
 def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
     """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
+    return _opened(settings, parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
+
+
+def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
+    """Open the same index, and make the scheme whose fingerprints it holds: with its key. A new index makes its own secret.
+
+    Raises IndexProblem, SettingsError.
+    """
+    if knows_key(settings):
+        scheme = scheme_for(settings, key_for(settings, None))
+        return open_index(settings, scheme, read_only=read_only), scheme
+    made: list[Scheme] = []
+
+    def parameters(secret: bytes | None) -> Parameters:
+        made.append(scheme_for(settings, key_for(settings, secret)))
+        return parameters_for(settings, made[0].stamp())
+
+    return _opened(settings, parameters, read_only=read_only), made[0]
+
+
+def _opened(
+    settings: Settings, parameters: Parameters | Callable[[bytes | None], Parameters], *, read_only: bool
+) -> Index:
     with usable_directory(settings):
         return Index.open(
             settings.index.directory,
-            parameters_for(settings, fingerprinter.stamp()),
+            parameters,
             map_bytes_max=settings.index.map_bytes_max,
             read_only=read_only,
             retention=retention_of(settings.index),

@@ -14,7 +14,7 @@ import structlog
 
 from index import Index, Source, errors
 from streamer.errors import FILE_LIMITS, TOO_MANY_FILES, StreamerError
-from streamer.fingerprint.scheme import Scheme, scheme_for
+from streamer.fingerprint.scheme import key_for, scheme_for
 from streamer.observe import metrics
 from streamer.observe.logs import configure_logging
 from streamer.parts.wiring import decide_part, fingerprint_part, route_part
@@ -23,7 +23,7 @@ from streamer.service.heartbeat import Heartbeats
 from streamer.service.loop import Listener, Loop, State
 from streamer.service.readiness import GroupSeen
 from streamer.service.restoring import RestoringListener
-from streamer.service.wiring import build_service, exit_code_of, open_index
+from streamer.service.wiring import build_service, exit_code_of, open_with_scheme
 from streamer.settings.parts import Part
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.transport import KafkaTransport
@@ -161,11 +161,10 @@ def work(
     try:
         metrics.prepare(metrics_directory, worker=number)
         listener = MetricsListener(metrics.Metrics(), heartbeats, number)
-        fingerprinter = scheme_for(settings)
         if part is None:
-            _run_whole(settings, instance, fingerprinter, listener)
+            _run_whole(settings, instance, listener)
         else:
-            _run_part(settings, part, instance, fingerprinter, listener)
+            _run_part(settings, part, instance, listener)
     except (StreamerError, errors.IndexProblem) as error:
         log.error("worker ends", error=type(error).__name__, reason=str(error))
         raise SystemExit(exit_code_of(error)) from None
@@ -176,8 +175,9 @@ def work(
         raise SystemExit(os.EX_OSERR) from None
 
 
-def _run_whole(settings: Settings, instance: str, fingerprinter: Scheme, listener: MetricsListener) -> None:
-    with open_index(settings, fingerprinter) as index:
+def _run_whole(settings: Settings, instance: str, listener: MetricsListener) -> None:
+    index, fingerprinter = open_with_scheme(settings)
+    with index:
         transport = KafkaTransport(settings, instance, index.identity)
         listener.transport, listener.index = transport, index
         _run(
@@ -187,13 +187,16 @@ def _run_whole(settings: Settings, instance: str, fingerprinter: Scheme, listene
         )
 
 
-def _run_part(settings: Settings, part: Part, instance: str, fingerprinter: Scheme, listener: MetricsListener) -> None:
+def _run_part(settings: Settings, part: Part, instance: str, listener: MetricsListener) -> None:
     if part == "decide":
-        with open_index(settings, fingerprinter) as index:
+        index, fingerprinter = open_with_scheme(settings)
+        with index:
             deciding, loop = decide_part(settings, instance, index, fingerprinter, listener.as_listener())
             listener.transport, listener.index, listener.names = deciding, index, deciding.input_names
             _run(loop)
-    elif part == "route":
+        return
+    fingerprinter = scheme_for(settings, key_for(settings, None))
+    if part == "route":
         routing, router = route_part(settings, instance, fingerprinter, listener.as_listener())
         listener.transport, listener.names, listener.waiting = routing, routing.input_names, routing.waiting
         _run(router)

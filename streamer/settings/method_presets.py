@@ -10,7 +10,7 @@ _FOLDER = Path(__file__).parent / "shipped"
 METHOD_PRESETS = {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
 """The files by name. A file says every setting of its method that its scheme reads."""
 
-_OF_NO_METHOD = {f"fingerprint.{key}" for key in ("markup", "simplify", "segmenter", "dictionary")}
+_OF_NO_METHOD = {f"fingerprint.{key}" for key in ("markup", "simplify", "segmenter", "dictionary", "key", "key_file")}
 """What texts are like and how they are read: the same for every method."""
 
 METHOD_KEYS = frozenset(

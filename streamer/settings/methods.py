@@ -61,6 +61,16 @@ class Fingerprint(Section):
         "none", description="Both schemes: HTML counts without its tags, or by its main text alone (extra html)."
     )
     simplify: bool = Field(False, description="Both schemes: Traditional characters count as their Simplified forms.")
+    key: Literal["secret", "public"] = Field(
+        "secret",
+        description="Both schemes: hashes depend on a secret key, so that texts cannot be crafted to match others, or to hide. A "
+        "new index makes its own. The public key gives the same fingerprints everywhere, for work that is to be repeated.",
+    )
+    key_file: File | None = Field(
+        None,
+        description="File with the secret key, 32 hexadecimal digits, where several hosts, parts or Flink must agree on one. "
+        "`streamer index key` prints that of an index.",
+    )
     second_look: LookKind = Field(
         "none", description="SimHash: further test of a match, by cosine of feature weights, or by metadata."
     )

@@ -65,10 +65,12 @@ _RELATIONS = """
 - with `decode.format = "text"` there are no fields: no preset but `plain`, no pointer
 - with `decode.format = "avro"` `decode.registry_url` is set, and the other `decode.registry_` settings only there;
   `decode.registry_user` and `decode.registry_password` together
+- `fingerprint.key_file` needs `fingerprint.key = "secret"`
 
 SimHash does not read the section `minhash`, `index.root_similarity_min` and `index.templates`. MinHash does not read
 `index.distance_max`,
-`index.root_distance_max`, the section `second_look` and, of the section `fingerprint`, anything but `markup` and `simplify`.
+`index.root_distance_max`, the section `second_look` and, of the section `fingerprint`, anything but `markup`, `simplify`, `key`
+and `key_file`.
 Where such a setting differs from its default, `streamer run` and `streamer filter` warn, and `streamer config check` fails. With
 `--preset` it is an error for every command.
 

@@ -24,7 +24,13 @@ from streamer.settings.second_look import SecondLook as SecondLook
 from streamer.settings.types import File, Milliseconds, Port, Section, Topic
 from streamer.settings.values import Preset, Relation, RelationsBroken, gather, nested, problem_lines
 
-_OF_BOTH_SCHEMES = {"fingerprint.scheme", "fingerprint.markup", "fingerprint.simplify"} | {
+_OF_BOTH_SCHEMES = {
+    "fingerprint.scheme",
+    "fingerprint.markup",
+    "fingerprint.simplify",
+    "fingerprint.key",
+    "fingerprint.key_file",
+} | {
     f"index.{key}"
     for key in (
         "directory",
@@ -377,6 +383,11 @@ def _size_relations(settings: Settings) -> list[Relation]:
         Relation(
             settings.fingerprint.markers is None or settings.fingerprint.marker_factor > 1,
             ("fingerprint.markers", "fingerprint.marker_factor"),
+            "has no use and must not be set with",
+        ),
+        Relation(
+            settings.fingerprint.key_file is None or settings.fingerprint.key == "secret",
+            ("fingerprint.key_file", "fingerprint.key"),
             "has no use and must not be set with",
         ),
         *decode_relations(decode),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from index import Index, Parameters, Verdict
 from streamer.errors import NoDocuments
-from streamer.fingerprint.scheme import Scheme, parameters_for, scheme_for, settings_digest
+from streamer.fingerprint.scheme import Scheme, key_for, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
 from streamer.settings.settings import Settings
 from streamer.transports.evidence import Evidence, Extent
@@ -41,7 +41,7 @@ def verify(settings: Settings, evidence: Evidence, index: Index, progress: Progr
     Raises ParametersDiffer where the settings give other fingerprints than those in the index, NoDocuments where nothing
     was ever committed, IndexDamaged, and what the evidence raises.
     """
-    scheme = scheme_for(settings)
+    scheme = scheme_for(settings, key_for(settings, index.secret))
     asked = parameters_for(settings, scheme.stamp())
     deciding = index.parameters.deciding(asked, str(settings.index.directory))
     with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:

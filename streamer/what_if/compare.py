@@ -21,7 +21,7 @@ import numpy.typing as npt
 from index import NO_DISTANCE, Verdict, errors, naming_originals
 from streamer.errors import NoDocuments
 from streamer.fingerprint.scheme import parameters_for, scheme_for
-from streamer.index_admin.tools import open_for_reading
+from streamer.index_admin.tools import key_in_place, open_for_reading
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason, label
 from streamer.records.record import Record
@@ -60,7 +60,7 @@ class _Comparison:
         self._progress = progress
         self._folder = folder
         self._decoder = Decoder(settings.decode)
-        self._scheme = scheme_for(settings)
+        self._scheme = scheme_for(settings, key_in_place(settings)[0])
         self._parameters = parameters_for(settings, self._scheme.stamp())
 
     def run(self) -> Differences:

@@ -56,7 +56,8 @@ class World:
 
     def __post_init__(self) -> None:
         index = self.settings.index.model_copy(update={"directory": self.directory})
-        self.settings = self.settings.model_copy(update={"index": index})
+        fingerprint = self.settings.fingerprint.model_copy(update={"key": "public"})
+        self.settings = self.settings.model_copy(update={"index": index, "fingerprint": fingerprint})
 
     def fill(self, items: Sequence[Stored | bytes | Crash], partition: int = 0, partitions: int = 1) -> None:
         if self.settings.topics.input not in self.broker.topics:

@@ -51,6 +51,7 @@ class PartsWorld:
             update={
                 "topics": made.topics.model_copy(update=topics),
                 "index": Index(directory=directory / "index"),
+                "fingerprint": made.fingerprint.model_copy(update={"key": "public"}),
             }
         )
         create_topics(self.settings, partitions, 1, parts=True)

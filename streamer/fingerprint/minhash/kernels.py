@@ -26,11 +26,13 @@ def shingle(
     wide_size: int,
     narrow_size: int,
     multiplier: Any,
+    mask: Any,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Kernel of `shingles.shingle_characters`: hashes uint64 [shingles], and the texts' bounds among them int64 [n + 1].
 
     kinds       uint8 [all code points], DROPPED, NARROW or WIDE
     multiplier  uint64, of the polynomial
+    mask        uint64, joined to every polynomial
     """
     hashes, hash_bounds = np.empty(len(codepoints), np.uint64), np.zeros(len(bounds), np.int64)
     are_wide = np.empty(len(codepoints), np.bool_)
@@ -47,13 +49,13 @@ def shingle(
                 before[count + 1] = before[count] * multiplier + np.uint64(codepoints[place])
                 count += 1
         if count > 0 and count < (wide_size if are_wide[0] else narrow_size):
-            hashes[found] = mix(before[count])
+            hashes[found] = mix(before[count] ^ mask)
             found += 1
         else:
             for first in range(count):
                 size, power = (wide_size, wide_power) if are_wide[first] else (narrow_size, narrow_power)
                 if first + size <= count:
-                    hashes[found] = mix(before[first + size] - before[first] * power)
+                    hashes[found] = mix((before[first + size] - before[first] * power) ^ mask)
                     found += 1
         hash_bounds[text + 1] = found
     return hashes[:found], hash_bounds

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from index import Kind, minhash
 from streamer.fingerprint.fingerprints import Fingerprints, slices
 from streamer.fingerprint.hashing import hash_text, hash_words
+from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.minhash import kernels
 from streamer.fingerprint.minhash.shingles import Shingles, shingle_characters
 from streamer.fingerprint.word_shingles import shingle
@@ -35,14 +36,15 @@ FORMAT_VERSION = 2
 class MinHasher:
     """Texts -> packed signatures, by one group of settings. Each signature depends only on its text."""
 
-    def __init__(self, settings: Minhash, normaliser: Normaliser | None = None) -> None:
+    def __init__(self, settings: Minhash, normaliser: Normaliser | None = None, key: HashKey = PUBLIC) -> None:
         """Load the character tables (below 0.7 s), and the segmenter for shingles of words.
 
         Without a normaliser, texts get only the normal form.
         """
         self._settings = settings
+        self._key = key
         self._normaliser = normaliser or Normaliser(Fingerprint())
-        self._word_shingles = WordShingles(settings.shingle_words) if settings.shingles == "words" else None
+        self._word_shingles = WordShingles(settings.shingle_words, key) if settings.shingles == "words" else None
         self.fingerprint([])
 
     def fingerprint(
@@ -66,6 +68,11 @@ class MinHasher:
             np.concatenate([part.feature_counts for part in parts]),
         )
 
+    @property
+    def key(self) -> HashKey:
+        """The key of the hashes."""
+        return self._key
+
     def stamp(self) -> dict[str, str]:
         """Everything that changes a signature, by name. Programs with equal stamps give equal signatures."""
         settings = self._settings
@@ -86,13 +93,14 @@ class MinHasher:
             "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
             **self._normaliser.stamp(),
             **shingles,
+            **self._key.stamp(),
         }
 
     def _shingles(self, characters: Characters) -> Shingles:
         if self._word_shingles is not None:
             return self._word_shingles.of(characters)
-        settings = self._settings
-        return shingle_characters(characters, settings.shingle_characters_wide, settings.shingle_characters_narrow)
+        wide_size, narrow_size = self._settings.shingle_characters_wide, self._settings.shingle_characters_narrow
+        return shingle_characters(characters, wide_size, narrow_size, self._key)
 
     def _slice(self, texts: Sequence[str]) -> Fingerprints:
         settings = self._settings
@@ -106,7 +114,7 @@ class MinHasher:
         kinds[empty], reasons[empty] = Kind.UNDECIDABLE, Reason.NO_FEATURES
         signatures = minhash.pack_bins(values, settings.bin_bits)
         for row in np.flatnonzero(short & ~empty).tolist():
-            signatures[row, :2] = hash_text(characters.text(row), 2)
+            signatures[row, :2] = hash_text(characters.text(row), 2, self._key.seed)
             signatures[row, 2:] = 0
         return Fingerprints(kinds, reasons, signatures, counts)
 
@@ -114,20 +122,22 @@ class MinHasher:
 class WordShingles:
     """Normalised texts -> shingles of `size` consecutive words, split as for SimHash (`words.split`).
 
-    In scripts without spaces, Han apart, every letter is a word. `word_shingles.shingle` hashes the words' XXH3 of 64 bits.
+    In scripts without spaces, Han apart, every letter is a word. `word_shingles.shingle` hashes the words' XXH3 of 64 bits,
+    and the key makes the result secret.
     A text with one word or more, but fewer than `size`, is one shingle.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, key: HashKey = PUBLIC) -> None:
         """Load the segmenter (below 0.5 s)."""
         self._size = size
+        self._key = key
         self._segmenter = segmenter("compiled")
 
     def of(self, characters: Characters) -> Shingles:
         """The shingles of every text of a batch."""
         words = split(characters, self._segmenter, 1)
         hashes, bounds = shingle(hash_words(words, 1), words.bounds, self._size)
-        return Shingles(hashes[:, 0], bounds)
+        return Shingles(self._key.keyed(hashes)[:, 0], bounds)
 
     def stamp(self) -> dict[str, str]:
         """Everything that changes words or their hashes, by name."""

@@ -17,12 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.minhash import kernels
 from streamer.fingerprint.minhash.kernels import DROPPED, NARROW, WIDE
 from streamer.text.characters import CODE_POINTS, UNSPACED_SCRIPTS, Characters, Rule, rule_table
-
-_MULTIPLIER = 0xD6E8FEB86659FD93
-"""Of the polynomial: any odd number with well-spread bits; this one is from Wang Yi's and Pelle Evensen's mixers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +35,24 @@ class Shingles:
     bounds: npt.NDArray[np.int64]
 
 
-def shingle_characters(characters: Characters, wide_size: int, narrow_size: int) -> Shingles:
+def shingle_characters(characters: Characters, wide_size: int, narrow_size: int, key: HashKey = PUBLIC) -> Shingles:
     """Hash every shingle of a batch of normalised texts.
 
     wide_size, narrow_size  k of a shingle that begins with a wide character, and of any other; 1 to 32
 
-    The hash of code points c1 ... ck is mix(c1 m^(k-1) + ... + ck) modulo 2^64, with m = _MULTIPLIER and
-    `shingle_kernels.mix`. A text whose letters are fewer than its first letter's k is one shingle. A text without letters
-    has none. Shingles never cross the border of a text.
+    The hash of code points c1 ... ck is mix((c1 m^(k-1) + ... + ck) ^ mask) modulo 2^64, with the multiplier m and the mask
+    of the key, and `shingle_kernels.mix`. A text whose letters are fewer than its first letter's k is one shingle. A text
+    without letters has none. Shingles never cross the border of a text.
     """
     return Shingles(
         *kernels.shingle(
-            characters.codepoints, characters.bounds, _kinds(), wide_size, narrow_size, np.uint64(_MULTIPLIER)
+            characters.codepoints,
+            characters.bounds,
+            _kinds(),
+            wide_size,
+            narrow_size,
+            np.uint64(key.multiplier),
+            np.uint64(key.mask),
         )
     )
 

@@ -15,6 +15,7 @@ from index import second_look as looks
 from streamer.fingerprint import second_look
 from streamer.fingerprint.fingerprints import Fingerprints, slices
 from streamer.fingerprint.hashing import hash_strings, hash_text, hash_words
+from streamer.fingerprint.key import PUBLIC, HashKey
 from streamer.fingerprint.second_look import feature_vectors, set_signatures
 from streamer.fingerprint.simhash.simhash import count_distinct, log_weights, simhash
 from streamer.fingerprint.simhash.weights import feature_weights, in_title, shingle_weights
@@ -39,7 +40,7 @@ Weighted = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.i
 class Fingerprinter:
     """Texts -> fingerprints, by one group of settings. Each depends only on its text, title and metadata."""
 
-    def __init__(self, settings: Fingerprint, look: looks.Look | None = None) -> None:
+    def __init__(self, settings: Fingerprint, look: looks.Look | None = None, key: HashKey = PUBLIC) -> None:
         """Load the segmenter and the character tables (together below 0.6 s; with jieba itself 2 s) and the settings' files.
 
         look  the second look, which says what an entry keeps for it; None: no second look
@@ -47,6 +48,7 @@ class Fingerprinter:
         """
         self._settings = settings
         self._look = look
+        self._key = key
         self._lanes = settings.bits // 64
         self._normaliser = Normaliser(settings)
         extra: tuple[Sequence[DictionaryWord], str] = ((), "")
@@ -113,6 +115,11 @@ class Fingerprinter:
             ]
         return found
 
+    @property
+    def key(self) -> HashKey:
+        """The key of the hashes."""
+        return self._key
+
     def stamp(self) -> dict[str, str]:
         """Everything that changes a fingerprint, by name. Programs with equal stamps give equal fingerprints.
 
@@ -133,6 +140,7 @@ class Fingerprinter:
             "normalisation": f"unicode {unicodedata.unidata_version}, tables {tables_hash()}",
             **self._normaliser.stamp(),
             **self._factors.stamp(),
+            **self._key.stamp(),
             **(
                 {} if self._look is None else {"second_look": f"{self._look.kind}, format {second_look.FORMAT_VERSION}"}
             ),
@@ -182,7 +190,7 @@ class Fingerprinter:
         # A member whose normal form is empty does not count.
         until = np.concatenate([[0], np.cumsum([bool(member) for member in members], dtype=np.int64)])
         ends = np.concatenate([[0], np.cumsum([len(members) for members in given], dtype=np.int64)])
-        hashed = hash_strings([member for member in members if member], lanes=1)
+        hashed = self._key.keyed(hash_strings([member for member in members if member], lanes=1))
         return set_signatures(hashed[:, 0], until[ends], self._look.functions)
 
     def _features(
@@ -202,10 +210,11 @@ class Fingerprinter:
             bounds = np.concatenate([[0], np.cumsum(kept)])[bounds]
             hashes, weights = hashes[kept], None if weights is None else weights[kept]
         if settings.features == "words":
-            return hashes, bounds, weights
+            return self._key.keyed(hashes), bounds, weights
         if weights is not None:
             weights = shingle_weights(weights, bounds, settings.shingle_words)
-        return *shingle(hashes, bounds, settings.shingle_words), weights
+        hashes, bounds = shingle(hashes, bounds, settings.shingle_words)
+        return self._key.keyed(hashes), bounds, weights
 
     def _split(self, characters: Characters) -> Words:
         return split(characters, self._segmenter, self._settings.character_shingle_size)
@@ -229,7 +238,7 @@ class Fingerprinter:
         kinds[empty] = Kind.UNDECIDABLE
         reasons[empty] = Reason.NO_FEATURES
         for row in np.flatnonzero(short & ~empty).tolist():
-            fingerprints[row] = hash_text(characters.text(row), self._lanes)
+            fingerprints[row] = hash_text(characters.text(row), self._lanes, self._key.seed)
         if looks is not None:
             looks[short] = 0
         return Fingerprints(kinds, reasons, fingerprints, feature_counts.astype(np.int32), looks)

@@ -31,6 +31,7 @@ import structlog
 
 from streamer.errors import ProcessRefused, RegistryUnavailable, TrialFailed
 from streamer.fingerprint.fingerprints import Fingerprints
+from streamer.fingerprint.key import HashKey
 from streamer.fingerprint.scheme import Scheme, scheme_for
 from streamer.observe.process_start import naming_limits
 from streamer.records.decode import DeadLetter, Decoder, Document, poison
@@ -104,7 +105,7 @@ class Trials:
         is_sound = False
         try:
             if self._nursery is None:
-                self._nursery = _Nursery(self._settings, progress, stop_asked)
+                self._nursery = _Nursery(self._settings, self._fingerprinter.key, progress, stop_asked)
             self._nursery.attend(progress, stop_asked)
             for record in records:
                 if answers and (stop_asked() or time.monotonic() > deadline):
@@ -143,13 +144,15 @@ class Trials:
 class _Nursery:
     """The process that forks children; a child answers records with documents and fingerprints, until one ends it."""
 
-    def __init__(self, settings: Settings, progress: Callable[[], None], stop_asked: Callable[[], bool]) -> None:
+    def __init__(
+        self, settings: Settings, key: HashKey, progress: Callable[[], None], stop_asked: Callable[[], bool]
+    ) -> None:
         self.attend(progress, stop_asked)
         self._limit_seconds = settings.workers.document_timeout_ms / 1000
         context = multiprocessing.get_context("spawn")
         with naming_limits():
             self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(settings, theirs), name="trial", daemon=True)
+            self._process = context.Process(target=_serve, args=(settings, key, theirs), name="trial", daemon=True)
             self._process.start()
         theirs.close()
         if not self._arrives(START_SECONDS_MAX) or self._receive() is None:
@@ -214,11 +217,11 @@ class _Nursery:
         return answer
 
 
-def _serve(settings: Settings, connection: Connection) -> None:
+def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
     """Body of the nursery: ready once it fingerprinted its own text; then it has children answer, until nobody asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings)
+    decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings, key)
     warm = Document("", _WARM_UP, "", 0, None, ())
     connection.send((warm, fingerprint_documents(fingerprinter, [warm])))
     child: _Child | None = None

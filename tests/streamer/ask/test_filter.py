@@ -27,7 +27,7 @@ OTHER = (
 
 
 def settings_for(directory: Path, *overrides: str) -> Settings:
-    return load(None, [f"index.directory={directory}", *overrides], {}, over_files=True)
+    return load(None, [f"index.directory={directory}", "fingerprint.key=public", *overrides], {}, over_files=True)
 
 
 def lines_of(out: Path) -> list[dict[str, object]]:

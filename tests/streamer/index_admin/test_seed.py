@@ -37,6 +37,7 @@ def settings_of(kafka: SimpleNamespace, directory: Path, *more: str) -> Settings
         None,
         [
             *CARRIED,
+            "fingerprint.key=public",
             *more,
             f"kafka.bootstrap_servers={kafka.bootstrap_servers}",
             f"kafka.group={name}",

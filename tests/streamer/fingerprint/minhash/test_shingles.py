@@ -8,7 +8,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.fingerprint.minhash import shingles
+from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.minhash.shingles import shingle_characters
 from streamer.text.characters import fold, normalise
 from tests.support.plain_simhash import mix
@@ -39,7 +39,7 @@ def by_definition(text: str, wide_size: int, narrow_size: int) -> list[int]:
     for run in runs:
         total = 0
         for character in run:
-            total = (total * shingles._MULTIPLIER + ord(character)) & MASK
+            total = (total * PUBLIC.multiplier + ord(character)) & MASK
         hashes.append(mix(total))
     return hashes
 

@@ -1,0 +1,95 @@
+"""The secret key of the hashes. Without it, anybody can compute which letters win every bin of a signature."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import SettingsError
+from streamer.fingerprint import shingle_kernels
+
+KEY_BYTES = 16
+
+_PUBLIC_MULTIPLIER = 0xD6E8FEB86659FD93
+"""Of the polynomial: any odd number with well-spread bits; this one is from Wang Yi's and Pelle Evensen's mixers."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashKey:
+    """Numbers that make the hashes of features secret, each uint64.
+
+    multiplier  of the polynomial of letters, odd
+    mask        joined to every polynomial before it is mixed
+    lanes       joined to the hashes of words, lane by lane; empty: these are not mixed once more
+    seed        of the hash of a whole text
+    digest      tells one key from another, and nothing else of it; empty for the public key
+
+        >>> HashKey.of(bytes(16)).digest
+        '6a7ab8be707cd088'
+        >>> HashKey.public().stamp()
+        {}
+    """
+
+    multiplier: int
+    mask: int
+    lanes: tuple[int, ...]
+    seed: int
+    digest: str
+
+    def __repr__(self) -> str:
+        return f"HashKey({self.digest or 'public'})"
+
+    @classmethod
+    def public(cls) -> "HashKey":
+        """The key that everybody knows: the same fingerprints everywhere and always."""
+        return cls(_PUBLIC_MULTIPLIER, 0, (), 0, "")
+
+    @classmethod
+    def of(cls, secret: bytes) -> "HashKey":
+        """The key made from a secret of KEY_BYTES bytes, by BLAKE2b."""
+        numbers = np.frombuffer(_derived(secret, b"numbers", 40), "<u8").tolist()
+        return cls(
+            numbers[0] | 1, numbers[1], (numbers[2], numbers[3]), numbers[4], _derived(secret, b"digest", 8).hex()
+        )
+
+    @staticmethod
+    def digest_in(stamp: Mapping[str, str]) -> str:
+        """The digest of the key that a stamp names."""
+        return stamp.get("key", "")
+
+    def stamp(self) -> dict[str, str]:
+        """What the stamp of a scheme says of the key; nothing of the public one."""
+        return {"key": self.digest} if self.digest else {}
+
+    def keyed(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Hashes of features, uint64 [features, lanes], made secret: mix(hash ^ lane's number). One to one."""
+        if self.lanes:
+            hashes = np.ascontiguousarray(hashes)
+            shingle_kernels.key(hashes, np.array(self.lanes, np.uint64))
+        return hashes
+
+
+PUBLIC = HashKey.public()
+
+
+def read_key(path: Path) -> bytes:
+    """The secret of a key file: 32 hexadecimal digits. Raises SettingsError."""
+    try:
+        secret = bytes.fromhex(path.read_text("ascii").strip())
+    except OSError as error:
+        raise SettingsError(f"fingerprint.key_file: {path}: cannot be read: {error.strerror}.") from error
+    except ValueError:
+        secret = b""
+    if len(secret) != KEY_BYTES:
+        raise SettingsError(
+            f"fingerprint.key_file: {path}: a key has {2 * KEY_BYTES} hexadecimal digits. Make one with: openssl rand -hex "
+            f"{KEY_BYTES}"
+        )
+    return secret
+
+
+def _derived(secret: bytes, purpose: bytes, size: int) -> bytes:
+    return hashlib.blake2b(secret, digest_size=size, person=purpose).digest()
