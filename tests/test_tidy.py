@@ -325,7 +325,6 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
         "streamer.parts.fingerprint",
         "streamer.parts.handing",
         "streamer.parts.route",
-        "streamer.parts.routing",
         "streamer.parts.told_verdicts",
         "streamer.parts.verdict_log",
         "streamer.parts.wiring",
