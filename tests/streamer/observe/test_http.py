@@ -165,6 +165,17 @@ def test_600_silent_connections_do_not_keep_a_probe_from_its_answer(process: Pro
                 assert accepted(server) <= ADDRESS_CONNECTIONS_MAX
 
 
+def test_without_the_limits_600_silent_connections_stay_open(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("ADDRESS_CONNECTIONS_MAX", "CONNECTIONS_MAX"):
+        monkeypatch.setattr(connections, limit, 1_000)
+    monkeypatch.setattr(port, "HEAD_SECONDS", 30)
+    with flood(server, 600, b""):
+        assert ask(server, "/healthz")[0] == 200
+        assert accepted(server) > ADDRESS_CONNECTIONS_MAX
+
+
 def test_clients_that_do_not_read_their_answers_count_as_silent(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
