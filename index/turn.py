@@ -1,12 +1,17 @@
 """Turn of one process at bringing an index up to date. The turn ends with its process, however that ends.
 
-It is a lock on the data file (flock), which LMDB leaves alone: it locks a file of its own, and by another call. A file that
-is removed or replaced takes its lock along, so a turn belongs to one file and not to a path.
+It is a lock of an open file description (F_OFD_SETLK) on the data file. LMDB locks another file, and `storage.file.lock_file`
+holds this one by another call (flock), so neither meets it. A file that is removed or replaced takes its lock along: a turn
+belongs to one file and not to a path.
 """
 
 import fcntl
 import os
+import struct
 from pathlib import Path
+
+_EXCLUSIVE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+"""struct flock: an exclusive lock on the whole file; locks of this kind name no process."""
 
 
 class Turn:
@@ -23,9 +28,9 @@ class Turn:
         """
         if self._descriptor is not None:
             return True
-        descriptor = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(self._file, os.O_RDWR | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _EXCLUSIVE)
         except BlockingIOError:
             os.close(descriptor)
             return False
