@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from index.entry import Source
+from index.entry import Position, Source
 from streamer.errors import DeliveryDoubtful, SettingsError
 from streamer.records.record import Batch, Destination
 from streamer.transports.transport import Assigned, Claim, Transport
@@ -585,3 +585,23 @@ def test_closing_twice_and_unopened_is_harmless(world: World) -> None:
     transport.open()
     transport.close()
     transport.close()
+
+
+def test_records_of_the_input_are_read_again_by_their_positions_as_far_as_it_has_them(world: World) -> None:
+    world.set_up(partitions=2)
+    world.write(numbered(12), partition=0)
+    world.write(numbered(3, first=100), partition=1)
+    transport = world.transport()
+    assigned = begin(transport)
+    one, other = sorted(assigned.sources, key=lambda source: source.partition)
+    world.delete_before(2)
+    asked = [Position(one, offset) for offset in (0, 5, 9, 40)] + [Position(other, 2)]
+    found = {record.position: record.value for records in transport.inputs_at(asked) for record in records}
+    assert found == {
+        f"{world.settings.topics.input}/0/5": b"document 5",
+        f"{world.settings.topics.input}/0/9": b"document 9",
+        f"{world.settings.topics.input}/1/2": b"document 102",
+    }
+    assert not any(transport.inputs_at([]))
+    # The worker reads on where it was.
+    assert {record.offset for record in read_records(transport, 3) if record.source == other} <= {0, 1, 2}
