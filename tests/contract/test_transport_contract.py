@@ -591,10 +591,10 @@ def test_records_of_the_input_are_read_again_by_their_positions_as_far_as_it_has
     world.set_up(partitions=2)
     world.write(numbered(12), partition=0)
     world.write(numbered(3, first=100), partition=1)
-    transport = world.transport()
-    assigned = begin(transport)
-    one, other = sorted(assigned.sources, key=lambda source: source.partition)
     world.delete_before(2)
+    transport = world.transport()
+    assigned = begin(transport, 2)
+    one, other = sorted(assigned.sources, key=lambda source: source.partition)
     asked = [Position(one, offset) for offset in (0, 5, 9, 40)] + [Position(other, 2)]
     found = {record.position: record.value for records in transport.inputs_at(asked) for record in records}
     assert found == {
@@ -604,4 +604,4 @@ def test_records_of_the_input_are_read_again_by_their_positions_as_far_as_it_has
     }
     assert not any(transport.inputs_at([]))
     # The worker reads on where it was.
-    assert {record.offset for record in read_records(transport, 3) if record.source == other} <= {0, 1, 2}
+    assert min(record.offset for record in read_records(transport, 3)) == 2
