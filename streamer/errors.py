@@ -49,6 +49,12 @@ class VerdictsMissing(StreamerError):
     exit_code = os.EX_CONFIG
 
 
+class MemoryTooSmall(StreamerError):
+    """The process may not have as much memory as it needs."""
+
+    exit_code = os.EX_OSERR
+
+
 class InputUnreadable(StreamerError):
     """A file cannot be opened or is damaged."""
 

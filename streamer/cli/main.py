@@ -1,5 +1,6 @@
 """Arguments to settings, wiring, run, exit code. Data goes to standard output, all else to standard error."""
 
+import resource
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,12 +26,14 @@ from streamer.cli.outputs import NoLeftovers
 from streamer.cli.templates import templates
 from streamer.cli.verify import verify
 from streamer.cli.why import why
-from streamer.errors import EXIT_INTERRUPTED, NoDocuments, SettingsError, StreamerError
+from streamer.errors import EXIT_INTERRUPTED, MemoryTooSmall, NoDocuments, SettingsError, StreamerError
 from streamer.settings.parts import PARTS, Part
 from streamer.settings.settings import Settings, idle_line, without_use
 
 if TYPE_CHECKING:
     from streamer.service.summary import Totals
+
+ADDRESS_SPACE_BYTES_MIN = 10**9
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -304,13 +307,31 @@ for command in (
 index_group.add_command(templates)
 
 
+def _require_address_space() -> None:
+    """Raise MemoryTooSmall below ADDRESS_SPACE_BYTES_MIN, where compiled code ends the process without a message."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE_BYTES_MIN:
+        raise MemoryTooSmall(
+            f"The address space is limited to {limit:,} bytes (ulimit -v), and {ADDRESS_SPACE_BYTES_MIN:,} are needed: "
+            "raise the limit and start again."
+        )
+
+
 def main() -> None:
     """Run the command line. A known error becomes a line on standard error and its exit code."""
     try:
+        _require_address_space()
         cli.main(prog_name="streamer", standalone_mode=True)
     except StreamerError as error:
         click.echo(f"streamer: {error}", err=True)
         sys.exit(error.exit_code)
+    except MemoryError as error:
+        click.echo(
+            f"streamer: there is not enough memory ({error}): raise the limit of the container or of ulimit -v, or lower "
+            "batch.bytes_max and batch.records_max. The same command goes on where it stopped.",
+            err=True,
+        )
+        sys.exit(MemoryTooSmall.exit_code)
     except errors.IndexProblem as error:
         from streamer.service.wiring import exit_code_of
 

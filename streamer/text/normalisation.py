@@ -3,6 +3,7 @@
 `characters` has the normal form, which every text gets. This module adds the steps that settings switch on.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import opencc
 import xxhash
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from streamer.settings.settings import Fingerprint
 from streamer.text.characters import CODE_POINTS, Characters, decode, fold
@@ -35,6 +36,12 @@ _BLOCK_NAMES = frozenset(_BLOCKS.split(", "))
 
 MAIN_TEXT_TAGS_MAX = 2**14
 """Tags of a page whose main text is looked for. trafilatura takes quadratic time for them: 60,000 take 12 s."""
+
+SHOWN_LETTERS_MIN = 1_000
+HIDDEN_FACTOR_MAX = 10
+"""A page shows itself if it has so many letters without hidden elements, or so large a part: 1 / HIDDEN_FACTOR_MAX."""
+
+_NO_SIZE = re.compile(r"0(?:\.0*)?(?:[a-z]{2,4}|%)?")
 
 _MARKUP_FORMAT = 2
 """Raised whenever equal pages begin to give other texts."""
@@ -110,15 +117,62 @@ def visible_text(text: str) -> str:
 
     Scripts, styles and the head are left out; character references are resolved (WHATWG HTML parsing, by lexbor). A text
     without `<` and `&` is returned unchanged. Absurd nesting is made flat first (`bounded`).
+
+    Hidden elements are left out too: `hidden` but for `until-found`, `aria-hidden="true"`, and inline styles with
+    `display: none` or `visibility: hidden`, or, of text alone, with a `font-size` of 0. Style sheets are not read. Hidden
+    elements count where all others have less than SHOWN_LETTERS_MIN and 1 / HIDDEN_FACTOR_MAX of the text: a script shows
+    such pages later.
     """
     if "<" not in text and "&" not in text:
         return text
-    parser = LexborHTMLParser(bounded(_parsable(text), _BLOCK_NAMES))
-    parser.strip_tags(_UNSEEN)
+    page = bounded(_parsable(text), _BLOCK_NAMES)
+    parser = _without_hidden(page)
     for block in parser.css(_BLOCKS):
         block.insert_before("\n")
         block.insert_after("\n")
     return parser.text() if parser.root is not None else ""
+
+
+def _without_hidden(page: str) -> LexborHTMLParser:
+    """The tree of a page without what a reader does not see."""
+    parser = _seen(page)
+    hidden = [node for node in parser.css("[hidden], [aria-hidden], [style]") if _is_hidden(node)]
+    if not hidden:
+        return parser
+    length = _length(parser)
+    # The inner ones first: an element takes along what it holds.
+    for node in reversed(hidden):
+        node.decompose()
+    enough = min(SHOWN_LETTERS_MIN, length // HIDDEN_FACTOR_MAX)
+    return parser if _length(parser) >= max(enough, 1) else _seen(page)
+
+
+def _seen(page: str) -> LexborHTMLParser:
+    parser = LexborHTMLParser(page)
+    parser.strip_tags(_UNSEEN)
+    return parser
+
+
+def _length(parser: LexborHTMLParser) -> int:
+    return sum(map(len, parser.text().split())) if parser.root is not None else 0
+
+
+def _is_hidden(node: LexborNode) -> bool:
+    if node.tag in ("html", "body"):
+        return False
+    attributes = node.attributes
+    if "hidden" in attributes and (attributes["hidden"] or "").lower() != "until-found":
+        return True
+    if (attributes.get("aria-hidden") or "").strip().lower() == "true":
+        return True
+    styles = {}
+    for declaration in (attributes.get("style") or "").lower().split(";"):
+        name, _, value = declaration.partition(":")
+        styles[name.strip()] = value.partition("!")[0].strip()
+    if styles.get("display") == "none" or styles.get("visibility") in ("hidden", "collapse"):
+        return True
+    # Pages take the size off a container to close gaps, and style sheets give it back to the elements within.
+    return _NO_SIZE.fullmatch(styles.get("font-size", "")) is not None and next(node.iter(), None) is None
 
 
 def article_text(text: str) -> str:

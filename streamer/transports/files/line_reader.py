@@ -156,6 +156,7 @@ class LineReader:
         self._head: bytes | None = b""
         self._decompressor: _Decompressor | None = None
         self._plain: Iterator[bytes] = iter(())
+        self._pages: Iterator[bytes] = iter(())
         self._exhausted = False
         self._damage: str | None = None
         self._lines: list[bytes] = []
@@ -243,6 +244,9 @@ class LineReader:
     def _fill(self, deadline: float | None) -> bool:
         """Take one step: cut plain text at hand into lines, or read. False where nothing came in time."""
         try:
+            if (page := next(self._pages, None)) is not None:
+                self._append([page])
+                return True
             if (plain := next(self._plain, None)) is not None:
                 self._split(plain)
                 return True
@@ -311,7 +315,8 @@ class LineReader:
                 self._warc = warc.WarcLines()
                 self._has_begun = True
         if self._warc is not None:
-            self._cut(self._warc, plain)
+            # One at a time: a thousand pages of some bytes each may grow to gigabytes together.
+            self._pages = self._warc.cut(plain)
             return
         first, *others = plain.split(b"\n")
         if others:
@@ -322,14 +327,6 @@ class LineReader:
             self._fragment.append(first)
             self._fragment_bytes += len(first)
             self._bound(self._fragment_bytes)
-
-    def _cut(self, records: warc.WarcLines, plain: bytes) -> None:
-        lines: list[bytes] = []
-        try:
-            lines.extend(records.cut(plain))
-        finally:
-            self._lines += lines
-            self._lines_bytes += sum(map(len, lines))
 
     def _bound(self, line_bytes: int) -> None:
         if line_bytes > self._line_bytes_max:

@@ -38,6 +38,9 @@ def json_lines(path: Path) -> Iterator[tuple[bytes, float]]:
             for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
                 read += batch.num_rows
                 yield b"".join(map(_line, batch.to_pylist())), read / count
+    except MemoryError:
+        # pyarrow's own is an ArrowException too.
+        raise
     except (arrow.ArrowException, OSError, ValueError) as error:
         raise Unreadable(f"the Parquet file is damaged ({str(error).splitlines()[0][:200]})") from error
 

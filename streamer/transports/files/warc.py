@@ -90,6 +90,10 @@ class WarcLines:
                 skipped = min(self._to_skip_bytes, len(self._held) - at)
                 self._to_skip_bytes -= skipped
                 at += skipped
+                between = _BETWEEN.match(self._held, at)
+                if not self._to_skip_bytes and between is not None:
+                    # Line breaks between records are dropped at once: a file may hold gigabytes of them.
+                    at = between.end()
                 end = None if self._to_skip_bytes else self._end_of_record(at)
                 if end is None:
                     return
@@ -111,9 +115,6 @@ class WarcLines:
     def _end_of_record(self, begin: int) -> int | None:
         """Where what is looked at of the record ends; None where more bytes must come first."""
         held = self._held
-        between = _BETWEEN.match(held, begin)
-        assert between is not None
-        begin = between.end()
         if not held.startswith(BEGIN, begin):
             if BEGIN.startswith(bytes(held[begin : begin + len(BEGIN)])):
                 return None
@@ -153,6 +154,8 @@ class WarcLines:
         if kind == "response":
             if _mime(parsed.content_type) != "application/http":
                 raise _LeftOut(f"response, {_mime(parsed.content_type)}")
+            if not _has_bounded_headers(record):
+                raise _LeftOut(f"response, HTTP headers of more than {_HEADERS_BYTES_MAX} bytes")
             try:
                 http = self._loader.http_parser.parse(parsed.raw_stream)
             except EOFError:
@@ -183,6 +186,14 @@ class WarcLines:
     def _count(self, kind: str) -> None:
         known = kind in self.left_out or len(self.left_out) < _KINDS_MAX
         self.left_out[kind if known else _OTHER_KINDS] += 1
+
+
+def _has_bounded_headers(record: bytes) -> bool:
+    """Whether the headers of HTTP in a record end in time: parsed, they take fifty times their length."""
+    block = _HEADERS_END.search(record)
+    begin = 0 if block is None else block.end()
+    end = begin + _HEADERS_BYTES_MAX
+    return len(record) <= end or _HEADERS_END.search(record, begin, end) is not None
 
 
 def _mime(content_type: str | None) -> str:

@@ -76,6 +76,65 @@ def test_the_visible_text_of_html(text: str, expected: str) -> None:
     assert read(text, markup="html") == expected
 
 
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "hidden",
+        "HIDDEN=''",
+        "aria-hidden=true",
+        "style='display:none'",
+        "style='color: red; DISPLAY : None !important'",
+        "style='visibility: hidden;'",
+        "style='display: block; display: none'",
+    ],
+)
+def test_hidden_elements_do_not_count(attribute: str) -> None:
+    page = f"<p>one</p><div {attribute}>two<p hidden>three</p><b>four</b></div><span>five</span>"
+    assert visible_text(page).split() == ["one", "five"]
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "hidden=until-found",
+        "aria-hidden=false",
+        "style='display:block'",
+        "style='display:none; display:block'",
+        "style='font-size:0.5em'",
+        "style='font-size:0px'",
+        "style='background: url(a?display:none)'",
+    ],
+)
+def test_what_a_reader_can_see_counts(attribute: str) -> None:
+    assert visible_text(f"<p>one</p><div {attribute}><b>two</b></div>").split() == ["one", "two"]
+
+
+def test_text_without_size_does_not_count() -> None:
+    assert visible_text("<p>one</p><span style='font-size:0px'>two</span>").split() == ["one"]
+
+
+def test_a_page_that_shows_enough_counts_nothing_that_it_hides() -> None:
+    shown = "The lights of the bridge are on. " * 50
+    assert (
+        visible_text(f"<p>{shown}</p><div style='display:none'>{'cheap watches ' * 5_000}</div>").split()
+        == shown.split()
+    )
+
+
+@pytest.mark.parametrize("tag", ["html", "body", "div", "main"])
+def test_a_page_that_a_script_shows_at_last_keeps_its_text(tag: str) -> None:
+    page = f"<{tag} style='display:none'><p>The bridge is open.</p><p hidden>It was shut.</p></{tag}>"
+    assert "bridge" in visible_text(page)
+
+
+def test_hidden_text_hides_no_copy() -> None:
+    page = "<p>The lights of the bridge are on, and the engineers went home.</p>"
+    spam = f"{page}<div style='display:none'>{'cheap watches and other words ' * 10}</div>"
+    scheme = Fingerprinter(Fingerprint(markup="html", features_min=1))
+    one, other = scheme.fingerprint([page, spam]).fingerprints
+    assert one == other
+
+
 @given(st.one_of(st.text(), st.text("<>&;/p#x41 \n", max_size=30)))
 def test_any_text_can_be_parsed_as_html(text: str) -> None:
     found = visible_text(text)

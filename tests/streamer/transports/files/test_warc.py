@@ -1,5 +1,6 @@
 import gzip
 import importlib.util
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from contextlib import closing
@@ -266,3 +267,49 @@ def test_without_the_extra_the_refusal_says_what_to_install(tmp_path: Path, monk
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(InputUnreadable, match=r'this is WARC.*pip install "neardup-streamer\[warc\]"'):
         read(tmp_path / "crawl")
+
+
+# --- zip bombs -------------------------------------------------------------------------------------------------------
+
+
+def test_pages_that_grow_a_thousandfold_are_read_one_at_a_time(tmp_path: Path) -> None:
+    """Negative control: read together, the pages of one block take the memory of all."""
+    archive = Archive()
+    page = gzip.compress(b"<p>" + b"x" * 4_000_000)
+    for number in range(50):
+        archive.add("response", f"http://a.example/{number}", page, http=[HTML, ("Content-Encoding", "gzip")])
+    path = tmp_path / "bomb.warc.gz"
+    path.write_bytes(gzip.compress(archive.plain))
+    assert path.stat().st_size < 20_000
+    tracemalloc.start()
+    try:
+        with closing(LineReader(path)) as reader:
+            count = 0
+            while taken := reader.lines(1, 2**20):
+                count += len(taken)
+        _, peak = tracemalloc.get_traced_memory()
+        cutter = WarcLines()
+        tracemalloc.reset_peak()
+        together = list(cutter.cut(archive.plain))
+        _, peak_together = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == len(together) == 50
+    assert peak < 120_000_000 < 200_000_000 <= peak_together
+
+
+def test_line_breaks_without_end_take_no_memory() -> None:
+    cutter = WarcLines()
+    for _ in range(50):
+        assert list(cutter.cut(b"\r\n" * 500_000)) == []
+        assert not cutter._held
+    cutter.finish()
+
+
+def test_headers_of_http_without_end_are_counted_and_not_parsed() -> None:
+    archive = Archive()
+    archive.add("response", "http://a.example/1", b"<p>x", http=[(f"a{number}", "b") for number in range(50_000)])
+    archive.page("http://a.example/2", PAGE)
+    lines, reader = cut(archive.plain)
+    assert [line["url"] for line in lines] == ["http://a.example/2"]
+    assert reader.left_out == {"response, HTTP headers of more than 65536 bytes": 1}

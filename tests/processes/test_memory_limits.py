@@ -1,0 +1,64 @@
+"""`streamer filter` under a limit of memory: a clear end, and nothing lost when it goes on without the limit."""
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from streamer.cli.main import ADDRESS_SPACE_BYTES_MIN
+
+DOCUMENTS = 200
+
+
+def filtered(input_path: Path, folder: Path, limit_bytes: int | None) -> subprocess.CompletedProcess[str]:
+    def limit() -> None:
+        if limit_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+    command = [sys.executable, "-m", "streamer", "filter", str(input_path), "--out", str(folder / "out")]
+    return subprocess.run(
+        [*command, "--index", str(folder / "index")],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def write(path: Path, longest: int) -> None:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for number in range(DOCUMENTS):
+            padding = "x" * (longest if number == DOCUMENTS // 2 else 10)
+            file.write(orjson.dumps({"id": str(number), "text": f"document {number} {padding}"}) + b"\n")
+
+
+def identities(folder: Path) -> list[str]:
+    names = ("unique", "duplicate", "dead-letter")
+    lines = [line for name in names for line in (folder / "out" / f"{name}.jsonl").read_bytes().splitlines()]
+    return sorted((orjson.loads(line)["id"] for line in lines), key=int)
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "longest", "message"),
+    [
+        (ADDRESS_SPACE_BYTES_MIN - 2**20, 10, "address space is limited"),
+        (ADDRESS_SPACE_BYTES_MIN + 200 * 2**20, 250 * 10**6, "not enough memory"),
+    ],
+)
+def test_too_little_memory_ends_with_a_message_and_the_same_command_goes_on(
+    tmp_path: Path, limit_bytes: int, longest: int, message: str
+) -> None:
+    write(tmp_path / "documents.jsonl.gz", longest)
+    done = filtered(tmp_path / "documents.jsonl.gz", tmp_path, limit_bytes)
+    assert done.returncode == os.EX_OSERR, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    done = filtered(tmp_path / "documents.jsonl.gz", tmp_path, None)
+    assert done.returncode == 0, done.stderr
+    assert identities(tmp_path) == [str(number) for number in range(DOCUMENTS)]
