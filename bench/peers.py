@@ -223,7 +223,7 @@ def run(lines: Path, scheme: str, peers: Sequence[str], rounds: int, overrides: 
     for number in range(rounds):
         out = directory / f"out-{number}"
         for name, file in (("one", first), ("all", lines)):
-            own = [f"index.directory={directory / f'index-{number}-{name}'}"]
+            own = [f"index.directory={directory / f'index-{number}-{name}'}", "fingerprint.key=public"]
             settings = load(None, [*SCHEMES[scheme], *own, *overrides], {})
             scheme_for(settings)
             getattr(taken["filter"], name).append(by_filter(file, out / name, settings))
