@@ -114,7 +114,7 @@ class RoutingTransport(KafkaTransport):
             self._held |= ends
         for source in self._sources(self._held):
             if self._kept.waiting_of(source) <= share // 2:
-                self._reader.begin(source.partition, self._held.pop(source.partition))
+                self._read_from(source.partition, self._held.pop(source.partition))
 
     def _forget(self, partitions: frozenset[int]) -> None:
         super()._forget(partitions)

@@ -54,3 +54,23 @@ def test_documents_that_end_every_worker_are_dead_letters_and_all_others_come_ou
     ):
         assert said in log
     assert stop(service.process) == 0
+
+
+def test_poison_in_quantity_costs_few_workers_and_every_sound_document_comes_out(
+    kafka: SimpleNamespace, tmp_path: Path, start: Callable[[Run], Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'tests/support/poisoned'}:{ROOT}")
+    run = make_run(kafka.bootstrap_servers, tmp_path, "workers.deaths_max=2", partitions=1)
+    values = list(documents(500))[:400]
+    for number in range(30):
+        values.insert(number * 14, b'{"id": "crash-%d", "text": "deadly-segfault"}' % number)
+    fill(kafka.bootstrap_servers, run.input_topic, values)
+    service = start(run)
+    outputs = Outputs(run)
+    wait_until(lambda: outputs.poll(20) >= len(values), timeout_seconds=400)
+    require_every_position_once(outputs, len(values))
+    wait_until(run.ready)
+    assert 'neardup_documents_total{reason="poison",verdict="dead-letter"} 30.0' in run.metrics()
+    deaths = [line for line in service.log.read_text().splitlines() if "worker ended" in line]
+    assert len(deaths) <= 4, "only the first poison ends workers"
+    assert stop(service.process) == 0

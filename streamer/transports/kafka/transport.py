@@ -186,8 +186,7 @@ class KafkaTransport:
         """See Transport."""
         partition = self._partition(source)
         self._forget(frozenset({partition}))
-        self._reader.begin(partition, offset)
-        self._continuity.begin(partition, offset)
+        self._read_from(partition, offset)
         self._begun.add(partition)
 
     def deliver(self, batch: Batch, outgoing: Sequence[Outgoing], places: Mapping[Source, Place] = NO_PLACES) -> None:
@@ -366,6 +365,11 @@ class KafkaTransport:
         if assigned:
             reader.hold(assigned)
             self._unsought |= assigned
+
+    def _read_from(self, partition: int, offset: int) -> None:
+        """Read a partition from `offset` on, whatever was read of it before."""
+        self._reader.begin(partition, offset)
+        self._continuity.begin(partition, offset)
 
     def _keep(self, partition: int, records: Sequence[Record]) -> None:
         """Keep what was read of a partition that has begun."""
