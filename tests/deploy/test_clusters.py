@@ -74,9 +74,14 @@ def test_compiled_kernels_are_kept_apart_by_the_intrinsics_that_numba_does_not_l
 
 def test_parts_run_confined_and_watched_as_the_whole_service_does() -> None:
     whole, part = PODS
-    probes = ("startupProbe", "livenessProbe", "readinessProbe", "securityContext", "ports", "envFrom", "volumeMounts")
+    probes = ("startupProbe", "livenessProbe", "readinessProbe", "securityContext", "ports", "envFrom")
+    one, other = whole["containers"][0], part["containers"][0]
 
-    assert {key: whole["containers"][0][key] for key in probes} == {key: part["containers"][0][key] for key in probes}
+    assert {key: one[key] for key in probes} == {key: other[key] for key in probes}
+    key = {"name": "key", "mountPath": "/etc/neardup-key", "readOnly": True}
+    assert [mount for mount in other["volumeMounts"] if mount != key] == one["volumeMounts"]
+    assert {"name": "STREAMER_FINGERPRINT__KEY_FILE", "value": "/etc/neardup-key/key"} in other["env"]
+    assert {"name": "key", "secret": {"secretName": "neardup-key"}} in part["volumes"]
     assert whole["initContainers"] == part["initContainers"]
     assert whole["terminationGracePeriodSeconds"] == part["terminationGracePeriodSeconds"]
 
