@@ -192,7 +192,7 @@ def time_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, as
         for each in found:
             rows.add_row(f"{each.documents:,}", f"{each.with_index_us:,.1f}", f"{each.without_us:,.1f}")
         Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
-    # Last, so that a picture that cannot be written costs nobody the figures.
+    # Last: a picture that cannot be written must not cost the figures.
     if picture is not None:
         with writing(picture):
             picture.write_text(timing_page(found, parameters), encoding="utf-8")
@@ -241,7 +241,7 @@ def short_command(chosen: Chosen, files: Sequence[Path], picture: Path | None, a
             cells = (f"{missed:.2f} / {false:.4f}" for missed, false in shares)
             rows.add_row(f"{each.least}-{each.most}", f"{each.texts:,}", *cells)
         Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(rows)
-    # Last, so that a picture that cannot be written costs nobody the figures.
+    # Last: a picture that cannot be written must not cost the figures.
     if picture is not None:
         with writing(picture):
             picture.write_text(short_page(found, parameters), encoding="utf-8")

@@ -240,7 +240,7 @@ def _replaced(directory: Path, source: Path) -> tuple[dict[str, Any], str]:
 def key(settings: Settings) -> None:
     """Print the secret key of the index, for a key file (fingerprint.key_file).
 
-    Whoever knows it can craft texts that match others. Keep the file readable for the service alone.
+    A person who knows it can craft texts that match others. Keep the file readable for the service alone.
     """
     from streamer.index_admin import tools
 

@@ -180,7 +180,7 @@ def scores(
         click.echo(orjson.dumps([each.as_json() for each in found], option=orjson.OPT_INDENT_2))
     else:
         Console(width=None if sys.stdout.isatty() else REPORT_COLUMNS).print(table(found))
-    # Last, so that a picture that cannot be written costs nobody the figures.
+    # Last: a picture that cannot be written must not cost the figures.
     if picture is not None:
         with writing(picture):
             picture.write_text(page(found), encoding="utf-8")

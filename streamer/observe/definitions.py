@@ -110,7 +110,7 @@ LAG_RECORDS = Definition(
 PARTITIONS_UNOWNED = Definition(
     "neardup_partitions_unowned",
     "gauge",
-    "Partitions of the input that no worker of the group reads: nobody, or another program. As last seen by any worker; 0 in "
+    "Partitions of the input that no worker of the group reads: no member, or another program. As last seen by any worker; 0 in "
     "health.",
 )
 INDEX_ENTRIES = Definition("neardup_index_entries", "gauge", "Documents that the index compares with.")

@@ -218,7 +218,7 @@ class _Nursery:
 
 
 def _serve(settings: Settings, key: HashKey, connection: Connection) -> None:
-    """Body of the nursery: ready once it fingerprinted its own text; then it has children answer, until nobody asks."""
+    """Body of the nursery: ready once it fingerprinted its own text; then its children answer, until the worker hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     decoder, fingerprinter = Decoder(settings.decode), scheme_for(settings, key)
@@ -268,11 +268,11 @@ class _Child:
             os._exit(code)
 
     def ask(self, record: Record, asking: Connection) -> Answer | RegistryUnavailable | int | None:
-        """The answer to a record; the exit code of the child where it ended; None where nobody asks any more."""
+        """The answer to a record; the exit code of the child where it ended; None where the worker hung up."""
         try:
             self._connection.send(record)
             if asking in multiprocessing.connection.wait([self._connection, asking]):
-                # One question at a time: that was the end.
+                # The worker asks one question at a time: it hung up.
                 return None
             answer: Answer | RegistryUnavailable = self._connection.recv()
         except (EOFError, OSError):
@@ -287,7 +287,7 @@ class _Child:
 
 
 def _answer(connection: Connection, decoder: Decoder, fingerprinter: Scheme, limit_seconds: float) -> None:
-    """Body of a child: it answers every record, until nobody asks any more."""
+    """Body of a child: it answers every record, until the nursery hangs up."""
     _go_first_where_memory_is_short()
     while True:
         try:

@@ -49,7 +49,7 @@ class Note:
     place: Place | None = None
 
     def claim(self, offset: int) -> Claim:
-        """What this note says beside an offset."""
+        """The claim that this note and its offset make."""
         return Claim(offset, self.index, self.in_use, self.place, foreign=not self.names_topic)
 
     @property
