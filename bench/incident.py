@@ -2,14 +2,15 @@
 
     python -m bench.incident [--own-shares 0.1,0.2] [--others 18000] [--json]
 
-Both languages, each share of own text, and three policies: templates are learnt (the default), duplicates enter by their root
-without templates, and unique documents alone enter. `changed` counts the other documents whose verdict is not as without the
-site. All texts are made up (`deploy.made_up_site`); the index stands in a temporary folder, which TMPDIR names.
+Both languages, each share of own text, and three policies: frames of hosts are learnt (the default), duplicates enter by their
+root without frames, and unique documents alone enter. The site is one host, the other documents have none. `changed` counts the
+other documents whose verdict is not as without the site. All texts are made up (`deploy.made_up_site`); the index is in a
+temporary folder, which TMPDIR names.
 """
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -41,7 +42,7 @@ class Outcome:
 
     kept     pages of the site of which a text was delivered
     found    pages that came twice, of which at most one text was delivered
-    by_template  documents that were unique by a template
+    by_template  documents that resembled another one, and were unique by a frame alone
     changed  other documents whose verdict is not as without the site
     seconds  time to decide all of them, without fingerprints
     """
@@ -76,7 +77,7 @@ def _of_site(
     documents = amid(site(language, own_share), others(language, count))
     prints = scheme_for(Settings()).fingerprint(documents.texts)
     for policy in POLICIES:
-        verdicts, seconds = verdicts_of(prints, policy)
+        verdicts, seconds = verdicts_of(prints, policy, ["site" if of_site else None for of_site in documents.of_site])
         found = kept(documents.pages, verdicts == Verdict.DUPLICATE)
         changed = int(np.count_nonzero(verdicts[~documents.of_site] != alone[policy]))
         by_template = int(np.count_nonzero(verdicts == Verdict.TEMPLATE))
@@ -95,8 +96,10 @@ def _of_site(
         )
 
 
-def verdicts_of(prints: Fingerprints, policy: str) -> tuple[npt.NDArray[np.uint8], float]:
-    """Verdicts of an index of this policy, uint8 [n], and the seconds that they took."""
+def verdicts_of(
+    prints: Fingerprints, policy: str, hosts: Sequence[str | None] | None = None
+) -> tuple[npt.NDArray[np.uint8], float]:
+    """Verdicts of an index of this policy, uint8 [n], and the seconds that they took; hosts: of each document."""
     settings = Settings.model_validate({"index": POLICIES[policy]})
     parameters = parameters_for(settings, scheme_for(settings).stamp())
     with (
@@ -104,7 +107,7 @@ def verdicts_of(prints: Fingerprints, policy: str) -> tuple[npt.NDArray[np.uint8
         Index.open(Path(folder), parameters, map_bytes_max=MAP_BYTES) as index,
     ):
         began = time.perf_counter()
-        verdicts = [decisions.verdicts for decisions in admitted(index, prints)]
+        verdicts = [decisions.verdicts for decisions in admitted(index, prints, hosts=hosts)]
         return np.concatenate([np.zeros(0, np.uint8), *verdicts]), time.perf_counter() - began
 
 

@@ -165,7 +165,7 @@ def opened(directory: Path, parameters: Parameters, sizes: TreeSizes) -> Index:
 def without_relatives(index: Index) -> Index:
     """The same open index, which looks for no relatives of templates in what it is loaded with."""
     opened = internals_of(index)
-    return Index(replace(opened, parameters=replace(opened.parameters, template=None)))
+    return Index(replace(opened, parameters=replace(opened.parameters, frames=None)))
 
 
 def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> dict[str, float]:

@@ -50,7 +50,7 @@ class Outcome:
     kept         pages that were not dropped
     lost         dropped pages that by the truth have none
     missed       kept pages that by the truth have one
-    by_template  pages that were unique by a template
+    by_template  pages that resembled another one, and were unique by a frame alone
     copies       pages that came again with words changed
     found        of these, at most one text of which was kept
     """
@@ -114,9 +114,11 @@ def outcomes(site: str, pages: int) -> Iterator[Outcome]:
     prints, of_stream = scheme.fingerprint(texts), scheme.fingerprint(stream)
     twice = np.bincount(of_page, minlength=len(texts)) == 2
     for policy in POLICIES:
-        verdicts, _ = verdicts_of(prints, policy)
+        verdicts, _ = verdicts_of(prints, policy, [name] * len(texts))
         dropped = verdicts == Verdict.DUPLICATE
-        kept = np.bincount(of_page[verdicts_of(of_stream, policy)[0] != Verdict.DUPLICATE], minlength=len(texts))
+        kept = np.bincount(
+            of_page[verdicts_of(of_stream, policy, [name] * len(stream))[0] != Verdict.DUPLICATE], minlength=len(texts)
+        )
         counts = (
             near,
             ~dropped,

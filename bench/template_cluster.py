@@ -70,7 +70,8 @@ def steps(pages: int, own_share: float) -> Iterator[Step]:
                 page[places] = generator.integers(1, 256, len(places))
             others = generator.integers(1, 256, (BATCH, bins)).astype(np.uint8)
             for turn, (index, drawn) in enumerate(((cluster, values), (strangers, others))):
-                entries = _entries(minhash.pack_bins(drawn, parameters.banding.bin_bits), begin)
+                host = "site" if index is cluster else None
+                entries = _entries(minhash.pack_bins(drawn, parameters.banding.bin_bits), begin, host)
                 began, processor_began = time.perf_counter(), time.process_time()
                 decided = index.admit(entries, {SOURCE: begin + BATCH})
                 seconds[turn] += time.perf_counter() - began
@@ -84,7 +85,7 @@ def steps(pages: int, own_share: float) -> Iterator[Step]:
                 seconds, processor, compared, dropped = np.zeros(2), np.zeros(2), 0.0, 0
 
 
-def _entries(signatures: npt.NDArray[np.uint64], begin: int) -> Entries:
+def _entries(signatures: npt.NDArray[np.uint64], begin: int, host: str | None) -> Entries:
     count = len(signatures)
     return Entries(
         (SOURCE,),
@@ -95,6 +96,7 @@ def _entries(signatures: npt.NDArray[np.uint64], begin: int) -> Entries:
         signatures,
         np.zeros(count, np.int64),
         [str(begin + row) for row in range(count)],
+        hosts=[host] * count,
     )
 
 

@@ -4,7 +4,7 @@ Words are made up too: of syllables in English, of one to three characters in Ch
 at fixed places, as a title, a text and a price do. All of it is the same for the same seed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,6 +98,50 @@ def amid(some: MadeUp, rest: MadeUp, *, seed: int = 3) -> MadeUp:
 
 
 @dataclass(frozen=True, slots=True)
+class Reprints:
+    """Articles that many hosts show, in the order in which they are crawled.
+
+    texts     n texts
+    hosts     n names of hosts
+    articles  int64 [n], number of the article; -1 for a page that one host alone has
+    """
+
+    texts: list[str]
+    hosts: list[str]
+    articles: npt.NDArray[np.int64]
+
+
+def reprints(
+    language: Language,
+    frame_share: float,
+    *,
+    articles: int,
+    hosts: int,
+    known: int = 0,
+    words: int = 400,
+    seed: int = 1,
+) -> Reprints:
+    """Articles on hosts, each in the frame of its host, in random order; before them pages that one host alone has.
+
+    frame_share  of a page's words, those that all pages of its host have
+    known        pages of each host before the articles
+    """
+    rng = np.random.default_rng(seed)
+    vocabulary = _vocabulary(language, rng)
+    shown = rng.integers(len(vocabulary), size=(articles, words))
+    frames = rng.integers(len(vocabulary), size=(hosts, round(words * frame_share / (1 - frame_share))))
+    half = frames.shape[1] // 2
+    own = rng.integers(len(vocabulary), size=(known * hosts, words))
+    order = rng.permutation(articles * hosts)
+    of_hosts = np.concatenate([np.arange(known * hosts) % hosts, order % hosts])
+    texts = np.concatenate([own, shown[order // hosts]])
+    framed = np.hstack([frames[of_hosts, :half], texts, frames[of_hosts, half:]])
+    numbers = np.concatenate([np.full(known * hosts, -1), order // hosts])
+    names = [f"host-{number}.example" for number in of_hosts.tolist()]
+    return Reprints(_texts(language, vocabulary, framed), names, numbers)
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """What became of a site.
 
@@ -122,8 +166,19 @@ def kept(pages: npt.NDArray[np.int64], dropped: npt.NDArray[np.bool_]) -> Kept:
     return Kept(*(int(np.count_nonzero(each)) for each in counts))
 
 
-def admitted(index: Index, fingerprints: Fingerprints, *, begin: int = 0, at_once: int = 500) -> Iterator[Decisions]:
-    """Let an index decide documents of one source, in batches; their ids are their offsets, which begin at `begin`."""
+def admitted(
+    index: Index,
+    fingerprints: Fingerprints,
+    *,
+    begin: int = 0,
+    at_once: int = 500,
+    host: str | None = None,
+    hosts: Sequence[str | None] | None = None,
+) -> Iterator[Decisions]:
+    """Let an index decide documents of one source, in batches; their ids are their offsets, which begin at `begin`.
+
+    host   of all documents; hosts: of each, in its place
+    """
     source = Source("made-up", 0)
     for first in range(0, len(fingerprints), at_once):
         rows = np.arange(first, min(first + at_once, len(fingerprints)))
@@ -138,6 +193,7 @@ def admitted(index: Index, fingerprints: Fingerprints, *, begin: int = 0, at_onc
             np.zeros(len(rows), np.int64),
             [str(offset) for offset in offsets.tolist()],
             prints.looks,
+            hosts=[host] * len(rows) if hosts is None else [hosts[row] for row in rows.tolist()],
         )
         yield index.admit(entries, {source: int(offsets[-1]) + 1})
 

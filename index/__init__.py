@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     )
     from index.index import Index, Match, WatchedHosts
     from index.matching import minhash, second_look
+    from index.matching.frame import FrameRule
     from index.matching.root import RootRule
-    from index.matching.template import TemplateRule
     from index.session import Guard, Recrawl, Retention
     from index.storage.documents import Document
     from index.storage.parameters import DISTANCE_MAX, Parameters
@@ -49,6 +49,7 @@ __all__ = [
     "Decisions",
     "Document",
     "Entries",
+    "FrameRule",
     "Guard",
     "HostShare",
     "Index",
@@ -63,7 +64,6 @@ __all__ = [
     "RootRule",
     "Source",
     "Standing",
-    "TemplateRule",
     "Verdict",
     "WatchedHosts",
     "errors",
@@ -94,8 +94,8 @@ _NAMES = {
     ),
     "index.decide.find": ("Decided", "Standing"),
     "index.index": ("Index", "Match", "WatchedHosts"),
+    "index.matching.frame": ("FrameRule",),
     "index.matching.root": ("RootRule",),
-    "index.matching.template": ("TemplateRule",),
     "index.session": ("Guard", "Recrawl", "Retention"),
     "index.storage.documents": ("Document",),
     "index.storage.parameters": ("DISTANCE_MAX", "Parameters"),

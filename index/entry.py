@@ -32,7 +32,7 @@ class Verdict(IntEnum):
     UNDECIDABLE = 2
     DEAD_LETTER = 3
     TEMPLATE = 4
-    """Unique in spite of a match: all that both share is their site's template. Names the match that did not count."""
+    """Unique in spite of a match: all that both share is the frame of their hosts. Names the match that did not count."""
     UPDATE = 5
     """A document whose id was known with another text: delivered like a UNIQUE, and an entry in place of the older version,
     which it names as its original."""
@@ -208,7 +208,6 @@ class Decisions:
     replayed            bool [n], whether the verdict came from the journal: the position was decided before
     candidates          int64 [n], entries whose distance to the row was computed; 0 where replayed
     crossings           hosts that this batch took beyond the limits of the guard, and those that came back
-    templates           ids of the documents whose families' templates are known from this batch on
     """
 
     verdicts: npt.NDArray[np.uint8]
@@ -220,7 +219,6 @@ class Decisions:
     replayed: npt.NDArray[np.bool_]
     candidates: npt.NDArray[np.int64]
     crossings: Sequence[HostShare] = ()
-    templates: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.verdicts)

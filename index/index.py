@@ -18,14 +18,14 @@ import numpy.typing as npt
 from index.decide import admit, check, find, forget, give_back, restore
 from index.decide.find import Decided, Standing
 from index.decide.forget import ignored
-from index.decide.lookup import all_visible, of_one_template
+from index.decide.lookup import all_visible
 from index.decide.restore import NO_ENDS, Restored
 from index.entry import NO_NUMBER, Applied, Decisions, Entries, HostShare, Position, Source
 from index.errors import IndexMissing
 from index.lsm.compaction import TreeSizes
 from index.lsm.id_table import IdTable
 from index.lsm.tree import Tree, lookup_of
-from index.matching.distance import joined, nearest
+from index.matching.frame import without_frames
 from index.session import Guard, OpenIndex, ReadSession, Recrawl, Retention
 from index.storage import documents, sources
 from index.storage.counters import Statistics, statistics_of
@@ -137,7 +137,7 @@ class Index:
             # Every batch reads the numbers of the forgotten by their keys alone.
             store.read(lambda transaction: all(True for _ in transaction.walk(Table.RETIRED)))
             identity = identified(store, where)
-            tree, ids = Tree(stored, sizes), IdTable(stored.words, sizes)
+            tree, ids = Tree(stored, sizes), IdTable(stored.stored_words, sizes)
             opened = OpenIndex(directory, identity, store, tree, ids, stored, retention, journal, guard, recrawl)
             if not read_only:
                 # Read the newest entries before the first batch waits for them, and without the writer lock.
@@ -306,12 +306,10 @@ class Index:
         if not 0 <= radius <= farthest:
             raise ValueError(f"distance_max must be 0 to {farthest}, not {radius}")
         self._require_fingerprints(fingerprints)
-        lookup = lookup_of(fingerprints, self.parameters, radius)
+        lookup = lookup_of(without_frames(fingerprints, self.parameters.stored_words), self.parameters, radius)
 
         def operation(session: ReadSession) -> list[list[Match]]:
             matches = all_visible(session, lookup, limit)
-            beside = of_one_template(session, fingerprints, radius)
-            matches = nearest(joined([matches, beside]), limit) if len(beside) else matches
             found = documents.read(session.transaction, matches.numbers, session.words)
             answer: list[list[Match]] = [[] for _ in range(len(fingerprints))]
             columns = (matches.rows.tolist(), matches.distances.tolist(), matches.numbers.tolist())
@@ -327,7 +325,8 @@ class Index:
 
         def operation(session: ReadSession) -> list[Match | None]:
             transaction, visibility = session.transaction, session.visibility
-            numbers = documents.earliest_equals(transaction, visibility, Table.EXACT, fingerprints)
+            asked = without_frames(fingerprints, session.words)
+            numbers = documents.earliest_equals(transaction, visibility, Table.EXACT, asked)
             found = documents.read(transaction, numbers[numbers != NO_NUMBER], session.words)
             return [Match(found[number], 0) if number in found else None for number in numbers.tolist()]
 

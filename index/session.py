@@ -87,7 +87,7 @@ class ReadSession:
         """Use `OpenIndex.read`."""
         self.transaction = transaction
         self.parameters = opened.parameters
-        self.words = opened.parameters.words
+        self.words = opened.parameters.stored_words
         self.retention = opened.retention
         self.guard = opened.guard
         self.recrawl = opened.recrawl

@@ -87,7 +87,7 @@ LAYERS = (
     ("index.index",),
     ("index.dataflow",),
     ("index.decide",),
-    ("index.families",),
+    ("index.frames",),
     ("index.session", "index.turn"),
     ("index.lsm",),
     ("index.storage",),
@@ -104,7 +104,7 @@ PUBLIC_NAMES = {
 }
 
 PURE = {"index.decide.rule"} | {
-    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash", "template")
+    f"index.matching.{name}" for name in ("distance", "host_sketch", "minhash", "second_look", "simhash", "frame")
 }
 
 
@@ -283,13 +283,8 @@ WITHOUT_TESTS_OF_THEIR_OWN = {
     ),
     "tests/index/decide/test_retention.py": ("index.decide.retire",),
     "tests/index/storage/test_store.py": ("index.storage.holding",),
-    "tests/index/families/test_rule.py": (
-        "index.families.family",
-        "index.families.gallery",
-        "index.families.own_text",
-        "index.families.table",
-    ),
-    "tests/index/tools/test_families.py": ("index.tools.verify_families",),
+    "tests/index/frames/test_rule.py": ("index.frames.gallery",),
+    "tests/index/tools/test_frames.py": ("index.tools.verify_frames",),
     "tests/index/lsm/test_tree.py": (
         "index.lsm.exact_lookup",
         "index.lsm.shape",

@@ -40,9 +40,9 @@ class Dataflow:
     chunk_entries: int = 256
 
     def __post_init__(self) -> None:
-        if self.parameters.template is not None:
+        if self.parameters.frames is not None:
             raise ParametersDiffer(
-                "Templates are learnt from all pages of a family in turn, and a flow has no place where these meet: "
+                "Frames are learnt from all pages of a host in turn, and a flow has no place where these meet: "
                 "set index.templates = false."
             )
         if min(self.shards, self.slot_ms, self.chunk_entries) < 1 or not 1 <= self.band_bits <= HASH_BITS:

@@ -25,8 +25,9 @@ from index.decide.lookup import (
 from index.decide.prepare import Prepared, prepared, prepared_batch
 from index.decide.recrawl import Versions, decide_versions, versions_of
 from index.decide.rule import Matched, Outcome, Roots, decide
-from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source
-from index.families.rule import FamilyRule
+from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, HostShare, Position, Source, Verdict
+from index.frames.hosts import learn_frames, note_kept
+from index.frames.rule import FrameRule
 from index.lsm.exact_lookup import exact_lookup_of
 from index.lsm.minhash_lookup import MinhashLookup
 from index.matching.distance import Matches, no_matches
@@ -39,8 +40,8 @@ from index.storage.log import Origin
 
 def admit(opened: OpenIndex, entries: Entries, ends: Mapping[Source, int], marks: Mapping[Source, bytes]) -> Decisions:
     """Implementation of `Index.admit`."""
-    portions = prepared_batch(entries, opened.parameters)
-    return opened.write(lambda session: _admitted(session, entries, portions, ends, marks))
+    stored, portions = prepared_batch(entries, opened.parameters)
+    return opened.write(lambda session: _admitted(session, stored, portions, ends, marks))
 
 
 def _admitted(
@@ -52,12 +53,13 @@ def _admitted(
 ) -> Decisions:
     batch = Batch(session, entries)
     known = batch.journaled.known
-    if known.any():
+    framed = learn_frames(session, entries, np.flatnonzero(~known))
+    if framed is not entries or known.any():
+        entries = framed
         portions = prepared(entries, np.flatnonzero(~known), session.parameters)
     retention.move_horizons(session, batch, ~known)
     candidates = np.zeros(len(entries), np.int64)
     crossings: list[HostShare] = []
-    learnt: list[int] = []
     for portion, comes_again in give_back.told_apart(session, entries, ~known, portions):
         versions = versions_of(session, portion)
         found = look_up(session, portion, settle=versions is None, comes_again=comes_again)
@@ -66,23 +68,14 @@ def _admitted(
         crossings += crossed
         portion = with_reasons(session, portion, outcome)
         origins = _enter(session, batch, portion, outcome, found)
-        if found.families is not None:
-            learnt += found.families.learnt(outcome.numbers)
+        note_kept(session, portion.hosts[outcome.verdicts == Verdict.TEMPLATE])
         candidates[portion.rows] = found.comparisons()
         of_batch = portion.rows.tolist()
         batch.journaled.origins.update((of_batch[row], origin) for row, origin in origins.items())
         _fill_in(batch, portion, outcome)
     retention.note_ages_and_clean(session, batch)
     sources.move_applied(session.transaction, ends, marks)
-    return _decisions(session, batch, known, candidates, crossings, _first_pages(session, learnt))
-
-
-def _first_pages(session: ReadSession, heads: Sequence[int]) -> list[str]:
-    """Ids of the heads of families, by number, as far as the log has them."""
-    if not heads:
-        return []
-    origins = documents.origins(session.transaction, np.array(heads, np.uint64), session.words)
-    return [origins[number].id for number in heads if number in origins]
+    return _decisions(session, batch, known, candidates, crossings)
 
 
 def decided(
@@ -90,7 +83,7 @@ def decided(
 ) -> Outcome:
     """Decide prepared rows: by the rule, or with regard to ids where any is known."""
     if versions is None:
-        return decide(found.matched, session.parameters.insert, next_number, found.roots, found.families)
+        return decide(found.matched, session.parameters.insert, next_number, found.roots, found.framed)
 
     def again(rows: npt.NDArray[np.int64], gone: npt.NDArray[np.uint64]) -> Matched:
         session.visibility.note_retired(gone)
@@ -99,7 +92,7 @@ def decided(
         found.compared[rows] += anew.compared
         return anew.matched
 
-    return decide_versions(session, portion, found.matched, versions, next_number, again, found.families)
+    return decide_versions(session, portion, found.matched, versions, next_number, again, found.framed)
 
 
 def with_reasons(session: ReadSession, portion: Prepared, outcome: Outcome) -> Prepared:
@@ -116,21 +109,16 @@ def _enter(
     session: WriteSession, batch: Batch, portion: Prepared, outcome: Outcome, found: "Found"
 ) -> dict[int, Origin]:
     """Enter decided rows, as `Batch.enter`, and retire the older versions that they replace."""
-    leaving, store = None, None
-    if outcome.replaced is not None:
-        leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
-    if found.families is not None:
-        by_own = found.families.by_own & outcome.entering
-        outcome = replace(outcome, by_own=by_own if leaving is None else by_own & ~leaving)
-        store = partial(found.families.store, session, outcome.numbers, by_own)
+    equal = found.equal
+    if found.framed is not None:
+        # Equal signatures in different frames are filed under different bands.
+        equal = equal & _equal_to_entries(session, portion, equal & outcome.entering)
     enter = partial(batch.enter, session, portion.entries, outcome, hashes=portion.hashes)
-    if outcome.replaced is None or leaving is None:
-        return enter(found.equal, found.stale, store=store)
-    if store is not None:
-        # Before anything leaves its family: that changes what is stored of it.
-        store()
+    if outcome.replaced is None:
+        return enter(equal, found.stale)
+    leaving = outcome.entering & np.isin(outcome.numbers, outcome.replaced)
     first = np.uint64(session.counters.next_number)
-    in_index, equal = np.unique(outcome.replaced[outcome.replaced < first]), found.equal
+    in_index = np.unique(outcome.replaced[outcome.replaced < first])
     if len(in_index):
         remove(session, in_index)
         # What was equal to a row may have left.
@@ -157,7 +145,7 @@ class Found:
 
     matched   input of the rule
     roots     roots of the matches, for the rule, where insert = "root"
-    families  what resembles the rows, for the rule, where templates are learnt
+    framed    what resembles the rows, for the rule, where frames are learnt
     compared  int64 [n], comparisons made for each row so far; see `comparisons`
     stale     retired entries still in the tables whose fingerprint equals that of a NEAR row, by row
     equal     bool [n], NEAR rows whose fingerprint equals that of an entry that is not retired
@@ -165,24 +153,24 @@ class Found:
 
     matched: Matched
     roots: Roots | None
-    families: FamilyRule | None
+    framed: FrameRule | None
     compared: npt.NDArray[np.int64]
     stale: Matches
     equal: npt.NDArray[np.bool_]
 
     def comparisons(self) -> npt.NDArray[np.int64]:
         """Comparisons made for each row, int64 [n]: in all, once the rows are decided."""
-        return self.compared if self.families is None else self.compared + self.families.compared
+        return self.compared if self.framed is None else self.compared + self.framed.compared
 
 
 def look_up(session: ReadSession, portion: Prepared, *, settle: bool = True, comes_again: bool = False) -> Found:
     """Look up prepared rows.
 
-    settle       where templates are learnt: whether a row that equals a root is decided by that alone
+    settle       where frames are learnt: whether a row that equals a root is decided by that alone
     comes_again  whether the portion is one row with the id of a given-back document
     """
-    if session.parameters.template is not None and not comes_again:
-        return _look_up_families(session, portion, settle=settle)
+    if session.parameters.frames is not None and not comes_again:
+        return _look_up_framed(session, portion, settle=settle)
     parameters, count = session.parameters, len(portion.rows)
     compared, stale = portion.compared.copy(), no_matches()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -227,8 +215,8 @@ def _look_up_exact(
         distances[portion.exact[numbers != NO_NUMBER]] = 0
 
 
-def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) -> Found:
-    """As `look_up`, where templates are learnt."""
+def _look_up_framed(session: ReadSession, portion: Prepared, *, settle: bool) -> Found:
+    """As `look_up`, where frames are learnt."""
     count, near = len(portion.rows), portion.near
     compared = portion.compared.copy()
     distances, originals = np.full(count, NO_DISTANCE, np.int16), np.full(count, NO_NUMBER, np.uint64)
@@ -250,15 +238,15 @@ def _look_up_families(session: ReadSession, portion: Prepared, *, settle: bool) 
         found = with_equals(session, seen.take(np.isin(seen.rows, left)))
         matches = Matches(near[found.rows], found.distances, found.numbers)
     else:
-        assert isinstance(portion.lookup, MinhashLookup), "templates are learnt from MinHash signatures"
+        assert isinstance(portion.lookup, MinhashLookup), "frames are learnt from MinHash signatures"
         signatures, hashes = portion.lookup.signatures[left], portion.lookup.hashes[left]
         found, comparisons = resembling(session, replace(portion.lookup, signatures=signatures, hashes=hashes))
         compared[near[left]] += comparisons
         matches = Matches(near[left[found.rows]], found.distances, found.numbers)
-    assert portion.families is not None
-    families = FamilyRule(session, portion.families, matches)
+    assert portion.framed is not None
+    framed = FrameRule(session, portion.framed, matches)
     matched = Matched(portion.entries.kinds, distances, originals, portion.pairs, portion.firsts)
-    return Found(matched, None, families, compared, stale, equal)
+    return Found(matched, None, framed, compared, stale, equal)
 
 
 def _roots(session: ReadSession, rule: RootRule, rows: Entries, originals: npt.NDArray[np.uint64]) -> Roots:
@@ -291,7 +279,6 @@ def _decisions(
     replayed: npt.NDArray[np.bool_],
     candidates: npt.NDArray[np.int64],
     crossings: Sequence[HostShare],
-    templates: Sequence[str],
 ) -> Decisions:
     rows, origins = batch.journaled.rows, batch.journaled.origins
     ids, positions = named(session, origins, len(rows))
@@ -305,7 +292,6 @@ def _decisions(
         replayed=replayed,
         candidates=candidates,
         crossings=crossings,
-        templates=templates,
     )
 
 

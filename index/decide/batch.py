@@ -3,7 +3,7 @@
 `admit`, `restore` and the import decide in different ways; all of them enter decided rows through `Batch`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -71,7 +71,6 @@ class Batch:
         origins: Sequence[Origin] | None = None,
         replaced: Mapping[int, Origin] = NO_ORIGINS,
         leaving: npt.NDArray[np.bool_] | None = None,
-        store: Callable[[], None] | None = None,
         hashes: npt.NDArray[np.uint64] | None = None,
     ) -> dict[int, Origin]:
         """Log decided rows of this batch, file those that enter, note their positions, and count them.
@@ -82,7 +81,6 @@ class Batch:
         origins  originals of the rows that name one, in order; None: originals stand in the log, or are rows of this batch
         replaced  older versions of UPDATE rows, by row, where `outcome` does not tell them; the log need not hold them
         leaving  bool [n], rows about to be forgotten, which do not enter the blocks; None: no such row
-        store    stores what else there is of the rows, once originals are read: what was read before is lost by a write
         hashes   uint64 [n, bands], `Shape.band_hashes` of the rows, where they are known
 
         Returns the original of every row that names one, by row.
@@ -92,14 +90,12 @@ class Batch:
             looked_up = [row for row in duplicates if row not in replaced]
             found = dict(zip(looked_up, self._origins(session, rows, outcome, looked_up), strict=True))
             origins = [found[row] if row in found else replaced[row] for row in duplicates]
-        if store is not None:
-            store()
         staying = outcome.entering if leaving is None else outcome.entering & ~leaving
-        filings = _filings(rows, staying, equal, outcome.by_own)
+        filings = _filings(rows, staying, equal)
         if leaving is not None:
             filings[outcome.entering & leaving] = Filing.ASIDE
         if len(stale):
-            _retire_stale(session, rows, stale, filings)
+            _retire_stale(session, stale, filings)
         if len(rows):
             self._write(session, rows, outcome, filings, origins, hashes)
         return dict(zip(duplicates, origins, strict=True))
@@ -168,24 +164,15 @@ class Batch:
         )
 
 
-def _filings(
-    rows: Entries,
-    entering: npt.NDArray[np.bool_],
-    equal: npt.NDArray[np.bool_],
-    by_own: npt.NDArray[np.bool_] | None,
-) -> npt.NDArray[np.uint8]:
+def _filings(rows: Entries, entering: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """Filing of each row, uint8 [n]: a row equal to an entry does not enter the blocks again."""
     filings = np.where(entering, Filing.ASIDE, Filing.NOTHING).astype(np.uint8)
-    entering_blocks = entering & (rows.kinds == Kind.NEAR) & ~equal
-    if by_own is not None:
-        filings[by_own & entering_blocks] = Filing.OWN
-        entering_blocks &= ~by_own
-    near = np.flatnonzero(entering_blocks)
+    near = np.flatnonzero(entering & (rows.kinds == Kind.NEAR) & ~equal)
     filings[near[first_of_equals(rows.fingerprints[near]) == np.arange(len(near))]] = Filing.BLOCKS
     return filings
 
 
-def _retire_stale(session: WriteSession, rows: Entries, stale: Matches, filings: npt.NDArray[np.uint8]) -> None:
+def _retire_stale(session: WriteSession, stale: Matches, filings: npt.NDArray[np.uint8]) -> None:
     """Remove retired entries whose equals are about to be filed by blocks.
 
     The blocks hold at most one entry of a fingerprint, because entries leave them by fingerprint.
@@ -194,9 +181,8 @@ def _retire_stale(session: WriteSession, rows: Entries, stale: Matches, filings:
     stale = stale.take(~session.visibility.are_retired(stale.numbers))
     if not len(stale):
         return
-    numbers, places = np.unique(stale.numbers, return_index=True)
-    # Entries no longer in the log left the tables together with their batch.
-    _, there = log.fingerprints(session.transaction, numbers, session.words)
-    fingerprints = rows.fingerprints[stale.rows[places[there]]]
+    numbers = np.unique(stale.numbers)
+    # Entries no longer in the log left the tables together with their batch. An equal one may have another frame.
+    fingerprints, there = log.fingerprints(session.transaction, numbers, session.words)
     kinds, blocks = np.full(int(there.sum()), Kind.NEAR, np.uint8), np.full(int(there.sum()), Filing.BLOCKS, np.uint8)
-    retire(session, Leaving(numbers[there], fingerprints, kinds, blocks), Change.FORGOTTEN)
+    retire(session, Leaving(numbers[there], fingerprints[there], kinds, blocks), Change.FORGOTTEN)

@@ -5,9 +5,10 @@ import numpy as np
 from index.decide import give_back
 from index.decide.admit import decided, look_up, named, with_reasons
 from index.decide.guard import foreseen
-from index.decide.prepare import Prepared, prepared, require_sound
+from index.decide.prepare import prepared, stored_form
 from index.decide.recrawl import versions_of
 from index.entry import NO_DISTANCE, NO_NUMBER, Decisions, Entries, Verdict, naming_originals, standing_for_themselves
+from index.frames.hosts import with_frames
 from index.session import OpenIndex, ReadSession
 from index.storage import documents
 from index.storage.counters import counters_of
@@ -15,12 +16,13 @@ from index.storage.counters import counters_of
 
 def check(opened: OpenIndex, entries: Entries) -> Decisions:
     """Implementation of `Index.check`."""
-    require_sound(entries, opened.parameters)
-    portions = prepared(entries, np.arange(len(entries)), opened.parameters, alone=True)
-    return opened.read(lambda session: _checked(session, entries, portions))
+    stored = stored_form(entries, opened.parameters)
+    return opened.read(lambda session: _checked(session, stored))
 
 
-def _checked(session: ReadSession, entries: Entries, portions: list[Prepared]) -> Decisions:
+def _checked(session: ReadSession, entries: Entries) -> Decisions:
+    entries = with_frames(session, entries, np.arange(len(entries)))
+    portions = prepared(entries, np.arange(len(entries)), session.parameters, alone=True)
     count, next_number = len(entries), counters_of(session.transaction).next_number
     if session.retention.entries_max is not None:
         session.visibility.expire_below(next_number - session.retention.entries_max)

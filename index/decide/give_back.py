@@ -24,7 +24,7 @@ import numpy.typing as npt
 from index.decide import find, retention
 from index.decide.batch import Batch
 from index.decide.lookup import Answer, nearest_visible, stored
-from index.decide.prepare import Prepared, prepared, require_sound
+from index.decide.prepare import Prepared, prepared, stored_form
 from index.decide.restore import enter_undecided
 from index.decide.rule import Outcome
 from index.entry import (
@@ -38,6 +38,7 @@ from index.entry import (
     given_back_source,
 )
 from index.errors import GivingBack
+from index.frames.hosts import with_frames
 from index.lsm.exact_lookup import exact_lookup_of
 from index.matching.distance import Matches, no_matches
 from index.session import OpenIndex, ReadSession, WriteSession
@@ -48,12 +49,14 @@ from index.storage.sources import known_number, streams_of
 
 def give_back(opened: OpenIndex, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
     """Implementation of `Index.give_back`."""
-    require_sound(entries, opened.parameters)
     return opened.write(lambda session: enter(session, entries, delivered=delivered))
 
 
 def enter(session: WriteSession, entries: Entries, *, delivered: bool) -> npt.NDArray[np.bool_]:
     """`give_back` within one session."""
+    # The page was taken into the sample of its host when it was dropped.
+    entries = stored_form(entries, session.parameters)
+    entries = with_frames(session, entries, np.arange(len(entries)))
     # Why it was dropped stays with the drop.
     sources, reasons = tuple(map(given_back_source, entries.sources)), np.zeros_like(entries.reasons)
     entries = replace(entries, sources=sources, reasons=reasons)

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_DISTANCE, NO_NUMBER
-from index.families.rule import FamilyRule, Rows
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, joined, nearest, no_matches
 from index.matching.second_look import Look
@@ -249,25 +248,6 @@ def all_visible(session: ReadSession, lookup: Lookup, limit: int) -> Matches:
         found = joined([matches, _repeats(session, matches, limit)])
         best = nearest(joined([best, found.take(session.visibility.are(session.transaction, found.numbers))]), limit)
     return best
-
-
-def of_one_template(session: ReadSession, fingerprints: npt.NDArray[np.uint64], radius: int) -> Matches:
-    """Entries within a radius that are filed by what they have of their own: those of templates that rows resemble.
-
-    fingerprints  uint64 [n, words]
-    """
-    parameters = session.parameters
-    if parameters.template is None or not session.transaction.count(Table.OWN):
-        return no_matches()
-    seen, _ = resembling(session, lookup_of(fingerprints, parameters, parameters.reach))
-    count, found = len(fingerprints), [no_matches()]
-    rows = Rows(fingerprints, np.ones(count, np.bool_), None, np.zeros(count, np.bool_))
-    rule = FamilyRule(session, rows, seen)
-    for row in np.unique(seen.rows).tolist():
-        places, distances = rule.candidates(row)
-        near = distances <= radius
-        found.append(Matches(np.full(near.sum(), row), distances[near], rule.gallery.order[places[near]]))
-    return joined(found)
 
 
 def _equal_rows(matches: Matches, count: int) -> npt.NDArray[np.bool_]:

@@ -3,20 +3,20 @@
 This heavy part of deciding touches no storage.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from index.entry import Entries, Kind
-from index.families.rule import Rows
+from index.frames.rule import Rows
 from index.kernels import minhash
 from index.lsm.minhash_lookup import MinhashLookup
 from index.lsm.simhash_lookup import first_of_equals
 from index.lsm.tree import Lookup, lookup_of
 from index.matching.distance import Matches, nearest, no_matches
-from index.matching.host_sketch import NO_HOST
+from index.matching.frame import without_frames
+from index.matching.host_sketch import host_keys
 from index.storage.parameters import Parameters
 
 ROWS_AT_ONCE = 2_048
@@ -32,12 +32,12 @@ class Prepared:
     near      int64 [m], NEAR rows
     lookup    look-up of the NEAR rows; its row i is near[i]
     pairs     matches among these rows, as `Lookup.pairs` gives them; with a second look only those that count; none where
-              templates are learnt, for `families` looks for them
+              frames are learnt, for `framed` looks for them
     compared  int64 [n], comparisons made for the pairs
     exact     int64 [e], EXACT rows
     firsts    int64 [n], for NEAR and EXACT rows the first row of the same kind with an equal fingerprint
     hosts     uint64 [n], key of each row's host: XXH3 of its name; NO_HOST where it has none
-    families  the rows as `families` takes them, where templates are learnt
+    framed    the rows as `frames` takes them, where frames are learnt
     hashes    uint64 [n, bands], MinHash: `Shape.band_hashes` of NEAR rows, not defined for others
     alone     whether each row is to be decided as if it came alone
     """
@@ -51,7 +51,7 @@ class Prepared:
     exact: npt.NDArray[np.int64]
     firsts: npt.NDArray[np.int64]
     hosts: npt.NDArray[np.uint64]
-    families: Rows | None = None
+    framed: Rows | None = None
     hashes: npt.NDArray[np.uint64] | None = None
     alone: bool = False
 
@@ -79,10 +79,18 @@ def require_sound(entries: Entries, parameters: Parameters) -> None:
         raise ValueError("offsets must strictly increase within a source")
 
 
-def prepared_batch(entries: Entries, parameters: Parameters) -> list[Prepared]:
-    """Check a batch and prepare all of its rows, as `prepared`. Raises ValueError for a broken batch."""
+def stored_form(entries: Entries, parameters: Parameters) -> Entries:
+    """A batch with fingerprints as the index holds them, without frames. Raises ValueError for a broken batch."""
     require_sound(entries, parameters)
-    return prepared(entries, np.arange(len(entries)), parameters)
+    if parameters.stored_words == parameters.words:
+        return entries
+    return replace(entries, fingerprints=without_frames(entries.fingerprints, parameters.stored_words))
+
+
+def prepared_batch(entries: Entries, parameters: Parameters) -> tuple[Entries, list[Prepared]]:
+    """A batch in `stored_form`, and all of its rows, as `prepared`. Raises ValueError for a broken batch."""
+    stored = stored_form(entries, parameters)
+    return stored, prepared(stored, np.arange(len(stored)), parameters)
 
 
 def prepared(
@@ -91,7 +99,7 @@ def prepared(
     """Prepare these rows of a sound batch, ROWS_AT_ONCE at a time; decide the results in order.
 
     alone  whether each row is to be decided as if it came alone, so that no row matches another of the batch
-    pairs  whether matches among the rows are wanted where templates are learnt, too
+    pairs  whether matches among the rows are wanted where frames are learnt, too
     """
     return [
         _prepared(_of_rows(entries, some), some, parameters, alone=alone, pairs=pairs)
@@ -110,11 +118,11 @@ def _prepared(
     near = np.flatnonzero(entries.kinds == Kind.NEAR)
     exact = np.flatnonzero(entries.kinds == Kind.EXACT)
     look, looks = parameters.look, entries.look_rows[near]
-    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.reach, None if look is None else looks)
+    lookup = lookup_of(entries.fingerprints[near], parameters, parameters.distance_max, None if look is None else looks)
     hashes = _spread(lookup.hashes, near, len(rows)) if isinstance(lookup, MinhashLookup) else None
-    families = None if parameters.template is None else _families(entries, near, hashes, alone=alone)
+    framed = None if parameters.frames is None else _framed(entries, near, hashes, alone=alone)
     matches, compared = no_matches(), np.zeros(len(rows), np.int64)
-    if not alone and (families is None or pairs):
+    if not alone and (framed is None or pairs):
         matches, compared[near] = _pairs(lookup, looks, parameters)
         earlier = near[matches.numbers.astype(np.int64)].astype(np.uint64)
         matches = Matches(near[matches.rows], matches.distances, earlier)
@@ -122,8 +130,8 @@ def _prepared(
     if not alone:
         for of_kind in (near, exact):
             firsts[of_kind] = of_kind[first_of_equals(entries.fingerprints[of_kind])]
-    hosts = host_keys(entries)
-    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, families, hashes, alone)
+    hosts = host_keys(entries.hosts or [None] * len(entries))
+    return Prepared(rows, entries, near, lookup, matches, compared, exact, firsts, hosts, framed, hashes, alone)
 
 
 def _pairs(
@@ -147,21 +155,13 @@ def _spread(of_near: npt.NDArray[np.uint64], near: npt.NDArray[np.int64], count:
     return wide
 
 
-def _families(
+def _framed(
     entries: Entries, near: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64] | None, *, alone: bool
 ) -> Rows:
-    """The rows as `families` takes them."""
+    """The rows as `frames` takes them."""
     are_near, sharing = entries.kinds == Kind.NEAR, np.zeros(len(entries), np.bool_)
     if alone:
         return Rows(entries.fingerprints, are_near, None, sharing)
-    assert hashes is not None, "templates are learnt from MinHash signatures"
+    assert hashes is not None, "frames are learnt from MinHash signatures"
     sharing[near] = minhash.shared(hashes[near])
     return Rows(entries.fingerprints, are_near, hashes, sharing)
-
-
-def host_keys(entries: Entries) -> npt.NDArray[np.uint64]:
-    """Key of each row's host, uint64 [n]; NO_HOST where it has none."""
-    if entries.hosts is None or not any(entries.hosts):
-        return np.full(len(entries), NO_HOST)
-    names = [(host or "").encode("utf-8", "surrogatepass") for host in entries.hosts]
-    return np.array([xxhash.xxh3_64_intdigest(name) if name else int(NO_HOST) for name in names], np.uint64)

@@ -27,7 +27,7 @@ from index.decide.find import stand_for_ids, standing
 from index.decide.prepare import Prepared
 from index.decide.rule import Matched, Outcome
 from index.entry import NO_DISTANCE, NO_NUMBER, Kind, Verdict
-from index.families.rule import NONE, FamilyRule, Sight
+from index.frames.rule import NONE, FrameRule
 from index.session import ReadSession
 from index.storage import log
 
@@ -79,16 +79,16 @@ def decide_versions(
     versions: Versions,
     next_number: int,
     again: Again,
-    families: FamilyRule | None = None,
+    framed: FrameRule | None = None,
 ) -> Outcome:
     """Decide rows in order, as `rule.decide`, some of which have older versions.
 
-    families  knows of all that NEAR rows resemble, where templates are learnt
+    framed  knows of all that NEAR rows resemble, where frames are learnt
     """
     # The pairs prepared are the nearest of each row alone; an update may let others count.
     anew = session.parameters.insert == "all" and session.parameters.look is None and not portion.alone
     pairs = _pairs_of(portion, matched, anew=anew)
-    walk = _Walk(session, portion, matched, versions, again, pairs, families)
+    walk = _Walk(session, portion, matched, versions, again, pairs, framed)
     for row in np.flatnonzero(portion.entries.kinds <= Kind.EXACT).tolist():
         walk.decide(row)
         if portion.alone:
@@ -139,10 +139,10 @@ class _Walk:
         versions: Versions,
         again: Again,
         pairs: dict[int, list[tuple[int, int]]],
-        families: FamilyRule | None,
+        framed: FrameRule | None,
     ) -> None:
         self._parameters = session.parameters
-        self._families = families
+        self._framed = framed
         self._replaces = session.recrawl.policy == "update"
         self._again = again
         self._keys, self._versions = versions.keys.tolist(), versions.numbers.tolist()
@@ -167,8 +167,8 @@ class _Walk:
 
     def decide(self, row: int) -> None:
         """Decide the next row."""
-        if self._families is not None and self._kinds[row] == Kind.NEAR:
-            self._decide_in_family(row, self._families)
+        if self._framed is not None and self._kinds[row] == Kind.NEAR:
+            self._decide_framed(row, self._framed)
             return
         match, own = self._match(row), self._own(row)
         if own is not None and _decides(own, match):
@@ -181,48 +181,41 @@ class _Walk:
         else:
             self._enter(row)
 
-    def _decide_in_family(self, row: int, families: FamilyRule) -> None:
-        """Decide a NEAR row, where templates are learnt."""
-        sight = families.look(row)
-        match = None if sight.match == NONE else self._seen(row, families, sight, sight.match)
+    def _decide_framed(self, row: int, framed: FrameRule) -> None:
+        """Decide a NEAR row, where frames are learnt."""
+        sight = framed.look(row)
+        match, root = None, row
+        if sight.match != NONE:
+            root = int(framed.gallery.columns.roots[sight.match])
+            match = _Match(sight.nearest, sight.told, *self._where(framed, root))
         own = self._own(row)
         if own is not None and _decides(own, match):
             if own.equal:
                 self._enter_duplicate(row, _Match(0, max(own.distance, 0), own.row, own.number))
-                return
-            self._enter_version(row, own)
-            # Only NEAR texts have a distance.
-            families.conclude_version(row, sight, NONE if own.distance == NO_DISTANCE else self._place(families, own))
+            else:
+                self._enter_version(row, own)
+                framed.conclude(row, row, entering=True)
             return
         if match is not None:
-            self._enter_duplicate(row, match)
-        elif sight.failed != NONE:
-            failed = self._seen(row, families, sight, sight.failed)
-            self._verdicts[row], self._told[row] = Verdict.TEMPLATE, failed.told
-            self._root_rows[row], self._root_numbers[row] = failed.root_row, failed.root_number
-            self._enter(row)
+            self._enter_duplicate(row, match, plain=sight.plain)
         else:
+            if sight.failed != NONE:
+                self._verdicts[row], self._told[row] = Verdict.TEMPLATE, sight.told
+                of_failed = int(framed.gallery.columns.roots[sight.failed])
+                self._root_rows[row], self._root_numbers[row] = self._where(framed, of_failed)
             self._enter(row)
-        families.conclude(row, sight, entering=bool(self._entering[row]))
+        framed.conclude(row, root, entering=bool(self._entering[row]))
 
-    def _seen(self, row: int, families: FamilyRule, sight: Sight, candidate: int) -> _Match:
-        """A candidate of a sight, by its root."""
-        gallery, count = families.gallery, len(self._verdicts)
-        root = int(gallery.roots[sight.candidates.places[candidate]])
-        told = families.distance_to(row, root)
-        where = (root, _NO_NUMBER) if root < count else (-1, int(gallery.order[root]))
-        return _Match(int(sight.candidates.distances[candidate]), told, *where)
-
-    def _place(self, families: FamilyRule, own: _Own) -> int:
-        """Place of an older version in the gallery."""
-        return own.row if own.row >= 0 else int(families.gallery.places(np.array([own.number], np.uint64))[0])
+    def _where(self, framed: FrameRule, root: int) -> tuple[int, int]:
+        """Row and number of a root, by its place in the gallery."""
+        return (root, _NO_NUMBER) if root < len(self._verdicts) else (-1, int(framed.gallery.columns.order[root]))
 
     def forget(self) -> None:
         """Let the next row be decided as if it were the first."""
         self._gone_numbers.clear()
         self._newest.clear()
-        if self._families is not None:
-            self._families.forget()
+        if self._framed is not None:
+            self._framed.forget()
 
     def _enter(self, row: int) -> None:
         """Let a row that stands for itself become an entry."""
@@ -241,19 +234,20 @@ class _Walk:
                 self._alive[self._leaders[own.row]].remove(own.row)
             else:
                 self._gone_numbers.add(own.number)
-            if self._families is not None:
-                self._families.retire(own.row, own.number)
+            if self._framed is not None:
+                self._framed.retire(own.row, own.number)
         else:
             self._recrawled[row] = True
         self._enter(row)
 
-    def _enter_duplicate(self, row: int, match: _Match) -> None:
+    def _enter_duplicate(self, row: int, match: _Match, plain: int | None = None) -> None:
+        """Decide a row that is a duplicate; plain: distance to its match without frames, where it is another."""
         self._verdicts[row], self._told[row] = Verdict.DUPLICATE, match.told
         self._root_rows[row], self._root_numbers[row] = match.root_row, match.root_number
         root = self._parameters.root
         enters = self._parameters.insert == "all"
         if root is not None and self._kinds[row] == Kind.NEAR:
-            enters = match.distance > root.apart
+            enters = (match.distance if plain is None else plain) > root.apart
         if enters:
             self._entering[row] = True
             self._alive.setdefault(self._leaders[row], []).append(row)
@@ -434,7 +428,9 @@ class _Texts:
         own, own_looks = self._fingerprints[rows], self._looks[rows]
         of_kind = self._kinds[rows] == kinds
         both_near = of_kind & (kinds == Kind.NEAR)
-        equal = of_kind & (own == fingerprints).all(axis=1)
+        # A text is the same in another frame.
+        words = self._parameters.words
+        equal = of_kind & (own[:, :words] == fingerprints[:, :words]).all(axis=1)
         equal &= ~both_near | (own_looks == looks).all(axis=1)
         distances = self._parameters.distances(own, fingerprints)
         near = both_near & (distances <= self._parameters.distance_max)

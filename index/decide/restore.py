@@ -11,8 +11,8 @@ from index.decide import retention
 from index.decide.batch import NO_ORIGINS, Batch
 from index.decide.find import stand_for_ids
 from index.decide.forget import remove
-from index.decide.lookup import nearest_judged, nearest_visible, resembling
-from index.decide.prepare import prepared, require_sound
+from index.decide.lookup import nearest_judged, nearest_visible
+from index.decide.prepare import prepared, require_sound, stored_form
 from index.decide.rule import Outcome
 from index.entry import (
     NO_DISTANCE,
@@ -26,10 +26,10 @@ from index.entry import (
     naming_originals,
     standing_for_themselves,
 )
-from index.families.relearn import Relearning
+from index.frames.hosts import learn_frames, note_kept
 from index.lsm.exact_lookup import exact_lookup_of
-from index.lsm.tree import lookup_of
 from index.matching.distance import Matches
+from index.matching.host_sketch import host_keys
 from index.session import ReadSession, WriteSession
 from index.storage import documents, journal, log, sources
 from index.storage.log import Origin
@@ -67,6 +67,7 @@ def restore(
     """Implementation of `Index.restore`, within one session."""
     batch, insert = Batch(session, entries), session.parameters.insert
     known = batch.journaled.known
+    entries = learn_frames(session, stored_form(entries, session.parameters), np.flatnonzero(~known))
     # An older version of which nothing is told, not even the stream, is one that nobody can retire.
     told = np.array([where is not None and bool(where.source.stream) for where in originals], np.bool_)
     decided = np.where((verdicts == Verdict.UPDATE) & ~told, Verdict.UNIQUE, verdicts).astype(np.uint8)
@@ -105,7 +106,7 @@ def restore(
     numbers[entering] = np.arange(first, first + np.count_nonzero(entering), dtype=np.uint64)
     named = np.where(original_rows >= 0, numbers[original_rows], numbers_of_originals)
     roots = np.where(standing, numbers, named)
-    distances = _distances(session, entries, new & (dropped | of_templates), original_rows, named)
+    distances = _distances(session, entries, new & (dropped | of_templates), of_templates, original_rows, named)
     rows = entries if new.all() else entries.take(np.flatnonzero(new))
     outcome = Outcome(decided[new], distances[new], entering[new], numbers[new], roots[new], named[new])
     updates = np.flatnonzero(decided == Verdict.UPDATE)
@@ -114,29 +115,10 @@ def restore(
     of_new = {int(places[row]): origin for row, origin in replaced.items() if new[row]}
     enter_undecided(session, batch, rows, outcome, replaced=of_new)
     retire_replaced(session, entries, updates, originals)
-    if session.parameters.template is not None:
-        _relearn(session, rows, outcome)
+    note_kept(session, host_keys(rows.hosts or [None] * len(rows))[outcome.verdicts == Verdict.TEMPLATE])
     retention.note_undecided(session, batch, new)
     sources.move_applied(session.transaction, ends, {})
     return Restored(int(new.sum()), int(known.sum()), int(lost.sum()))
-
-
-def _relearn(session: WriteSession, rows: Entries, outcome: Outcome) -> None:
-    """Let NEAR rows that have entered, or that were dropped for what has, vote for templates once more."""
-    assert outcome.named is not None
-    near = np.flatnonzero(rows.kinds == Kind.NEAR)
-    signatures, numbers, named = rows.fingerprints[near], outcome.numbers[near], outcome.named[near].copy()
-    for column in (numbers, named):
-        there = column != NO_NUMBER
-        there[there] = session.visibility.are(session.transaction, column[there])
-        column[~there] = NO_NUMBER
-    standing = np.flatnonzero(standing_for_themselves(outcome.verdicts[near]) & (numbers != NO_NUMBER))
-    lookup = lookup_of(signatures[standing], session.parameters, session.parameters.reach)
-    seen, _ = resembling(session, lookup)
-    relearning = Relearning(session)
-    seen = Matches(standing[seen.rows], seen.distances, seen.numbers)
-    relearning.learn(signatures, outcome.verdicts[near], numbers, named, seen)
-    relearning.store()
 
 
 def enter_undecided(
@@ -254,6 +236,7 @@ def _distances(
     session: ReadSession,
     entries: Entries,
     duplicates: npt.NDArray[np.bool_],
+    of_templates: npt.NDArray[np.bool_],
     original_rows: npt.NDArray[np.int64],
     roots: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.int16]:
@@ -267,6 +250,10 @@ def _distances(
         numbers, inverse = np.unique(roots[stored], return_inverse=True)
         originals[stored] = log.fingerprints(transaction, numbers, session.words)[0][inverse]
         distances[duplicates] = parameters.distances(entries.fingerprints[duplicates], originals[duplicates])
+        # A page that was kept for its frame tells how near it is without regard to frames.
+        plain = duplicates & of_templates
+        signatures = (column[plain, : parameters.words] for column in (entries.fingerprints, originals))
+        distances[plain] = parameters.distances(*signatures)
         if parameters.look is not None and entries.looks is not None:
             looks = entries.looks[original_rows]
             looks[stored] = log.looks(transaction, numbers, session.words, parameters.look_bytes)[0][inverse]

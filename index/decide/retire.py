@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from index.entry import NO_NUMBER, Kind
-from index.families.table import leave
 from index.session import WriteSession
 from index.storage.codec import Tombstones
 from index.storage.documents import earliest_equals
@@ -42,7 +41,7 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
     near = leaving.kinds == Kind.NEAR
     in_blocks = near & (leaving.filings == Filing.BLOCKS)
     keys, numbers = pack_fingerprints(leaving.fingerprints), pack_numbers(leaving.numbers)
-    for row in np.flatnonzero(~in_blocks & ~(near & (leaving.filings == Filing.OWN))).tolist():
+    for row in np.flatnonzero(~in_blocks).tolist():
         table = Table.REPEATS if near[row] else Table.EXACT
         was_there = transaction.delete(table, keys[row], numbers[row])
         # A NEAR entry filed aside but missing from `repeats` was raised into the blocks.
@@ -51,7 +50,6 @@ def retire(session: WriteSession, leaving: Leaving, change: Change) -> None:
         for number in numbers:
             transaction.put(Table.RETIRED, number, b"")
         visibility.note_retired(leaving.numbers)
-    leave(session, leaving.numbers[near], leaving.fingerprints[near])
     removed, fingerprints = leaving.numbers[in_blocks], leaving.fingerprints[in_blocks]
     session.counters = counters._replace(near_entries=counters.near_entries - int(np.count_nonzero(near)))
     if not len(removed):

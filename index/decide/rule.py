@@ -68,7 +68,6 @@ class Outcome:
     numbers    uint64 [n], number of an entering row, else NO_NUMBER
     originals  uint64 [n], number of the original; a row's own number where it stands for itself; else NO_NUMBER
     named      uint64 [n], number of the document that a row names, where it names one; None: `originals` has them
-    by_own     bool [n], rows to be filed by what they have of their own beside a template; None: no such row
     replaced   uint64 [n], number of the older version that an UPDATE replaces, else NO_NUMBER; None without any
     recrawled  bool [n], UNIQUE rows that are another version of an entry; None without any
     """
@@ -79,13 +78,12 @@ class Outcome:
     numbers: npt.NDArray[np.uint64]
     originals: npt.NDArray[np.uint64]
     named: npt.NDArray[np.uint64] | None = None
-    by_own: npt.NDArray[np.bool_] | None = None
     replaced: npt.NDArray[np.uint64] | None = None
     recrawled: npt.NDArray[np.bool_] | None = None
 
 
-class Families(Protocol):
-    """Decides rows that resemble anything, where templates are learnt: see `families.rule.FamilyRule`."""
+class FrameWalk(Protocol):
+    """Decides rows that resemble anything, where frames are learnt: see `frames.rule.FrameRule`."""
 
     def decide(
         self,
@@ -94,16 +92,16 @@ class Families(Protocol):
         originals: npt.NDArray[np.uint64],
         original_rows: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """See `FamilyRule.decide`."""
+        """See `FrameRule.decide`."""
 
 
 def decide(
-    matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None, families: Families | None = None
+    matched: Matched, insert: Insert, next_number: int, roots: Roots | None = None, framed: FrameWalk | None = None
 ) -> Outcome:
     """Decide n rows in order; entering rows get ascending numbers from `next_number`.
 
     roots     with insert = "root"
-    families  where templates are learnt; it knows of all matches but those that are equal to a root, and of the pairs
+    framed    where frames are learnt; it knows of all matches but those that are equal to a root, and of the pairs
     """
     kinds, distances, originals = matched.kinds, matched.distances.copy(), matched.originals.copy()
     verdicts = np.where(originals != NO_NUMBER, Verdict.DUPLICATE, Verdict.UNIQUE).astype(np.uint8)
@@ -116,8 +114,8 @@ def decide(
     distances[repeats] = 0
     original_rows[repeats] = matched.firsts[repeats]
 
-    if families is not None:
-        entering = families.decide(verdicts, distances, originals, original_rows)
+    if framed is not None:
+        entering = framed.decide(verdicts, distances, originals, original_rows)
     elif roots is not None:
         entering = _decide_pairs_by_root(matched, roots, verdicts, distances, originals, original_rows)
     else:
@@ -128,7 +126,7 @@ def decide(
     numbers = np.full(len(kinds), NO_NUMBER, np.uint64)
     numbers[entering] = np.arange(next_number, next_number + np.count_nonzero(entering), dtype=np.uint64)
     originals = np.where(original_rows >= 0, numbers[original_rows], originals)
-    named = originals if families is not None else None
+    named = originals if framed is not None else None
     originals = np.where(standing_for_themselves(verdicts), numbers, originals)
     return Outcome(verdicts, distances, entering, numbers, originals, named)
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from index.kernels.jit import compiled, word_at
 
-_HEADER_BYTES = 20
+_HEADER_BYTES = 24
+_WORDS_AT = 20
 _SOURCE_BYTES = 8
 _ROW_BYTES = 38
 _ORIGINAL_BYTES = 20
@@ -30,6 +31,12 @@ _READ_AT_ONCE = 8
 def _number(address: Any) -> Any:
     """The little-endian number of 4 bytes at an address: int64."""
     return np.int64(word_at(address) & np.uint64(0xFFFF_FFFF))
+
+
+@compiled
+def _stored_words(value: Any) -> Any:
+    """Words of each fingerprint in a batch: int64."""
+    return _number(value + np.uint64(_WORDS_AT))
 
 
 @compiled
@@ -146,21 +153,23 @@ def fingerprints(
     """Fingerprints of documents, uint64 [n, words]; the rest as for `places`."""
     found = np.empty((len(documents), words), np.uint64)
     for document in range(len(documents)):
-        first = _row(values[document], _number(values[document]))
-        for word in range(words):
-            found[document, word] = word_at(first + np.uint64(8 * (documents[document] * words + word)))
+        first, stored = _row(values[document], _number(values[document])), _stored_words(values[document])
+        for word in range(stored):
+            found[document, word] = word_at(first + np.uint64(8 * (documents[document] * stored + word)))
+        for word in range(stored, words):
+            found[document, word] = 0
     return found
 
 
 @compiled
 def ids(
-    values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64], words: int
+    values: npt.NDArray[np.uint64], at: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Ids of the rows at `places`, one behind the other, uint8 [m], and the end of each, int64 [n]."""
     begins, id_ends, size = np.empty(len(at), np.uint64), np.empty(len(at), np.int64), np.int64(0)
     for document in range(len(at)):
         value, row, first = values[document], at[document], np.int64(0)
-        entered_bytes = _number(value + np.uint64(8)) * (8 * words + _number(value + np.uint64(16)))
+        entered_bytes = _number(value + np.uint64(8)) * (8 * _stored_words(value) + _number(value + np.uint64(16)))
         texts = _row(value, _number(value)) + np.uint64(entered_bytes)
         texts += np.uint64(_ORIGINAL_BYTES * _number(value + np.uint64(12)))
         if row:

@@ -1,6 +1,7 @@
-"""Compiled loops over MinHash signatures; see `index.kernels`.
+"""Compiled loops over MinHash fingerprints, and over rows that resemble something; see `index.kernels`.
 
-`index.matching.minhash` and, of pages of templates, `index.matching.template` define what they compute.
+`index.matching.minhash` and, of frames, `index.matching.frame` define what they compute; `index.frames.rule` says what is
+decided.
 """
 
 from typing import Any, NamedTuple
@@ -8,46 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled, ones, prefetch
+from index.kernels.jit import compiled, ones
 
 NONE = -1
 
-_AHEAD = 8
-"""Signatures between the one that is compared and the one that begins to load."""
 
+class OwnLimits(NamedTuple):
+    """Limits of `index.matching.frame`: OWN_BINS_MIN, OWN_DOUBT, APART_BINS_MIN and OWN_SHARE_MIN."""
 
-class Shape(NamedTuple):
-    """Numbers that stay the same: bits of a bin, DISTANCE_UNITS, and the share of own bins that makes two pages one."""
-
-    bin_bits: int
-    units: int
-    own_share_min: float
-
-
-class Documents(NamedTuple):
-    """Columns of a gallery, by place: see `index.families.gallery`.
-
-    signatures  uint64 [m, words]
-    order       uint64 [m]
-    roots       int64 [m]
-    families    int64 [m]
-    lost        bool [m]
-    stamps      int64 [m], of the last look that has met a document
-    """
-
-    signatures: npt.NDArray[np.uint64]
-    order: npt.NDArray[np.uint64]
-    roots: npt.NDArray[np.int64]
-    families: npt.NDArray[np.int64]
-    lost: npt.NDArray[np.bool_]
-    stamps: npt.NDArray[np.int64]
-
-
-class Postings(NamedTuple):
-    """Places of the documents under each key: int64 [keys, most]; how many there are, int64 [keys]."""
-
-    places: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
+    bins_min: int
+    doubt: int
+    apart_min: int
+    share_min: float
 
 
 class RowsInBands(NamedTuple):
@@ -63,6 +36,81 @@ class RowsInBands(NamedTuple):
     heads: npt.NDArray[np.int32]
     following: npt.NDArray[np.int32]
     met: npt.NDArray[np.int64]
+
+
+class Documents(NamedTuple):
+    """Columns of a gallery, by place: see `index.frames.gallery`.
+
+    fingerprints  uint64 [m, words]
+    order         uint64 [m]
+    roots         int64 [m]
+    lost          bool [m]
+    """
+
+    fingerprints: npt.NDArray[np.uint64]
+    order: npt.NDArray[np.uint64]
+    roots: npt.NDArray[np.int64]
+    lost: npt.NDArray[np.bool_]
+
+
+class Seen(NamedTuple):
+    """Documents of the index that n rows may resemble: those of row r stand from begins[r] to begins[r + 1].
+
+    begins  int64 [n + 1]
+    places  int64 [m]
+    """
+
+    begins: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+
+
+class Verdicts(NamedTuple):
+    """Decisions on n rows.
+
+    verdicts   uint8 [n]
+    distances  int16 [n]
+    roots      int64 [n], place of the root that a row names; the row itself where it names none
+    entering   bool [n]
+    standing   bool [n], whether later rows find the row by its bands
+    compared   int64 [n]
+    """
+
+    verdicts: npt.NDArray[np.uint8]
+    distances: npt.NDArray[np.int16]
+    roots: npt.NDArray[np.int64]
+    entering: npt.NDArray[np.bool_]
+    standing: npt.NDArray[np.bool_]
+    compared: npt.NDArray[np.int64]
+
+
+class Limits(NamedTuple):
+    """Numbers that stay the same: limits as `Parameters`, `RootRule` and `frame` have them, shape, and two verdicts."""
+
+    distance_max: int
+    root_distance_max: int
+    root_apart: int
+    bin_bits: int
+    units: int
+    own: OwnLimits
+    duplicate: int
+    template: int
+
+
+class Sight(NamedTuple):
+    """What a row resembles.
+
+    match    place of the document that makes it a duplicate; NONE where there is none
+    failed   place of the nearest document that would, but for the frames; NONE where there is none
+    nearest  distance to the match
+    plain    plain distance to the match
+    told     distance to the root of the match, or plain distance to the root of `failed`
+    """
+
+    match: int
+    failed: int
+    nearest: int
+    plain: int
+    told: int
 
 
 @compiled
@@ -177,53 +225,117 @@ def _lowest(bin_bits: int) -> Any:
 
 
 @compiled
-def _apart(
-    left: npt.NDArray[np.uint64], row: Any, right: npt.NDArray[np.uint64], other: Any, bin_bits: int, units: int
-) -> Any:
-    """`signature_distances` of one row of left and one of right; units: DISTANCE_UNITS."""
-    either, both, differing = np.int64(0), np.int64(0), np.int64(0)
-    lowest, values = _lowest(bin_bits), (1 << bin_bits) - 1
-    for word in range(left.shape[1]):
-        of_one, of_other = left[row, word], right[other, word]
-        filled, of_both = _filled(of_one, bin_bits, lowest), _filled(of_other, bin_bits, lowest)
-        either += np.int64(ones(filled | of_both))
-        both += np.int64(ones(filled & of_both))
-        differing += np.int64(ones(_filled(of_one ^ of_other, bin_bits, lowest)))
-    above, below = values * differing - either + both, max((values - 1) * either, np.int64(1))
-    distance = (2 * units * above + below) // (2 * below) if either else units
-    return max(0, min(units, distance))
+def _signature_words(words: int) -> Any:
+    """`frame.signature_words`."""
+    of_signature = 1
+    while 2 * of_signature <= words:
+        of_signature *= 2
+    return of_signature
 
 
 @compiled
-def distances(
+def _spread(bits: Any, bin_bits: int) -> Any:
+    """The bits of the values of one word, from the lowest on, at the lowest bit of each value."""
+    if bin_bits == 8:
+        bits = (bits | bits << np.uint64(28)) & np.uint64(0x0000_000F_0000_000F)
+        bits = (bits | bits << np.uint64(14)) & np.uint64(0x0003_0003_0003_0003)
+        return (bits | bits << np.uint64(7)) & np.uint64(0x0101_0101_0101_0101)
+    bits = (bits | bits << np.uint64(24)) & np.uint64(0x0000_00FF_0000_00FF)
+    bits = (bits | bits << np.uint64(12)) & np.uint64(0x000F_000F_000F_000F)
+    bits = (bits | bits << np.uint64(6)) & np.uint64(0x0303_0303_0303_0303)
+    return (bits | bits << np.uint64(3)) & np.uint64(0x1111_1111_1111_1111)
+
+
+@compiled
+def _in_frame(fingerprints: npt.NDArray[np.uint64], row: Any, word: Any, of_signature: Any, bin_bits: int) -> Any:
+    """Which values of a word of a fingerprint are in its frame, at the lowest bit of each."""
+    of_word = 64 // bin_bits
+    bit = word * of_word
+    bits = fingerprints[row, of_signature + (bit >> 6)] >> np.uint64(bit & 63)
+    return _spread(bits & np.uint64((1 << of_word) - 1), bin_bits)
+
+
+@compiled
+def _distance(either: Any, both: Any, differing: Any, bin_bits: int, units: int) -> Any:
+    """`minhash.distances_of` one pair."""
+    values = (1 << bin_bits) - 1
+    above, below = values * differing - either + both, max((values - 1) * either, np.int64(1))
+    distance = (2 * units * above + below) // (2 * below) if either else np.int64(units)
+    return max(np.int64(0), min(np.int64(units), distance))
+
+
+@compiled
+def _apart(
+    left: npt.NDArray[np.uint64],
+    row: Any,
+    right: npt.NDArray[np.uint64],
+    other: Any,
+    bin_bits: int,
+    units: int,
+    limits: OwnLimits,
+) -> Any:
+    """The plain distance of one row of left and one of right, and `frame.framed_distances`: int64 twice."""
+    either, both, differing = np.int64(0), np.int64(0), np.int64(0)
+    lowest, of_signature = _lowest(bin_bits), _signature_words(left.shape[1])
+    for word in range(of_signature):
+        of_one, of_other = left[row, word], right[other, word]
+        of_row, of_that = _filled(of_one, bin_bits, lowest), _filled(of_other, bin_bits, lowest)
+        either += np.int64(ones(of_row | of_that))
+        both += np.int64(ones(of_row & of_that))
+        differing += np.int64(ones(_filled(of_one ^ of_other, bin_bits, lowest)))
+    plain = _distance(either, both, differing, bin_bits, units)
+    framed = np.uint64(0)
+    for word in range(of_signature, left.shape[1]):
+        framed |= left[row, word] | right[other, word]
+    if framed == 0 or differing == 0:
+        return plain, plain
+    shared, unlike, any_side, alike = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for word in range(of_signature):
+        of_one, of_other = left[row, word], right[other, word]
+        one_framed = _in_frame(left, row, word, of_signature, bin_bits)
+        other_framed = _in_frame(right, other, word, of_signature, bin_bits)
+        unequal = _filled(of_one ^ of_other, bin_bits, lowest)
+        own = _filled(of_one, bin_bits, lowest) & ~one_framed
+        own_of_other = _filled(of_other, bin_bits, lowest) & ~other_framed
+        on_any_side = (own | own_of_other) & (unequal | ~(one_framed | other_framed))
+        shared += np.int64(ones(own & own_of_other))
+        unlike += np.int64(ones(own & own_of_other & unequal))
+        any_side += np.int64(ones(on_any_side))
+        alike += np.int64(ones(on_any_side & ~unequal))
+    found = np.int64(units)
+    if shared >= limits.bins_min:
+        alone = _distance(shared, shared, unlike, bin_bits, units) * (shared + limits.doubt) // shared
+        found = max(np.int64(1), min(np.int64(units), alone))
+    if any_side < limits.apart_min or alike >= limits.share_min * any_side:
+        found = min(found, plain)
+    return plain, found
+
+
+@compiled
+def least_distances(
     left: npt.NDArray[np.uint64],
     right: npt.NDArray[np.uint64],
     left_rows: npt.NDArray[np.int64],
     right_rows: npt.NDArray[np.int64],
     bin_bits: int,
     units: int,
+    limits: OwnLimits,
 ) -> npt.NDArray[np.int16]:
-    """`signature_distances` of left[left_rows[i]] and right[right_rows[i]]: int16 [m]; units: DISTANCE_UNITS."""
+    """The lesser of both distances of left[left_rows[i]] and right[right_rows[i]], as `_apart` gives them: int16 [m]."""
     found = np.empty(len(left_rows), np.int16)
     for place in range(len(left_rows)):
-        found[place] = _apart(left, left_rows[place], right, right_rows[place], bin_bits, units)
+        plain, framed = _apart(left, left_rows[place], right, right_rows[place], bin_bits, units, limits)
+        found[place] = min(plain, framed)
     return found
 
 
 @compiled
-def sharing_bands(
-    row: int,
-    begin: int,
-    standing: npt.NDArray[np.bool_],
-    rows: RowsInBands,
-    signatures: npt.NDArray[np.uint64],
-    reach: int,
-    shape: Shape,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], int]:
-    """Filed rows that share a band with a row, int64 [m], their distances, int16 [m], and how many were compared.
+def earlier_rows(
+    row: int, begin: int, standing: npt.NDArray[np.bool_], rows: RowsInBands, met: npt.NDArray[np.int64]
+) -> int:
+    """Put earlier rows that share a band with a row into met, int64 [n]; gives how many there are.
 
-    begin  the rows from here to the row are filed first, if they are standing, bool [n]; changes heads and following
-    reach  the largest distance; changes met
+    The rows from `begin` to the row are filed first, if they are standing, bool [n]; changes rows.
     """
     bands, slots = rows.heads.shape
     for other in range(begin, row):
@@ -232,201 +344,79 @@ def sharing_bands(
                 slot = _slot(rows.hashes[other, band], slots)
                 rows.following[other, band] = rows.heads[band, slot]
                 rows.heads[band, slot] = other
-    earlier, apart, found, compared = np.empty(16, np.int64), np.empty(16, np.int16), 0, 0
+    found = 0
     for band in range(bands):
         place = np.int64(rows.heads[band, _slot(rows.hashes[row, band], slots)])
         while place >= 0:
             if rows.hashes[place, band] == rows.hashes[row, band] and rows.met[place] != row:
                 rows.met[place] = row
-                compared += 1
-                distance = _apart(signatures, row, signatures, place, shape.bin_bits, shape.units)
-                if distance <= reach:
-                    if found == len(earlier):
-                        earlier, apart = np.concatenate((earlier, earlier)), np.concatenate((apart, apart))
-                    earlier[found], apart[found] = place, distance
-                    found += 1
+                met[found] = place
+                found += 1
             place = np.int64(rows.following[place, band])
-    return earlier[:found], apart[:found], compared
+    return found
 
 
 @compiled
-def own_keys(
-    pages: npt.NDArray[np.uint64],
-    templates: npt.NDArray[np.uint64],
-    needed: npt.NDArray[np.int64],
-    ranks: npt.NDArray[np.uint16],
-    by_rank: npt.NDArray[np.uint16],
-    no_own_key: int,
-    bin_bits: int,
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
-    """`keys_of` pages, uint64 [n, words], beside their templates, uint64 [n, words]: uint16 [m], and where each page's end.
+def judged(row: int, places: npt.NDArray[np.int64], count: int, documents: Documents, limits: Limits) -> Sight:
+    """What a row resembles of the first `count` documents at these places.
 
-    needed          int64 [n], `own_bins_needed` of each page
-    ranks, by_rank  uint16 [65536], the place of each key in the order of preference, and the key at each place
+    The match is the nearest of the documents that count: within the distance, whose root the row is near enough to; of equally
+    near ones the earliest. Of those that fail by the frames the nearest and earliest is named, by the plain distance.
     """
-    of_word, mask = 64 // bin_bits, np.uint64((1 << bin_bits) - 1)
-    keys, ends = np.empty(1024, np.uint16), np.empty(len(pages), np.int64)
-    of_page, count = np.empty(pages.shape[1] * of_word, np.uint16), 0
-    for page in range(len(pages)):
-        own = 0
-        for word in range(pages.shape[1]):
-            value, template = pages[page, word], templates[page, word]
-            for place in range(of_word):
-                shift = np.uint64(place * bin_bits)
-                in_page = (value >> shift) & mask
-                if in_page != 0 and in_page != (template >> shift) & mask:
-                    of_page[own] = ranks[np.uint64(word * of_word + place) << np.uint64(8) | in_page]
-                    own += 1
-        if count + own + 1 > len(keys):
-            keys = np.concatenate((keys, np.empty(len(keys) + own + 1, np.uint16)))
-        ordered = np.sort(of_page[:own])
-        for place in range(own):
-            keys[count + place] = by_rank[ordered[place]]
-        count += own
-        if own < needed[page]:
-            keys[count] = no_own_key
-            count += 1
-        ends[page] = count
-    return keys[:count], ends
-
-
-@compiled
-def sharing_own_text(
-    row: int,
-    slots: npt.NDArray[np.int64],
-    postings: Postings,
-    documents: Documents,
-    some_are_lost: bool,
-    look: int,
-    reach: int,
-    shape: Shape,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], int]:
-    """Documents that stand under keys of a row, each once: places int64 [m], distances int16 [m], how many were compared.
-
-    slots  int64 [k], the keys
-    some_are_lost  whether any document is lost
-    look   number of this look; whose stamp it is already has been met, and is left out; changes stamps
-    reach  the largest distance
-
-    Leaves out what is lost, itself or its root.
-    """
-    count = 0
-    for slot in slots:
-        count += postings.counts[slot]
-    met, compared = np.empty(count, np.int64), 0
-    stamps = np.uint64(documents.stamps.ctypes.data)
-    for slot in slots:
-        for each in range(postings.counts[slot]):
-            prefetch(stamps + np.uint64(8 * max(0, postings.places[slot, each])))
-        for each in range(postings.counts[slot]):
-            place = postings.places[slot, each]
-            if place < 0 or documents.stamps[place] == look:
-                continue
-            documents.stamps[place] = look
-            if some_are_lost and (documents.lost[place] or documents.lost[documents.roots[place]]):
-                continue
-            met[compared] = place
-            compared += 1
-    signatures, found, apart = documents.signatures, 0, np.empty(compared, np.int16)
-    begin, size = np.uint64(signatures.ctypes.data), np.uint64(signatures.shape[1] * 8)
-    for each in range(compared):
-        if each + _AHEAD < compared:
-            address = begin + np.uint64(met[each + _AHEAD]) * size
-            for line in range(0, signatures.shape[1], 8):
-                prefetch(address + np.uint64(line * 8))
-        distance = _apart(signatures, row, signatures, met[each], shape.bin_bits, shape.units)
-        if distance <= reach:
-            met[found], apart[found] = met[each], distance
-            found += 1
-    return met[:found], apart[:found], compared
-
-
-@compiled
-def file_by_own_text(
-    row: int, slots: npt.NDArray[np.int64], own: int, postings: Postings, keys_max: int
-) -> npt.NDArray[np.int64]:
-    """File a row under those of its keys that have room: the first `keys_max` of `own`, and all behind; gives them, int64 [m].
-
-    slots  int64 [k], the keys, those preferred first; changes postings
-    """
-    chosen, count = np.empty(len(slots), np.int64), 0
-    for each in range(len(slots)):
-        slot = slots[each]
-        under = postings.counts[slot]
-        if under < postings.places.shape[1] and (count < keys_max or each >= own):
-            postings.places[slot, under] = row
-            postings.counts[slot] += 1
-            chosen[count] = slot
-            count += 1
-    return chosen[:count]
-
-
-@compiled
-def _are_one_page(
-    signatures: npt.NDArray[np.uint64],
-    row: int,
-    other: int,
-    templates: npt.NDArray[np.uint64],
-    family: int,
-    needed: int,
-    shape: Shape,
-) -> Any:
-    """`are_one_page` of a row and another document, beside a family's template; needed: `own_bins_needed` of the row."""
-    differing, equal, lowest = np.int64(0), np.int64(0), _lowest(shape.bin_bits)
-    for word in range(signatures.shape[1]):
-        page, that, template = signatures[row, word], signatures[other, word], templates[family, word]
-        own = _filled((page ^ template) | (that ^ template), shape.bin_bits, lowest)
-        own &= _filled(page | that, shape.bin_bits, lowest)
-        differing += np.int64(ones(own))
-        equal += np.int64(ones(own & ~_filled(page ^ that, shape.bin_bits, lowest)))
-    return differing < needed or equal >= shape.own_share_min * differing
-
-
-@compiled
-def judged(
-    row: int,
-    places: npt.NDArray[np.int64],
-    apart: npt.NDArray[np.int16],
-    documents: Documents,
-    templates: npt.NDArray[np.uint64],
-    known: npt.NDArray[np.bool_],
-    needed: int,
-    distance_max: int,
-    root_distance_max: int,
-    shape: Shape,
-) -> tuple[int, int]:
-    """Which of the documents that a row resembles is its match: the nearest, and earliest, that counts; NONE: none does.
-
-    Gives also, where there is no match, which would have been the first but for its template.
-
-    places, apart     int64 [m], int16 [m], the documents and their distances, in any order
-    templates, known  uint64 [families, words], bool [families]
-    needed            `own_bins_needed` of the row
-    """
-    match, failed = NONE, NONE
-    for each in range(len(places)):
-        place, distance = places[each], apart[each]
-        if distance > distance_max or (match != NONE and not _is_before(documents.order, places, apart, each, match)):
+    prints, order = documents.fingerprints, documents.order
+    match, failed, nearest, plain_of_match, told, plain_of_failed = NONE, NONE, 0, 0, 0, 0
+    for each in range(count):
+        place = places[each]
+        root = documents.roots[place]
+        if documents.lost[place] or documents.lost[root]:
             continue
-        root, family = documents.roots[place], documents.families[place]
-        if root != place:
-            to_root = _apart(documents.signatures, row, documents.signatures, root, shape.bin_bits, shape.units)
-            if to_root > root_distance_max:
+        plain, distance = _apart(prints, row, prints, place, limits.bin_bits, limits.units, limits.own)
+        if distance <= limits.distance_max:
+            if match != NONE and (distance > nearest or (distance == nearest and order[place] > order[match])):
                 continue
-        of_template = known[family] and distance > 0
-        if of_template and not _are_one_page(documents.signatures, row, place, templates, family, needed, shape):
-            if failed == NONE or _is_before(documents.order, places, apart, each, failed):
-                failed = each
-            continue
-        match = each
-    return match, failed
+            to_root = distance
+            if root != place:
+                _, to_root = _apart(prints, row, prints, root, limits.bin_bits, limits.units, limits.own)
+                if to_root > limits.root_distance_max:
+                    continue
+            match, nearest, plain_of_match, told = place, distance, plain, to_root
+        elif plain <= limits.distance_max:
+            nearer = plain < plain_of_failed or (plain == plain_of_failed and order[place] < order[failed])
+            if failed == NONE or nearer:
+                failed, plain_of_failed = place, plain
+    if match == NONE and failed != NONE:
+        told, _ = _apart(prints, row, prints, documents.roots[failed], limits.bin_bits, limits.units, limits.own)
+    return Sight(match, failed, nearest, plain_of_match, told)
 
 
 @compiled
-def _is_before(
-    order: npt.NDArray[np.uint64], places: npt.NDArray[np.int64], apart: npt.NDArray[np.int16], one: int, other: int
-) -> Any:
-    """Whether a document is nearer than another one, or as near and earlier."""
-    if apart[one] != apart[other]:
-        return apart[one] < apart[other]
-    return order[places[one]] < order[places[other]]
+def decided(
+    asked: npt.NDArray[np.int64],
+    seen: Seen,
+    rows: RowsInBands,
+    documents: Documents,
+    verdicts: Verdicts,
+    limits: Limits,
+) -> None:
+    """Decide rows in order, as `index.frames.rule`; changes all columns.
+
+    asked  int64 [k], the rows, ascending
+    """
+    most, count = 0, len(verdicts.verdicts)
+    for row in asked:
+        most = max(most, seen.begins[row + 1] - seen.begins[row])
+    places, filed_to = np.empty(most + count, np.int64), 0
+    for row in asked:
+        of_index = seen.begins[row + 1] - seen.begins[row]
+        places[:of_index] = seen.places[seen.begins[row] : seen.begins[row + 1]]
+        found = earlier_rows(row, filed_to, verdicts.standing, rows, places[of_index:])
+        filed_to = row
+        verdicts.compared[row] += found
+        sight = judged(row, places, of_index + found, documents, limits)
+        if sight.match != NONE:
+            documents.roots[row] = verdicts.roots[row] = documents.roots[sight.match]
+            verdicts.verdicts[row], verdicts.distances[row] = limits.duplicate, sight.told
+            verdicts.entering[row] = verdicts.standing[row] = sight.plain > limits.root_apart
+        elif sight.failed != NONE:
+            verdicts.roots[row] = documents.roots[sight.failed]
+            verdicts.verdicts[row], verdicts.distances[row] = limits.template, sight.told

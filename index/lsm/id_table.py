@@ -90,7 +90,7 @@ class IdTable:
         self._add(log.read(transaction, key, self._words))
 
     def _add(self, batch: log.Batch) -> None:
-        ends, texts = unpack_ids(batch.value, self._words)
+        ends, texts = unpack_ids(batch.value)
         self._active.add(_row_of(batch.key), hashes_of(texts, ends))
 
     def find(self, transaction: Transaction, ids: Collection[str]) -> list[RowPlace]:
@@ -144,7 +144,7 @@ class IdTable:
             value = transaction.view(Table.LOG, key)
             if value is None:
                 continue
-            ends, texts = unpack_ids(value, self._words)
+            ends, texts = unpack_ids(value)
             for place in of_batch:
                 if place.row >= len(ends):
                     # The row stood in a batch that has left the log, unless the key of its batch is damaged.

@@ -15,6 +15,7 @@ from index.lsm.memtable import Memtable
 from index.lsm.shape import Shape
 from index.lsm.simhash_lookup import first_of_equals
 from index.matching.distance import Matches, joined, nearest, no_matches
+from index.matching.frame import OWN_LIMITS
 from index.matching.minhash import DISTANCE_UNITS, Banding
 from index.storage import log
 from index.storage.store import Transaction
@@ -98,8 +99,8 @@ class MinhashLookup:
         """Pairs of signatures rows[i] and known[others[i]] within distance_max; `numbers` holds values of `others`."""
         for start in range(0, len(rows), COMPARED_MAX):
             of_rows, of_known = rows[start : start + COMPARED_MAX], others[start : start + COMPARED_MAX]
-            distances = minhash.distances(
-                self.signatures, known, of_rows, of_known, self.banding.bin_bits, DISTANCE_UNITS
+            distances = minhash.least_distances(
+                self.signatures, known, of_rows, of_known, self.banding.bin_bits, DISTANCE_UNITS, OWN_LIMITS
             )
             near = distances <= self.distance_max
             yield Matches(of_rows[near], distances[near], of_known[near].astype(np.uint64))

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from index.kernels import minhash
-from index.matching.minhash import Banding, draws, unpack_bins
+from index.matching.frame import OWN_ROWS, bands_of_own, bins_of, frame_bins
+from index.matching.minhash import Banding, draws
 from index.matching.simhash import BLOCK_BITS
 from index.storage.codec import segment_entry_bytes
 from index.storage.parameters import Parameters
@@ -21,6 +22,9 @@ _BLOCKS_IN_PAGE = 16
 _BANDS_IN_PAGE = 4
 _BAND_COLUMNS = 2
 _BAND_BOUND_BYTES = 16
+
+_OF_OWN_BINS = np.uint64(0x5555_5555_5500_0000)
+"""Tells the hash of a band of own bins from that of a band of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Shape:
     @classmethod
     def of(cls, parameters: Parameters) -> Self:
         """Shape of an index with these parameters."""
-        words, tables, banding = parameters.words, parameters.blocks, parameters.banding
+        words, tables, banding = parameters.stored_words, parameters.blocks, parameters.banding
         if banding is None:
             return cls(words, tables, tables, True, _BLOCKS_IN_PAGE, None)
         return cls(words, tables, _BAND_COLUMNS, False, _BANDS_IN_PAGE, banding)
@@ -82,11 +86,23 @@ class Shape:
         return values << np.uint32(BLOCK_BITS) | np.roll(values, -1, axis=1)
 
     def band_hashes(self, signatures: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """MinHash: hashes of the bands, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word."""
+        """MinHash: hashes of the bands, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word.
+
+        Bands of own bins take the place of some where a page has a frame: see `frame.bands_of_own`.
+        """
         banding = self.banding
         assert banding is not None
-        values = unpack_bins(signatures, banding.bin_bits)
-        return minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+        values = bins_of(signatures, banding.bin_bits)
+        hashes = minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
+        frames = frame_bins(signatures, banding.bin_bits)
+        framed = np.flatnonzero(frames.any(axis=1))
+        if len(framed):
+            values, frames = values[framed], frames[framed]
+            by_own = bands_of_own(values, frames, banding.bands, banding.rows)
+            values[frames] = 0
+            own = minhash.band_hashes(values, draws(banding.bins), banding.bands, min(banding.rows, OWN_ROWS))
+            hashes[framed] = np.where(by_own, own ^ _OF_OWN_BINS, hashes[framed])
+        return hashes
 
     def hashes(self, fingerprints: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """What `entry_columns` needs beside fingerprints, uint64 [n, tables]: `band_hashes`; SimHash: nothing, [0, tables]."""

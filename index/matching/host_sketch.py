@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from index.entry import HostShare
 
@@ -37,6 +38,14 @@ HOST = np.dtype(
 )
 """A watched host: hash of its name, count by which it keeps its place, recent documents, the near but unequal duplicates
 among them, and whether it is beyond the limits (0 or 1)."""
+
+
+def host_keys(hosts: Sequence[str | None]) -> npt.NDArray[np.uint64]:
+    """Key of each host: XXH3 of its name, uint64 [n]; NO_HOST where there is none."""
+    if not any(hosts):
+        return np.full(len(hosts), NO_HOST)
+    names = [(host or "").encode("utf-8", "surrogatepass") for host in hosts]
+    return np.array([xxhash.xxh3_64_intdigest(name) if name else int(NO_HOST) for name in names], np.uint64)
 
 
 class HostLimits(NamedTuple):

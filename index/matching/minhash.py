@@ -172,12 +172,18 @@ def signature_distances(
         either += np.bitwise_count(of_one | of_other)
         both += np.bitwise_count(of_one & of_other)
         differing += np.bitwise_count(_nonzero(one ^ other, bin_bits))
+    return distances_of(either, both, differing, bin_bits).astype(np.int16)
+
+
+def distances_of(
+    either: npt.NDArray[np.int64], both: npt.NDArray[np.int64], differing: npt.NDArray[np.int64], bin_bits: int
+) -> npt.NDArray[np.int64]:
+    """`signature_distances` from its counts, int64 [n] thrice -> int64 [n]."""
     values = (1 << bin_bits) - 1
-    above = values * differing - either + both
-    below = np.maximum((values - 1) * either, 1)
+    above, below = values * differing - either + both, np.maximum((values - 1) * either, 1)
     distances = (2 * DISTANCE_UNITS * above + below) // (2 * below)
     distances[either == 0] = DISTANCE_UNITS
-    clipped: npt.NDArray[np.int16] = np.clip(distances, 0, DISTANCE_UNITS).astype(np.int16)
+    clipped: npt.NDArray[np.int64] = np.clip(distances, 0, DISTANCE_UNITS)
     return clipped
 
 

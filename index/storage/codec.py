@@ -13,9 +13,10 @@ import numpy.typing as npt
 import xxhash
 
 from index.kernels import seals
+from index.matching.frame import signature_words
 from index.storage.layout import Table, pack_text
 
-_BATCH = struct.Struct("<IIIII")
+_BATCH = struct.Struct("<IIIIII")
 _SEGMENT = struct.Struct("<II")
 _PAGE_BYTES = 4096
 _PAGE_HEADER_BYTES = 16
@@ -45,9 +46,6 @@ LOG_ROW = np.dtype(
     ]
 )
 GIVEN_BACK = np.dtype([("id", "<u8"), ("number", "<u8")])
-FAMILY_HEAD = np.dtype(
-    [("known", "u1"), ("", "u1"), ("bins", "<u2"), ("counts", "<u4", 4), ("zero", "<u4"), ("own_bins", "<u8")]
-)
 LOG_ORIGINAL = np.dtype([("offset", "<u8"), ("stream", "<u4"), ("partition", "<u4"), ("id_end", "<u4")])
 
 
@@ -180,21 +178,24 @@ def pack_batch(
         looks = np.empty((len(fingerprints), 0), np.uint8)
     packed_ids, rows["id_end"] = pack_texts(ids)
     packed_original_ids, originals["id_end"] = pack_texts(original_ids)
-    header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1])
-    columns = (sources, rows, fingerprints.astype("<u8", copy=False), looks, originals)
+    # Frames are few: a batch without any stores none.
+    of_signature = signature_words(fingerprints.shape[1])
+    words = fingerprints.shape[1] if fingerprints[:, of_signature:].any() else of_signature
+    header = _BATCH.pack(len(rows), len(sources), len(fingerprints), len(originals), looks.shape[1], words)
+    columns = (sources, rows, fingerprints[:, :words].astype("<u8", copy=False), looks, originals)
     return b"".join([header, *(column.tobytes() for column in columns), packed_ids, packed_original_ids])
 
 
 def unpack_batch(value: memoryview, words: int) -> Lines:
     """The reverse of `pack_batch`."""
-    row_count, source_count, entered, duplicates, look_bytes = _BATCH.unpack_from(value)
+    row_count, source_count, entered, duplicates, look_bytes, stored = _BATCH.unpack_from(value)
     at = _BATCH.size
     sources = np.frombuffer(value, LOG_SOURCE, source_count, at)
     at += sources.nbytes
     rows = np.frombuffer(value, LOG_ROW, row_count, at)
     at += rows.nbytes
-    fingerprints = np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
-    at += fingerprints.nbytes
+    fingerprints = _fingerprints(value, at, entered, stored, words)
+    at += 8 * entered * stored
     looks = np.frombuffer(value, np.uint8, entered * look_bytes, at).reshape(entered, look_bytes)
     at += looks.nbytes
     originals = np.frombuffer(value, LOG_ORIGINAL, duplicates, at)
@@ -205,9 +206,15 @@ def unpack_batch(value: memoryview, words: int) -> Lines:
 
 def unpack_fingerprints(value: memoryview, words: int) -> npt.NDArray[np.uint64]:
     """The `fingerprints` of `Lines` alone; much faster than `unpack_batch`."""
-    row_count, source_count, entered, _, _ = _BATCH.unpack_from(value)
+    row_count, source_count, entered, _, _, stored = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize + row_count * LOG_ROW.itemsize
-    return np.frombuffer(value, "<u8", entered * words, at).reshape(entered, words)
+    return _fingerprints(value, at, entered, stored, words)
+
+
+def _fingerprints(value: memoryview, at: int, entered: int, stored: int, words: int) -> npt.NDArray[np.uint64]:
+    """Fingerprints that begin at a place, uint64 [entered, words], of which so many words are stored; the rest is zero."""
+    found = np.frombuffer(value, "<u8", entered * stored, at).reshape(entered, stored)
+    return found if stored == words else np.pad(found, ((0, 0), (0, words - stored)))
 
 
 def entered_rows(value: memoryview) -> int:
@@ -216,9 +223,9 @@ def entered_rows(value: memoryview) -> int:
     return entered
 
 
-def unpack_ids(value: memoryview, words: int) -> tuple[npt.NDArray[np.uint32], memoryview]:
+def unpack_ids(value: memoryview) -> tuple[npt.NDArray[np.uint32], memoryview]:
     """The ends of the rows' ids, uint32 [n], and the `ids` of `Lines`, with what follows; much faster than `unpack_batch`."""
-    row_count, source_count, entered, duplicates, look_bytes = _BATCH.unpack_from(value)
+    row_count, source_count, entered, duplicates, look_bytes, words = _BATCH.unpack_from(value)
     at = _BATCH.size + source_count * LOG_SOURCE.itemsize
     rows = np.frombuffer(value, LOG_ROW, row_count, at)
     at += rows.nbytes + entered * (8 * words + look_bytes) + duplicates * LOG_ORIGINAL.itemsize
@@ -348,35 +355,3 @@ def size_class(size: int) -> int:
     pages = -(-(size + beside) // _PAGE_BYTES)
     step = 1 << max(0, pages.bit_length() - 5)
     return (-(-pages // step) * step) * _PAGE_BYTES - beside
-
-
-def pack_families(
-    known: npt.NDArray[np.bool_],
-    counts: npt.NDArray[np.int64],
-    values: npt.NDArray[np.uint8],
-    leads: npt.NDArray[np.uint8],
-) -> list[bytes]:
-    """As `layout.pack_family`, of n families: bool [n], int64 [n, 5], in the order of `Family`, and uint8 [n, bins] twice."""
-    bins = values.shape[1]
-    heads = np.zeros(len(known), FAMILY_HEAD)
-    heads["known"], heads["bins"], heads["counts"], heads["own_bins"] = known, bins, counts[:, :4], counts[:, 4]
-    octets = np.concatenate(
-        [heads.view(np.uint8).reshape(len(known), FAMILY_HEAD.itemsize), values, leads], axis=1
-    ).tobytes()
-    size = FAMILY_HEAD.itemsize + 2 * bins
-    begins = range(0, len(octets), size)
-    return [octets[at : at + size - bins * is_known] for at, is_known in zip(begins, known.tolist(), strict=True)]
-
-
-def unpack_families(
-    packed: Sequence[bytes], bins: int
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """The reverse of `pack_families`; leads are zeros where a template is known. Raises ValueError where a value is cut off."""
-    size = FAMILY_HEAD.itemsize + 2 * bins
-    short, long = bytes([1]), bytes([0])
-    if any((value[:1], len(value)) not in ((short, size - bins), (long, size)) for value in packed):
-        raise ValueError("a family is cut off")
-    octets = np.frombuffer(b"".join(value.ljust(size, b"\0") for value in packed), np.uint8).reshape(len(packed), size)
-    heads = np.ascontiguousarray(octets[:, : FAMILY_HEAD.itemsize]).view(FAMILY_HEAD)[:, 0]
-    counts = np.column_stack([heads["counts"], heads["own_bins"]]).astype(np.int64)
-    return heads["known"] != 0, counts, octets[:, FAMILY_HEAD.itemsize : size - bins], octets[:, size - bins :]

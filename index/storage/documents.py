@@ -8,6 +8,7 @@ import numpy.typing as npt
 import xxhash
 
 from index.entry import NO_NUMBER, Kind, Position, Source, Verdict
+from index.matching.frame import signature_words
 from index.storage import log
 from index.storage.codec import GIVEN_BACK
 from index.storage.layout import GIVEN_BACK_KEY, Table, pack_fingerprints, pack_numbers, pack_text, unpack_numbers
@@ -25,7 +26,9 @@ class Document(NamedTuple):
 
     number  its document number
     root    its own number, or its original's
+    fingerprint  its words as entries bring them
     look    bytes for `second_look`; none without a second look
+    frame   words of the frame's bits; none where no frame was known
     """
 
     number: int
@@ -36,6 +39,7 @@ class Document(NamedTuple):
     kind: Kind
     fingerprint: tuple[int, ...]
     look: bytes = b""
+    frame: tuple[int, ...] = ()
 
 
 def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.int64]) -> list[Document]:
@@ -43,6 +47,7 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
     at = batch.entered()[places]
     rows, of_rows = batch.rows[at], batch.sources[batch.rows["source"][at]]
     streams = streams_of(transaction, of_rows["stream"].tolist())
+    words = signature_words(batch.words)
     columns = zip(
         batch.numbers()[places].tolist(),
         rows["number"].tolist(),
@@ -64,8 +69,9 @@ def of_batch(transaction: Transaction, batch: log.Batch, places: npt.NDArray[np.
             Position(Source(streams[stream], partition), offset),
             time_ms,
             Kind(kind),
-            tuple(fp),
+            tuple(fp[:words]),
             look.tobytes(),
+            tuple(fp[words:]) if any(fp[words:]) else (),
         )
         for number, root, id_, stream, partition, offset, time_ms, kind, fp, look in columns
     ]

@@ -1,6 +1,6 @@
-"""The bytes on disk, format version 6. Only `storage` knows them; a change of any byte is a new version.
+"""The bytes on disk, format version 7. Only `storage` knows them; a change of any byte is a new version.
 
-One LMDB file with seventeen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
+One LMDB file with fifteen tables. Table `chunks` holds the segments, table `amendments` the tombstones, and the key
 "merge" the state of the compaction; only the file calls them so.
 
     >     big-endian: keys, and values that LMDB sorts
@@ -12,7 +12,7 @@ One LMDB file with seventeen tables. Table `chunks` holds the segments, table `a
 Every value of every table ends with its seal, which is not drawn below: XXH3 of table, key and value, <u64 (see
 `codec.seal_of`). `store` sets the seal, checks it and takes it off.
 
-    meta       "stamp"                             -> JSON {"format": 6, "bits": .., "distance_max": .., ..}
+    meta       "stamp"                             -> JSON {"format": 7, "bits": .., "distance_max": .., ..}
                "identity"                          -> 16 random bytes, drawn when the index is made; copies have the same
                "counters"                          -> next document number <u64, journal rows <u64, next tombstone <u64,
                                                       NEAR entries <u64
@@ -23,6 +23,8 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
                "horizon"                           -> entries below this number have expired <u64, cleaned up to: a key
                                                       of log, horizons of sources
                                                       a horizon: stream <u32, partition <u32, number <u64, rows <u64
+               "hosts met"                         -> documents counted <u64, documents by hash of their host: u8 [65,536];
+                                                      missing before the first
                "hosts"                         -> documents counted <u64, hosts <u32, 0 <u32, hosts, their names with
                                                       line breaks between them text; missing before the first
                                                       a host: XXH3 of its name <u64, count <u32, documents <u32,
@@ -37,7 +39,7 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     applied    stream >u32, partition >u32         -> applied offset <u64, mark
     log        next document number >u64, journal rows >u64, both as they were before the batch
                                                    -> rows <u32, sources <u32, entered <u32, duplicates <u32,
-                                                      bytes of a look <u32,
+                                                      bytes of a look <u32, words of a fp <u32,
                                                       sources, rows, fps and looks of the rows that entered, originals
                                                       of the duplicates, ids text of the rows, ids text of the
                                                       duplicates' originals
@@ -66,11 +68,10 @@ Every value of every table ends with its seal, which is not drawn below: XXH3 of
     amendments number of the tombstones >u64       -> rows <u32, 0 <u32, numbers: <u64 [rows], fps, changes: u8 [rows]
     retired    document number >u64                -> nothing
     times      stream >u32, partition >u32         -> watermark_ms <i64, the latest times_ms <i64
-    families   document number of the head >u64    -> known u8, 0 u8, bins <u16, voters <u32, dropped <u32, relatives <u32,
-                                                      made unique <u32, 0 <u32, own bins of these <u64, values: u8 [bins],
-                                                      and where the template is not known yet, leads: u8 [bins]
-    relatives  document number >u64                -> document number of the head >u64
-    own        head >u64, bin u8, value u8         -> document number >u64        many values to a key, of one size
+    frames     host: XXH3 of its name >u64         -> pages taken into the sample, ever <u32, pages kept for the frame <u32,
+                                                      next document number at the last change <u64, bytes of the name <u32,
+                                                      words of a signature <u32, sampled signatures: <u64 [pages][words],
+                                                      name text
     ages       stream >u32, partition >u32, watermark_ms >u64
                                                    -> key of log behind the last batch decided at this watermark
 
@@ -92,10 +93,9 @@ kept, the bits below those that the part tells, and the number, both without gap
 A check is what `kernels.bands` computes; that of the head covers the other checks, and the key. Entries move from the first
 level into the last where `settled to` stands, which goes around all tables again and again.
 
-Families: where templates are learnt, every NEAR document belongs to a family; see `matching.template`. `relatives` names its
-head; without that it is the head of its root, or else the root. `families` tells of a family once an unequal page has voted. A
-page filed by what it has of its own stands in `own` alone, by up to 8 of its own bins and, where it has few of them, by bin 255
-and value 0; `relatives` names its head. A family stays until its head is retired and no document in `relatives` names it.
+Frames: where frames are learnt, a fingerprint is a signature with the bits of its frame behind it (see `matching.frame`). A
+batch in which no entry has a frame stores signatures alone. Bands that lie wholly in the frame are not those of the signature
+(see `lsm.shape`). The host's sample is a ring: page p of those taken stands at place p modulo its size.
 
 Compaction: entries below the number `merged to` stand in segments. Entries from there to `frozen to` are moving: the
 tables below `table` have all of them, `table` has those below `bound`, the other tables none. Later entries stand in the
@@ -126,7 +126,7 @@ import numpy.typing as npt
 
 from index.matching.host_sketch import HOST, NOBODY, HostSketch
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 
 class Table(Enum):
@@ -148,15 +148,13 @@ class Table(Enum):
     IDS = b"ids"
     TOMBSTONES = b"amendments"
     RETIRED = b"retired"
-    FAMILIES = b"families"
-    RELATIVES = b"relatives"
-    OWN = b"own"
+    FRAMES = b"frames"
     TIMES = b"times"
     AGES = b"ages"
 
     def __init__(self, name: bytes) -> None:
         # Asked of every value: a property would take longer than all else that is done with some.
-        self.many_values = name in (b"exact", b"repeats", b"own")
+        self.many_values = name in (b"exact", b"repeats")
         self.read_in_parts = name in (b"log", b"chunks", b"ids")
 
     # A member is itself alone; the hash that it would inherit is computed in Python.
@@ -170,9 +168,13 @@ COUNTERS_KEY = b"counters"
 COMPACTION_KEY = b"merge"
 HORIZON_KEY = b"horizon"
 HOSTS_KEY = b"hosts"
+HOSTS_MET_KEY = b"hosts met"
 IDS_KEY = b"ids"
 GIVEN_BACK_KEY = b"given back"
 GIVING_BACK_KEY = b"giving back"
+
+HOSTS_MET = 2**16
+"""Counters of `hosts met`."""
 
 SOURCE_KEY = struct.Struct(">II")
 JOURNAL_KEY = struct.Struct(">IIQ")
@@ -190,8 +192,8 @@ _HORIZON = struct.Struct("<Q16s")
 _IDS_STATE = struct.Struct("<16s16sQ")
 _TIMES = struct.Struct("<q")
 _HOSTS = struct.Struct("<QII")
-_FAMILY = struct.Struct("<BBHIIIIIQ")
-_OWN_KEY = struct.Struct(">QH")
+_SAMPLE = struct.Struct("<IIQII")
+_HOSTS_MET = struct.Struct("<Q")
 _APPLIED = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
 _JOURNAL_RUN = struct.Struct("<Q16sI")
@@ -206,8 +208,6 @@ class Filing(IntEnum):
     """In `exact`, or in `repeats`."""
     BLOCKS = 2
     """Under its blocks."""
-    OWN = 3
-    """Under what it has of its own, in `own`."""
 
 
 class Change(IntEnum):
@@ -320,60 +320,54 @@ def unpack_hosts(value: bytes | None) -> HostSketch:
     return HostSketch(counted, hosts, unpack_text(names).split("\n") if count else ())
 
 
-class Family(NamedTuple):
-    """A family: a value of `families`.
+class HostSample(NamedTuple):
+    """Sampled pages of a host: a value of `frames`.
 
-    voters        unequal pages that have voted
-    dropped       those of them that were duplicates, while nobody knew the template
-    relatives     values of `relatives` that name its head
-    made_unique   pages that were unique by its template
-    own_bins      bins that these had of their own, in all
-    values        uint8 [bins], the template; until it is known, the values that lead
-    leads         uint8 [bins], by how much they lead; None once the template is known
+    taken       pages taken into the sample, ever
+    kept        pages that were unique by the host's frame alone
+    changed_at  next document number at the last change
+    name        of the host
+    signatures  uint64 [m, words], a ring: page p of those taken is at place p modulo its largest size
     """
 
-    voters: int
-    dropped: int
-    relatives: int
-    made_unique: int
-    own_bins: int
-    values: npt.NDArray[np.uint8]
-    leads: npt.NDArray[np.uint8] | None
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the template is known."""
-        return self.leads is None
+    taken: int
+    kept: int
+    changed_at: int
+    name: str
+    signatures: npt.NDArray[np.uint64]
 
 
-def pack_family(family: Family) -> bytes:
-    """A value of `families`."""
-    leads = b"" if family.leads is None else family.leads.tobytes()
-    numbers = family.voters, family.dropped, family.relatives, family.made_unique, 0, family.own_bins
-    return _FAMILY.pack(family.is_known, 0, len(family.values), *numbers) + family.values.tobytes() + leads
+def pack_sample(sample: HostSample) -> bytes:
+    """A value of `frames`."""
+    name, words = pack_text(sample.name), sample.signatures.shape[1]
+    head = _SAMPLE.pack(sample.taken, sample.kept, sample.changed_at, len(name), words)
+    return head + sample.signatures.astype("<u8", copy=False).tobytes() + name
 
 
-def unpack_family(value: bytes) -> Family:
-    """The reverse of `pack_family`. Raises ValueError where the value is cut off."""
-    known, _, bins, voters, dropped, relatives, made_unique, _, own_bins = _FAMILY.unpack_from(value)
-    if len(value) != _FAMILY.size + (bins if known else 2 * bins):
-        raise ValueError("a family is cut off")
-    values = np.frombuffer(value, np.uint8, bins, _FAMILY.size)
-    leads = None if known else np.frombuffer(value, np.uint8, bins, _FAMILY.size + bins)
-    return Family(voters, dropped, relatives, made_unique, own_bins, values, leads)
+def unpack_sample(value: bytes | memoryview) -> HostSample:
+    """The reverse of `pack_sample`. Raises ValueError and struct.error where the value is cut off."""
+    taken, kept, changed_at, name_bytes, words = _SAMPLE.unpack_from(value)
+    end = len(value) - name_bytes
+    signatures = np.frombuffer(bytes(value[_SAMPLE.size : end]), "<u8").astype(np.uint64).reshape(-1, words)
+    return HostSample(taken, kept, changed_at, unpack_text(bytes(value[end:])), signatures)
 
 
-def pack_own_keys(heads: npt.NDArray[np.uint64], keys: npt.NDArray[np.int64]) -> list[bytes]:
-    """Keys of `own`: uint64 [n] and bin * 256 + value, int64 [n]; their bytes sort as the pairs do."""
-    pairs = np.empty(len(heads), [("head", ">u8"), ("key", ">u2")])
-    pairs["head"], pairs["key"] = heads, keys
-    return _as_bytes(pairs)
+def changed_at(value: bytes | memoryview) -> int:
+    """When a value of `frames` was last changed, as `HostSample.changed_at`."""
+    at: int = _SAMPLE.unpack_from(value)[2]
+    return at
 
 
-def unpack_own_key(key: bytes) -> tuple[int, int]:
-    """The reverse of `pack_own_keys`, of one key."""
-    head, own = _OWN_KEY.unpack(key)
-    return head, own
+def pack_hosts_met(counted: int, counts: npt.NDArray[np.uint8]) -> bytes:
+    """The value of `hosts met` in `meta`."""
+    return _HOSTS_MET.pack(counted) + counts.tobytes()
+
+
+def unpack_hosts_met(value: bytes | None) -> tuple[int, npt.NDArray[np.uint8]]:
+    """The reverse of `pack_hosts_met`; zeros where there is no value."""
+    if value is None:
+        return 0, np.zeros(HOSTS_MET, np.uint8)
+    return _HOSTS_MET.unpack_from(value)[0], np.frombuffer(value, np.uint8, offset=_HOSTS_MET.size).copy()
 
 
 class Times(NamedTuple):

@@ -247,7 +247,7 @@ class Documents:
 
     def ids(self) -> list[str]:
         """The id of each."""
-        octets, ends = lines.ids(self._values, self._at, self._words)
+        octets, ends = lines.ids(self._values, self._at)
         return _texts(octets.data, ends, np.arange(len(ends)))
 
     @cached_property

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from index.entry import NO_DISTANCE, Insert
 from index.errors import FormatUnknown, ParametersDiffer
 from index.matching.distance import hamming
-from index.matching.minhash import DISTANCE_UNITS, Banding, signature_distances, similarity_of
+from index.matching.frame import FrameRule, frame_words, framed_distances
+from index.matching.minhash import DISTANCE_UNITS, Banding, similarity_of
 from index.matching.root import RootRule
 from index.matching.second_look import Look, MetadataLook, look_fields, look_of, stricter_look
 from index.matching.simhash import BLOCK_BITS
-from index.matching.template import TemplateRule
 from index.storage.layout import FORMAT_VERSION
 
 BITS = (64, 128)
@@ -38,7 +38,7 @@ class Parameters:
     banding       shape of signatures and bands of MinHash; None: the scheme is SimHash
     look          second look of SimHash at documents within distance_max; None: all of them count
     root          limits of insert = "root"; None with the others
-    template      limits of families, whose templates are learnt; None: none are. MinHash with insert = "root" alone has them
+    frames        when a host's frame is known; None: frames are not learnt. MinHash with insert = "root" alone has them
     """
 
     bits: int = 64
@@ -48,7 +48,7 @@ class Parameters:
     banding: Banding | None = None
     look: Look | None = None
     root: RootRule | None = None
-    template: TemplateRule | None = None
+    frames: FrameRule | None = None
 
     def __post_init__(self) -> None:
         possible = BITS if self.banding is None else (self.banding.bits,)
@@ -65,8 +65,8 @@ class Parameters:
                 f"a root is at least as far as distance_max = {self.distance_max}, and at most {self._farthest}, not "
                 f"{self.root.distance_max}"
             )
-        if self.template is not None and (self.root is None or self.banding is None):
-            raise ValueError("templates are learnt from MinHash signatures, with insert = 'root' alone")
+        if self.frames is not None and (self.root is None or self.banding is None):
+            raise ValueError("frames are learnt from MinHash signatures, with insert = 'root' alone")
         if self.look is not None and self.banding is not None:
             raise ValueError("there is no second look at MinHash signatures")
         if isinstance(self.look, MetadataLook) and self.distance_max != self.look.reach:
@@ -74,8 +74,15 @@ class Parameters:
 
     @property
     def words(self) -> int:
-        """64-bit words in a fingerprint."""
+        """64-bit words in a fingerprint, as entries bring it."""
         return self.bits // 64
+
+    @property
+    def stored_words(self) -> int:
+        """64-bit words in a fingerprint, as the index holds it: with the frame's bits where frames are learnt."""
+        if self.frames is None or self.banding is None:
+            return self.words
+        return self.words + frame_words(self.words, self.banding.bin_bits)
 
     @property
     def scheme(self) -> Literal["simhash", "minhash"]:
@@ -98,11 +105,6 @@ class Parameters:
         return DISTANCE_MAX if self.banding is None else DISTANCE_UNITS
 
     @property
-    def reach(self) -> int:
-        """How far candidates may be away: as far as matches, or as far as the relatives of a template."""
-        return self.distance_max if self.template is None else max(self.distance_max, self.template.relatives_apart)
-
-    @property
     def _farthest(self) -> int:
         """The largest distance of two fingerprints."""
         return self.bits if self.banding is None else DISTANCE_UNITS
@@ -116,7 +118,7 @@ class Parameters:
         """Distance of fingerprints, row by row: uint64 [n, words] twice -> int16 [n], in the unit of `distance_max`."""
         if self.banding is None:
             return hamming(left, right)
-        return signature_distances(left, right, self.banding.bin_bits)
+        return framed_distances(left, right, self.banding.bin_bits)
 
     def root_distances(
         self,
@@ -151,21 +153,21 @@ class Parameters:
             fields["look"] = look_fields(self.look)
         if self.root is not None:
             fields["root"] = asdict(self.root)
-        if self.template is not None:
-            fields["template"] = asdict(self.template)
+        if self.frames is not None:
+            fields["frames"] = asdict(self.frames)
         return fields
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
         """The reverse of `fields`. Raises KeyError, TypeError, ValueError."""
         rest = dict(fields)
-        banding, look, root, template = (rest.pop(name, None) for name in ("banding", "look", "root", "template"))
+        banding, look, root, frames = (rest.pop(name, None) for name in ("banding", "look", "root", "frames"))
         return cls(
             **rest,
             banding=None if banding is None else Banding(**banding),
             look=None if look is None else look_of(look),
             root=None if root is None else RootRule(**root),
-            template=None if template is None else TemplateRule(**template),
+            frames=None if frames is None else FrameRule(**frames),
         )
 
     def stamp(self) -> bytes:
@@ -265,8 +267,8 @@ class Parameters:
             own |= {f"look.{name}": str(value) for name, value in look_fields(self.look).items()}
         if self.root is not None:
             own |= {f"root.{name}": str(value) for name, value in asdict(self.root).items()}
-        if self.template is not None:
-            own |= {f"template.{name}": str(value) for name, value in asdict(self.template).items()}
+        if self.frames is not None:
+            own |= {f"frames.{name}": str(value) for name, value in asdict(self.frames).items()}
         return own | {f"fingerprint.{name}": value for name, value in self.fingerprint.items()}
 
 

@@ -131,17 +131,6 @@ class Transaction:
             return []
         return [bytes(self._content(table, key, value)) for value in islice(cursor.iternext_dup(), count_max)]
 
-    def all_values(self, table: Table, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.int64], bytes]:
-        """How many values each of n keys has, int64 [n], and all of them, key by key, ascending, one behind the other.
-
-        keys  ascending, distinct and of one length, in a table of many values to a key
-        """
-        size = _SEALED_BYTES
-        pairs = self._cursor(table).getmulti(keys, dupdata=True, dupfixed_bytes=size, keyfixed=True) if keys else b""
-        counts, values = self._unsealed(table, keys, pairs)
-        self._require_all_missing(table, keys, {keys[place] for place in np.flatnonzero(counts).tolist()})
-        return counts, values
-
     def put(self, table: Table, key: bytes, value: bytes) -> None:
         """Set the value of a key."""
         self.kept.clear()

@@ -5,16 +5,15 @@ Every function takes an open `Index`, or the directory of one, and returns plain
 
 from index.storage.data_file import DATA_FILE
 from index.storage.file.lock_file import Writer, writer_of
-from index.storage.layout import FORMAT_VERSION, Family
+from index.storage.layout import FORMAT_VERSION, HostSample
 from index.storage.scan import Age
 from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, replace
 from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
-from index.tools.families import ExportedFamily
 from index.tools.finding import Finding
+from index.tools.frames import HostFrame, frames_of
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Reader, Survey, readers, survey
-from index.tools.templates import Page, Template, found_by_own_text, templates_of
 from index.tools.verify import verify
 from index.tools.warm_up import compile_kernels
 
@@ -25,22 +24,20 @@ __all__ = [
     "Age",
     "BucketSizes",
     "BulkLoader",
-    "ExportedFamily",
-    "Family",
     "Finding",
+    "HostFrame",
+    "HostSample",
     "Imported",
     "Importer",
     "Original",
-    "Page",
     "Reader",
     "Record",
     "Snapshot",
     "Survey",
-    "Template",
     "Writer",
     "compile_kernels",
     "copy",
-    "found_by_own_text",
+    "frames_of",
     "has_index",
     "portions",
     "readers",
@@ -48,7 +45,6 @@ __all__ = [
     "replace",
     "snapshot",
     "survey",
-    "templates_of",
     "verify",
     "writer_of",
 ]

@@ -68,7 +68,7 @@ class BulkLoader:
         opened = internals_of(index)
         self._memtable_entries = portion_entries or PORTION_BYTES // _entry_bytes(Shape.of(index.parameters))
         self._tree = Tree(index.parameters, opened.tree.sizes, self._new_pair)
-        self._ids = IdTable(index.parameters.words, opened.ids.sizes)
+        self._ids = IdTable(index.parameters.stored_words, opened.ids.sizes)
         self._opened = replace(opened, tree=self._tree, ids=self._ids)
         self._portions = 0
         self._begin_portion()

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from index.decide import forget, retention
 from index.decide.batch import Batch
-from index.decide.prepare import require_sound
+from index.decide.prepare import stored_form
 from index.decide.restore import enter_undecided, retire_replaced
 from index.decide.rule import Outcome
 from index.entry import (
@@ -31,14 +31,16 @@ from index.entry import (
     plain_source,
     standing_for_themselves,
 )
+from index.frames.hosts import write_samples
 from index.index import Index, internals_of
 from index.session import ReadSession, Result, WriteSession
 from index.storage import documents, log, scan, sources
 from index.storage.documents import Document, of_batch
-from index.storage.layout import JOURNAL_KEY, Table, unpack_journal_run
+from index.storage.layout import JOURNAL_KEY, HostSample, Table, unpack_journal_run
+from index.storage.parameters import Parameters
 from index.storage.store import Transaction
 from index.tools.bulk_load import BulkLoader
-from index.tools.families import ExportedFamily, enter_family, exported_families
+from index.tools.frames import stored_samples
 
 _NOTHING_LATER = 2**64 - 1
 
@@ -148,9 +150,9 @@ class Snapshot:
         """Documents by number, of numbers uint64 [n]; leaves out those that are no longer in the log."""
         return documents.read(self._session.transaction, numbers, self._session.words)
 
-    def families(self) -> Iterator[ExportedFamily]:
-        """What is known of families, by the numbers in `records`."""
-        return exported_families(self._session)
+    def samples(self) -> Iterator[tuple[int, HostSample]]:
+        """Samples of hosts, with the keys of their hosts."""
+        return stored_samples(self._session)
 
 
 def snapshot(index: Index, operation: Callable[[Snapshot], Result]) -> Result:
@@ -284,8 +286,7 @@ class Importer:
         part.
         """
         _require_whole(records, self._parameters.insert)
-        entries = _entries_of(records, self._parameters.words, self._parameters.look_bytes)
-        require_sound(entries, self._parameters)
+        entries = _with_frames(records, stored_form(_entries_of(records, self._parameters), self._parameters))
         done, here = self._writer.write(lambda session: self._added(session, records, entries))
         self._learn(records, here)
         return done
@@ -364,7 +365,7 @@ class Importer:
         for row in np.flatnonzero(found == _OWN_NUMBER).tolist():
             origin = records[row].origin
             assert origin is not None, "a duplicate says what its original was"
-            found[row] = _number_at(transaction, origin.position, self._parameters.words)
+            found[row] = _number_at(transaction, origin.position, self._parameters.stored_words)
         return found
 
     def _learn(self, records: Sequence[Record], here: npt.NDArray[np.uint64]) -> None:
@@ -383,16 +384,13 @@ class Importer:
             order = np.argsort(there, kind="stable")
             self._there, self._here = array("Q", there[order].tobytes()), array("Q", own[order].tobytes())
 
-    def add_families(self, families: Sequence[ExportedFamily]) -> None:
-        """Enter what is known of families, unless this index has learnt of some itself; after the last record."""
-
-        def here(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-            found, _ = _mapped(np.frombuffer(self._there, np.uint64), np.frombuffer(self._here, np.uint64), numbers)
-            return np.where(found == _OWN_NUMBER, NO_NUMBER, found)
+    def add_samples(self, samples: Mapping[int, HostSample]) -> None:
+        """Enter samples of hosts, by the hosts' keys, unless this index has some itself; after the last record."""
 
         def operation(session: WriteSession) -> None:
-            for family in () if session.transaction.count(Table.FAMILIES) else families:
-                enter_family(session, family, here)
+            if not session.transaction.count(Table.FRAMES):
+                at = session.counters.next_number
+                write_samples(session.transaction, {key: each._replace(changed_at=at) for key, each in samples.items()})
 
         self._writer.write(operation)
 
@@ -455,7 +453,8 @@ _KINDS = {
 """Kinds of records that entered nothing; whether such a duplicate was an exact one makes no difference."""
 
 
-def _entries_of(records: Sequence[Record], words: int, look_bytes: int) -> Entries:
+def _entries_of(records: Sequence[Record], parameters: Parameters) -> Entries:
+    words, look_bytes = parameters.words, parameters.look_bytes
     numbers: dict[Source, int] = {}
     source_numbers = [numbers.setdefault(record.source, len(numbers)) for record in records]
     found = [record.document for record in records]
@@ -481,3 +480,13 @@ def _entries_of(records: Sequence[Record], words: int, look_bytes: int) -> Entri
         ids=[record.id for record in records],
         looks=looks,
     )
+
+
+def _with_frames(records: Sequence[Record], entries: Entries) -> Entries:
+    """Entries in stored form with the frames that their documents had."""
+    for row, record in enumerate(records):
+        if record.document is not None and record.document.frame:
+            if entries.fingerprints.shape[1] == len(record.document.fingerprint):
+                raise ValueError(f"offset {record.offset}: has a frame, and this index learns none")
+            entries.fingerprints[row, -len(record.document.frame) :] = record.document.frame
+    return entries

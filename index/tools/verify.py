@@ -11,7 +11,7 @@ log        batches are whole, without gaps except where batches have expired, an
 blocks     every entry stands once in each table where the log, the compaction state and the tombstones place it, and no
            other entry does: in the segments, in `exact`, in `repeats`; segments are in order
 journal    the runs of a source do not overlap, and name rows that exist
-families   what is noted of families fits the documents; a page filed by what it has of its own stands under such keys alone
+frames     samples of hosts can be read, and have as many pages as they may
 ids        every row with an id stands once in the segments of ids where the state of its moving places it, or in none yet;
            segments are in order
 applied    every source's applied offset lies beyond its journal
@@ -39,7 +39,7 @@ from index.storage.counters import counters_of
 from index.storage.layout import Counters, Table
 from index.storage.log import Batch
 from index.storage.segments.compaction_state import Level
-from index.tools import verify_families, verify_ids, verify_log
+from index.tools import verify_frames, verify_ids, verify_log
 from index.tools.backup import structure_problems
 from index.tools.finding import Finding
 from index.tools.verify_log import Batches, LogCheck
@@ -123,7 +123,7 @@ def verify_tables(session: ReadSession, progress: Callable[[int], None] = ignore
         blocks,
         verify_log.journal(session, batches),
         verify_ids.ids(session, batches),
-        verify_families.families(session, batches),
+        verify_frames.frames(session),
         _applied(session),
     ]
 

@@ -56,7 +56,7 @@ def _expected(session: ReadSession, batches: Iterable[Batch], edges: list[tuple[
     now = id_segments.state(session.transaction)
     cursor = np.uint64(now.cursor or 0)
     for batch in batches:
-        ends, texts = unpack_ids(batch.value, session.words)
+        ends, texts = unpack_ids(batch.value)
         hashes, first = hashes_of(texts, ends), LOG_KEY.unpack(batch.key)[1]
         rows = np.arange(first, first + len(hashes), dtype=np.uint64)
         edges.append((first, first + len(hashes)))

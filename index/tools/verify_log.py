@@ -173,7 +173,7 @@ class LogCheck:
         if len(of_retired):
             distinct, inverse = np.unique(named[of_retired], return_inverse=True)
             roots = distinct.copy()
-            for holding, documents, where in log.holding(self._transaction, distinct, self._parameters.words):
+            for holding, documents, where in log.holding(self._transaction, distinct, self._parameters.stored_words):
                 roots[where] = holding.rows["number"][holding.entered()[documents]]
             is_root[of_retired] = ~self._visibility.are(self._transaction, roots)[inverse]
         right = known & (is_root | ~there)

@@ -20,9 +20,10 @@ from index.lsm.id_memtable import IdMemtable
 from index.lsm.id_segments import IdSegments
 from index.lsm.id_table import hashes_of
 from index.lsm.tree import Tree, lookup_of
+from index.matching.frame import FrameRule
 from index.matching.minhash import Banding, pack_bins
 from index.matching.root import RootRule
-from index.matching.template import TemplateRule
+from index.session import Recrawl
 from index.storage.file.commit_hooks import CommitHooks
 from index.storage.layout import (
     COUNTERS_KEY,
@@ -62,11 +63,9 @@ def compile_kernels() -> None:
 
 
 def _enter_pages() -> None:
-    """Decide on pages of a template that is known soon, some of them again, in two batches; then restore some."""
+    """Decide on pages of a host whose frame is known soon, some of them again, in two batches; then restore some."""
     banding = Banding(64, 8, 2, 4)
-    parameters = Parameters(
-        512, 9_000, "root", {}, banding, root=RootRule(9_000, 0), template=TemplateRule(1, 9_000, 9_000)
-    )
+    parameters = Parameters(512, 9_000, "root", {}, banding, root=RootRule(9_000, 0), frames=FrameRule(1))
     values = np.ones((8, banding.bins), np.uint8)
     for page in range(len(values)):
         values[page, 8 + 6 * page : 14 + 6 * page] = 2 + page
@@ -74,15 +73,15 @@ def _enter_pages() -> None:
     kinds, zeros = np.full(count, Kind.NEAR, np.uint8), np.zeros(count, np.uint8)
     with (
         tempfile.TemporaryDirectory() as directory,
-        Index.open(Path(directory), parameters, map_bytes_max=2**24) as index,
+        Index.open(Path(directory), parameters, map_bytes_max=2**24, recrawl=Recrawl("update")) as index,
     ):
         for begin in (0, count):
             offsets = np.arange(begin, begin + count, dtype=np.uint64)
-            ids = [str(offset) for offset in offsets.tolist()]
+            # Pages of the second batch come again.
+            ids = [str(offset % count) for offset in offsets.tolist()]
             numbers, times_ms = np.zeros(count, np.uint32), np.zeros(count, np.int64)
-            pages = Entries(
-                (source,), numbers, offsets, kinds, zeros, pack_bins(values, banding.bin_bits), times_ms, ids
-            )
+            signatures, hosts = pack_bins(values, banding.bin_bits), ["warm-up"] * count
+            pages = Entries((source,), numbers, offsets, kinds, zeros, signatures, times_ms, ids, hosts=hosts)
             index.admit(pages, {source: begin + count})
             index.check(pages)
             values[:, 3] = 7
@@ -105,7 +104,7 @@ def _enter_ids(transaction: Transaction) -> None:
 def _enter(transaction: Transaction, tree: Tree, parameters: Parameters, number: int) -> None:
     """Add an entry and look one up. By the last call the first entries stand in segments."""
     tree.follow(transaction)
-    fingerprints = np.full((1, parameters.words), number + 1, np.uint64)
+    fingerprints = np.full((1, parameters.stored_words), number + 1, np.uint64)
     tree.add(fingerprints, np.array([number], np.uint64))
     tree.nearest(transaction, exact_lookup_of(fingerprints, parameters))
     lookup = lookup_of(np.ones_like(fingerprints), parameters, parameters.distance_max)

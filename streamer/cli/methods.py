@@ -159,7 +159,7 @@ def scores(
         for name, settings in variants:
             scheme = scheme_for(settings)
             # The truth of a stream covers all earlier documents, so all must be entries.
-            parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all", root=None, template=None)
+            parameters = replaced(parameters_for(settings, scheme.stamp()), insert="all", root=None, frames=None)
             begin = time.process_time()
             prints = each.fingerprint(scheme)
             reached = each.scores(prints, parameters)

@@ -1,4 +1,4 @@
-"""`streamer index templates`: what sites share, by the templates that the index has learnt."""
+"""`streamer index templates`: what the pages of each host share, and how many pages that kept."""
 
 import click
 import orjson
@@ -13,20 +13,16 @@ from streamer.settings.settings import Settings
 @json_option
 @pass_settings
 def templates(settings: Settings, limit: int, as_json: bool) -> None:
-    """Show the templates that pages share, and the pages lost to them.
+    """Show what the pages of each host share, and the pages kept because of it.
 
-    The first pages of a template are dropped as duplicates of each other, until it is known. --json names all of them.
+    The first pages of a template are dropped as duplicates of each other, until the host has shown enough.
     """
-    from index.tools import templates_of
-    from streamer.index_admin import tables
+    from index.tools import frames_of
     from streamer.index_admin.templates import as_values, table
     from streamer.index_admin.tools import open_for_reading
 
-    with (
-        open_for_reading(settings) as index,
-        tables.progress_bar("reading the log", index.statistics().journal_rows) as progress,
-    ):
-        found = as_values(templates_of(index, limit, progress), index.stream_names())
+    with open_for_reading(settings) as index:
+        found = as_values(frames_of(index, limit) if index.parameters.frames is not None else [])
     if as_json:
         click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
     else:

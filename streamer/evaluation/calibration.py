@@ -181,7 +181,7 @@ def trials(configurations: Iterable[tuple[str, Settings]], sample: Sample) -> It
         seconds = time.process_time() - begin
         left, right = (fingerprint_documents(scheme, side) for side in sample.pairs)
         for settings in at_every_threshold(configuration):
-            parameters = replaced(parameters_for(settings, scheme.stamp()), insert="unique", root=None, template=None)
+            parameters = replaced(parameters_for(settings, scheme.stamp()), insert="unique", root=None, frames=None)
             admitted = admit(fingerprints, parameters)
             different = np.ones(count, np.bool_)
             for row in np.flatnonzero(admitted.originals >= 0).tolist():

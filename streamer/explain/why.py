@@ -82,7 +82,9 @@ def _explanation(index: Index, settings: Settings, decided: Decided) -> Explanat
     if wording.role == LOOKALIKE:
         # Pages of one template do not count for each other.
         near = tuple(
-            replace(each, why_not=each.why_not or "near by the template alone") if each.relation != "other" else each
+            replace(each, why_not=each.why_not or "near by what their hosts' pages share")
+            if each.relation != "other"
+            else each
             for each in near
         )
     return replace(told, near=near, fingerprint=fingerprint)

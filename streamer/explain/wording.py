@@ -100,7 +100,7 @@ _WORDINGS = {
         OLDER_VERSION,
     ),
     ("unique", "template"): Wording(
-        "Kept: it resembles pages of its site by their common template alone, and has a text of its own.",
+        "Kept: it resembles pages of its host by what they all share alone, and has a text of its own.",
         _of_template,
         LOOKALIKE,
     ),

@@ -6,7 +6,7 @@ from typing import Protocol
 import orjson
 import xxhash
 
-from index import Parameters, RootRule, TemplateRule, minhash
+from index import FrameRule, Parameters, RootRule, minhash
 from streamer.errors import SettingsError
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.key import PUBLIC, HashKey, read_key
@@ -101,8 +101,8 @@ def parameters_for(settings: Settings, stamp: dict[str, str]) -> Parameters:
         banding = minhash.banding_for(chosen.bins, chosen.bin_bits, chosen.similarity_min)
         distance_max = minhash.distance_of(chosen.similarity_min)
         rule = _root_rule(index, distance_max, minhash.distance_of(index.root_similarity_min))
-        template = TemplateRule() if index.templates and rule is not None else None
-        return Parameters(banding.bits, distance_max, index.insert, stamp, banding, root=rule, template=template)
+        frames = FrameRule() if index.templates and rule is not None else None
+        return Parameters(banding.bits, distance_max, index.insert, stamp, banding, root=rule, frames=frames)
     bits, look = settings.fingerprint.bits, settings.second_look.look(settings.fingerprint.second_look)
     farthest = min(bits, 2 * index.distance_max) if index.root_distance_max is None else index.root_distance_max
     rule = _root_rule(index, index.distance_max, farthest)

@@ -19,8 +19,8 @@ def refusals(settings: Settings) -> list[str]:
     index, problems = settings.index, []
     if settings.fingerprint.scheme == "minhash" and index.insert == "root" and index.templates:
         problems.append(
-            "index.templates: Flink learns no templates, for a template is learnt from all pages of a family in turn, and "
-            "these meet in no one place: set index.templates = false, or decide on one host."
+            "index.templates: Flink learns no frames of hosts, for a frame is learnt from all pages of a host in turn, and "
+            "the flow has no place for these: set index.templates = false, or decide on one machine."
         )
     if index.recrawl != "duplicate":
         problems.append(

@@ -1,13 +1,16 @@
 """Export of an index as JSON Lines, and import.
 
-    first line  {"neardup_index_export": 2, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
+    first line  {"neardup_index_export": 4, "parameters": .., "streams": [[stream, name], ..], "positions": ..}
     then        one line a position, in the order of deciding: {"stream": place in `streams`, "partition": .., "offset": ..,
                 "verdict": "unique", "reason": .., ..}, with "distance" and "original" (a document's number) where there
                 are any.
                 A duplicate has "origin", which names its original: [id, place in `streams`, partition, offset].
                 "id" is missing where it is not known.
                 A document that entered has "number", "time_ms", "kind" and "fingerprint" (hexadecimal).
-                It has "look" (hexadecimal) with a second look, and "forgotten" where it is no longer searched.
+                It has "look" (hexadecimal) with a second look, "frame" (hexadecimal, the bits of its bins, the lowest
+                first) where it has a frame, and "forgotten" where it is no longer searched.
+    then        one line a host with a sample: {"frame_of": key of the host in hexadecimal, "host": name, "taken": ..,
+                "kept": .., "signatures": [hexadecimal, ..]}
     last line   {"applied": [[place in `streams`, partition, offset, mark in hexadecimal], ..]}
 
 A file whose name ends in .zst is compressed. The last line, and as many lines before it as the first one promises, prove
@@ -32,12 +35,12 @@ import orjson
 import zstandard
 
 from index import Applied, Document, Index, Kind, Parameters, Position, Source, Verdict
-from index.tools import BulkLoader, ExportedFamily, Family, Importer, Original, Record, Snapshot, portions, snapshot
+from index.tools import BulkLoader, HostSample, Importer, Original, Record, Snapshot, portions, snapshot
 from streamer.errors import InputUnreadable
 from streamer.fingerprint.fingerprints import from_hexadecimal
 from streamer.transports.files.line_reader import STANDARD_INPUT
 
-EXPORT_VERSION = 3
+EXPORT_VERSION = 4
 ROWS_A_TRANSACTION = 4_096
 
 _NAMES = {verdict: verdict.name.lower().replace("_", "-") for verdict in Verdict}
@@ -61,8 +64,8 @@ def export(index: Index, file: Path, progress: Callable[[int], None]) -> int:
             out.write(_dumped(_as_json(record, places)))
             if written % ROWS_A_TRANSACTION == 0:
                 progress(written)
-        for family in taken.families():
-            out.write(_dumped(_family_as_json(family)))
+        for host, sample in taken.samples():
+            out.write(_dumped(_sample_as_json(host, sample)))
         out.write(_dumped({"applied": _applied_as_json(taken.applied(), places)}))
         return written
 
@@ -118,7 +121,7 @@ def take_in(
         raise InputUnreadable(
             f"{name}: has {entered + known} positions of {positions}: lines are missing. What was read is in the index."
         )
-    taking.add_families(reading.families)
+    taking.add_samples(reading.samples)
     taking.finish(reading.applied)
     loading.finish()
     return entered, known
@@ -134,7 +137,7 @@ class _Reading:
         self._name = name
         self.line = 1
         self.applied: dict[Source, Applied] | None = None
-        self.families: list[ExportedFamily] = []
+        self.samples: dict[int, HostSample] = {}
 
     def records(self) -> Iterator[Record]:
         for line in self._found:
@@ -148,8 +151,9 @@ class _Reading:
                         Source(self._streams[place], partition): Applied(offset, bytes.fromhex(mark))
                         for place, partition, offset, mark in fields["applied"]
                     }
-                elif "family" in fields:
-                    self.families.append(_family(fields))
+                elif "frame_of" in fields:
+                    host, sample = _sample(fields)
+                    self.samples[host] = sample
                 else:
                     yield self._record(fields)
             except (ValueError, KeyError, TypeError, IndexError) as problem:
@@ -172,6 +176,7 @@ class _Reading:
                 Kind[fields["kind"].upper()],
                 tuple(words),
                 bytes.fromhex(fields.get("look", "")),
+                tuple(np.frombuffer(bytes.fromhex(fields.get("frame", "")), "<u8").tolist()),
             )
         return Record(
             source,
@@ -222,6 +227,8 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
         }
         if document.look:
             fields["look"] = document.look.hex()
+        if document.frame:
+            fields["frame"] = np.array(document.frame, "<u8").tobytes().hex()
     if record.forgotten:
         fields["forgotten"] = True
     if not record.settled:
@@ -229,25 +236,20 @@ def _as_json(record: Record, places: Mapping[str, int]) -> dict[str, Any]:
     return fields
 
 
-def _family_as_json(exported: ExportedFamily) -> dict[str, Any]:
-    family = exported.family
-    fields: dict[str, Any] = {
-        "family": exported.head,
-        "voters": family.voters,
-        "dropped": family.dropped,
-        "made_unique": family.made_unique,
-        "own_bins": family.own_bins,
-        "values": family.values.tobytes().hex(),
-        "relatives": exported.relatives.tolist(),
+def _sample_as_json(host: int, sample: HostSample) -> dict[str, Any]:
+    signatures = [sample_signature.astype("<u8").tobytes().hex() for sample_signature in sample.signatures]
+    return {
+        "frame_of": f"{host:016x}",
+        "host": sample.name,
+        "taken": sample.taken,
+        "kept": sample.kept,
+        "signatures": signatures,
     }
-    return fields if family.leads is None else fields | {"leads": family.leads.tobytes().hex()}
 
 
-def _family(fields: dict[str, Any]) -> ExportedFamily:
-    values = np.frombuffer(bytes.fromhex(fields["values"]), np.uint8)
-    leads = np.frombuffer(bytes.fromhex(fields["leads"]), np.uint8) if "leads" in fields else None
-    counts = (fields["voters"], fields["dropped"], len(fields["relatives"]), fields["made_unique"], fields["own_bins"])
-    return ExportedFamily(fields["family"], Family(*counts, values, leads), np.array(fields["relatives"], np.uint64))
+def _sample(fields: dict[str, Any]) -> tuple[int, HostSample]:
+    signatures = np.array([np.frombuffer(bytes.fromhex(each), "<u8") for each in fields["signatures"]], np.uint64)
+    return int(fields["frame_of"], 16), HostSample(fields["taken"], fields["kept"], 0, fields["host"], signatures)
 
 
 def _applied_as_json(applied: Mapping[Source, Applied], places: Mapping[str, int]) -> list[list[Any]]:

@@ -75,11 +75,6 @@ UNEQUAL_DUPLICATES = Definition(
     "counter",
     "Duplicates delivered that are near but unequal to their original: no copies of it, as far as fingerprints tell.",
 )
-TEMPLATES_FOUND = Definition(
-    "neardup_templates_found_total",
-    "counter",
-    "Templates that became known: from then on pages are kept that have a text of their own beside what they share.",
-)
 HOST_DOCUMENTS = Definition(
     "neardup_host_documents",
     "gauge",
@@ -185,7 +180,6 @@ DEFINITIONS = (
     DISTANCE,
     SIMILARITY,
     UNEQUAL_DUPLICATES,
-    TEMPLATES_FOUND,
     HOST_DOCUMENTS,
     HOST_SHARE,
     HOST_BEYOND,

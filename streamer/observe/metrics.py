@@ -67,7 +67,6 @@ from streamer.observe.definitions import (
     SHADOW,
     SIMILARITY,
     STEP_SECONDS,
-    TEMPLATES_FOUND,
     UNEQUAL_DUPLICATES,
     WAITING_RECORDS,
     WORKER_RESTARTS,
@@ -286,7 +285,6 @@ class Metrics:
         self._distance = self._histogram(DISTANCE)
         self._similarity = self._histogram(SIMILARITY)
         self._unequal_duplicates = self._counter(UNEQUAL_DUPLICATES)
-        self._templates_found = self._counter(TEMPLATES_FOUND)
         self._lag_records = self._gauge(LAG_RECORDS)
         self._partitions_unowned = self._gauge(PARTITIONS_UNOWNED)
         self._index_entries = self._gauge(INDEX_ENTRIES)
@@ -317,7 +315,6 @@ class Metrics:
         similarities: npt.NDArray[np.float64],
         candidates: npt.NDArray[np.int64],
         unequal: int,
-        templates: int,
         replayed: int,
     ) -> None:
         """Count one batch, right after its delivery is committed.
@@ -330,7 +327,6 @@ class Metrics:
         similarities  float64 [any], of duplicates to their originals, where the index measures similarity
         candidates    int64 [any], entries compared with, per document decided now
         unequal       duplicates that are near but unequal to their originals
-        templates     templates that became known
         replayed      records whose verdict came from the journal
         """
         for (verdict, why), count in outcomes.items():
@@ -345,7 +341,6 @@ class Metrics:
         observe_many(self._similarity, similarities)
         observe_many(self._candidates, candidates)
         self._unequal_duplicates.inc(unequal)
-        self._templates_found.inc(templates)
         self._last_delivery.set(time.time())
 
     def waiting_records(self, count: int) -> None:

@@ -30,6 +30,5 @@ def part_report(batch: Batch, stopwatch: Stopwatch) -> BatchReport:
         similarities=np.zeros(0),
         candidates=np.zeros(0, np.int64),
         unequal=0,
-        templates=0,
         replayed=0,
     )

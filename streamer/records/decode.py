@@ -58,7 +58,7 @@ class Document:
     text      may be empty
     title     empty where there is none
     time_ms   milliseconds since 1970, from its field, else the record's timestamp
-    host      in lower case, None where there is none
+    host      in lower case, of its field, else of an id that is a URL; None where there is none
     metadata  keywords, tags, references, in the order of the settings
     named     whether the id is from its field: neither keys nor positions tell that two records are versions of one page
     """
@@ -188,6 +188,8 @@ class Decoder:
         for value in hosts:
             if value is not None and (host := _host(value)) is not None:
                 break
+        if host is None and own is not None and "://" in own:
+            host = _host(own)
         return Document(
             identity or record.position,
             text,

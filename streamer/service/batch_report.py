@@ -49,7 +49,6 @@ class BatchReport:
     similarities      float64 [duplicates], to their originals; empty where the index measures distance
     candidates        int64 [newly decided documents], entries compared with each
     unequal           duplicates that are near but unequal to their originals
-    templates         templates that became known
     replayed          documents whose verdict came from the journal
     """
 
@@ -62,7 +61,6 @@ class BatchReport:
     similarities: npt.NDArray[np.float64]
     candidates: npt.NDArray[np.int64]
     unequal: int
-    templates: int
     replayed: int
 
 
@@ -83,6 +81,5 @@ def report(batch: Batch, decisions: Decisions, stopwatch: Stopwatch, *, by_simil
         similarities=minhash.similarities_of(distances if by_similarity else distances[:0]),
         candidates=decisions.candidates[~decisions.replayed],
         unequal=int(np.count_nonzero(distances > 0)),
-        templates=len(decisions.templates),
         replayed=int(decisions.replayed.sum()),
     )

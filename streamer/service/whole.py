@@ -151,10 +151,8 @@ class StreamNames:
 
 
 def tell(decisions: Decisions) -> None:
-    """Log what is new of hosts and templates with a batch."""
+    """Log what is new of hosts with a batch."""
     _tell(decisions.crossings)
-    for head in decisions.templates:
-        log.info("template found", first_page=head)
 
 
 def _tell(crossings: Sequence[HostShare]) -> None:

@@ -121,7 +121,6 @@ class MetricsListener:
             similarities=batch.similarities,
             candidates=batch.candidates,
             unequal=batch.unequal,
-            templates=batch.templates,
             replayed=batch.replayed,
         )
 

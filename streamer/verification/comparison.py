@@ -45,6 +45,11 @@ class Comparison:
             distances[near], counts[near] = judged.distances, judged.counts
         return distances, counts
 
+    def plain_distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
+        """Distance of each pair of NEAR documents without regard to frames, int16 [n]."""
+        ours, theirs = (self.prints.fingerprints[rows, : self.prints.words] for rows in (left, right))
+        return self.parameters.distances(ours, theirs)
+
     def distances(self, left: Rows, right: Rows) -> npt.NDArray[np.int16]:
         """Distance of each pair however far apart, int16 [n], by the second look where there is one; NO_DISTANCE unless NEAR."""
         prints = self.prints

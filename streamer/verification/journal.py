@@ -7,14 +7,27 @@ import numpy as np
 import numpy.typing as npt
 
 from index import Index, Kind, Position, Source, Verdict, naming_originals, plain_source, standing_for_themselves
-from index.tools import Record, Snapshot, found_by_own_text, portions, snapshot
+from index.tools import Record, Snapshot, frames_of, portions, snapshot
 from streamer.records.reason import Reason
 from streamer.transports.evidence import Extent
 from streamer.verification.findings import EXAMPLES_MAX, Findings
-from streamer.verification.ledger import ELSEWHERE, NO_VERDICT, NONE, Ledger, chunks, digest_of_text, within
+from streamer.verification.ledger import (
+    ELSEWHERE,
+    FRAME_UNKNOWN,
+    FRAMED,
+    NO_VERDICT,
+    NONE,
+    Ledger,
+    chunks,
+    digest_of_text,
+    within,
+)
 from streamer.verification.texts import NO_KIND, Prints
 
 ROWS_AT_ONCE = 4_096
+
+HOSTS_MAX = 1 << 20
+"""Hosts with a sample that are asked for: more than there may be."""
 
 
 @dataclass
@@ -26,7 +39,8 @@ class JournalCheck:
     findings: Findings
     prints: Prints
     _rank: int = 0
-    _by_own_text: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    _hosts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    """Digests of the hosts that have a sample."""
     _counting_from: dict[Source, int] = field(default_factory=dict)
     """Least offset of a source whose entry still counts."""
 
@@ -42,8 +56,8 @@ class JournalCheck:
                 progress(self._rank)
             return {source: applied.offset for source, applied in taken.applied().items()}
 
-        # Read before the rest: what enters meanwhile has no output in the ledger.
-        self._by_own_text = found_by_own_text(index)
+        hosts = frames_of(index, HOSTS_MAX) if index.parameters.frames is not None else []
+        self._hosts = np.array([digest_of_text(each.host) for each in hosts], np.uint64)
         applied = snapshot(index, operation)
         self._unknown(applied, inserts_all=inserts_all, expires=expires)
 
@@ -97,15 +111,23 @@ class JournalCheck:
         state["rank"][rows] = self._rank + places
         state["journaled"][rows] = [record.verdict for record in records]
         state["retired"][rows] = [record.forgotten or record.document is None for record in records]
-        entered = [place for place, record in enumerate(records) if record.document is not None]
-        numbers = [document.number for place in entered if (document := records[place].document) is not None]
-        state["by_own_text"][rows[entered]] = np.isin(np.array(numbers, np.uint64), self._by_own_text)
+        if len(self._hosts):
+            entering = np.array([record.document is not None for record in records], np.bool_)
+            unknown = ~entering | np.isin(self.prints.hosts[rows], self._hosts)
+            state["frame"][rows] = np.where(unknown, FRAME_UNKNOWN, 0)
+            self._note_frames(records, rows)
         counting = [each.offset for each in records if each.document is not None and not each.forgotten]
         if counting:
             self._counting_from[source] = min(self._counting_from.get(source, counting[0]), *counting)
         delivered = state["outputs"][rows] > 0
         self.findings.examine("journal-differs", int(delivered.sum()))
         self._compare(records, rows, delivered)
+
+    def _note_frames(self, records: Sequence[Record], rows: npt.NDArray[np.int64]) -> None:
+        for row, record in zip(rows.tolist(), records, strict=True):
+            if record.document is not None and record.document.frame:
+                self.prints.fingerprints[row, self.prints.words :] = record.document.frame
+                self.ledger.state["frame"][row] = FRAMED
 
     def _compare(
         self, records: Sequence[Record], rows: npt.NDArray[np.int64], delivered: npt.NDArray[np.bool_]
@@ -132,6 +154,11 @@ class JournalCheck:
         distances = np.array([-1 if each.distance is None else each.distance for each in records], np.int16)
         # A restored duplicate of an index that holds duplicates has lost its distance, and its output may not have.
         wrong = duplicate & (distances != state["distance"]) & (distances != -1) & (state["distance"] != -1)
+        # A restored index learns frames in another order.
+        self.findings.unchecked["distances in the frames of hosts, which a restored index may know otherwise"] += int(
+            wrong.sum() if len(self._hosts) else 0
+        )
+        wrong &= not len(self._hosts)
         self._note("journal-differs", rows[wrong], "has another distance in the index")
         entered = np.array([each.document is not None for each in records], np.bool_)
         ids = np.array(
@@ -156,7 +183,7 @@ class JournalCheck:
         of_rows = rows[places]
         fingerprints = np.array([document.fingerprint for document in documents], np.uint64)
         kinds = np.array([document.kind for document in documents], np.uint8)
-        differs = (fingerprints != self.prints.fingerprints[of_rows]).any(axis=1) | (
+        differs = (fingerprints != self.prints.fingerprints[of_rows, : self.prints.words]).any(axis=1) | (
             kinds != self.prints.kinds[of_rows]
         )
         self._note("entry-differs", of_rows[differs], "entered with another fingerprint")

@@ -25,6 +25,9 @@ ELSEWHERE = -2
 
 NO_VERDICT = 255
 
+FRAMED = 1
+FRAME_UNKNOWN = 2
+
 DIGESTS = ("key", "value", "headers", "timestamp")
 DIGEST = np.dtype([(name, "<u8") for name in DIGESTS])
 """Digests of a record's parts, to hold its output against."""
@@ -37,7 +40,7 @@ STATE = np.dtype(
         ("verdict", "u1"),
         ("journaled", "u1"),
         ("retired", "u1"),
-        ("by_own_text", "u1"),
+        ("frame", "u1"),
         ("resembles", "u1"),
         ("recrawled", "u1"),
         ("by_other_settings", "u1"),
@@ -56,7 +59,8 @@ known_given_back  1 where the index knows that it was given back
 verdict      as its output tells; NO_VERDICT without one
 journaled    verdict as the index tells; NO_VERDICT where the index does not know the position
 retired      1 where its entry matches no more
-by_own_text  1 where its entry is found by what it has beside a template alone
+frame        FRAMED where its entry has a frame; FRAME_UNKNOWN where it may have had one: it did not enter, or its host has
+             a sample
 resembles    1 where it is unique and a near-duplicate of an earlier entry
 recrawled    1 where its output tells that it is a new version beside the old one
 by_other_settings  1 where other settings than those of now gave its text, id and fingerprint

@@ -40,7 +40,8 @@ def keys_of(parameters: Parameters, rows: int) -> tuple[Keys, int]:
     """
     banding = parameters.banding
     if banding is not None:
-        return lambda fingerprints: minhash.band_keys(fingerprints, banding), banding.bands
+        words = parameters.words
+        return lambda fingerprints: minhash.band_keys(fingerprints[:, :words], banding), banding.bands
     masks = _masks(parameters.bits, parameters.distance_max, rows)
     return lambda fingerprints: _masked_keys(fingerprints, masks), len(masks)
 

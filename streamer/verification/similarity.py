@@ -42,7 +42,17 @@ class SimilarityCheck:
             rows, originals = rows[known], originals[known]
             self._findings.examine("similarity", len(rows))
             distances, counts = self._comparison.compared_to_roots(rows, originals)
+            # A page that was kept for its frame tells how near it is without regard to frames.
+            framed = state["verdict"][rows] == Verdict.TEMPLATE
+            distances[framed] = self._comparison.plain_distances(rows[framed], originals[framed])
+            counts |= framed
             wrong = ~counts | (distances != state["distance"][rows])
+            # A restored index learns frames in another order, and none keeps the frame of what did not enter.
+            in_frames = wrong & ((state["frame"][rows] > 0) | (state["frame"][originals] > 0))
+            self._findings.unchecked["similarities in the frames of hosts, which the index may know otherwise"] += int(
+                in_frames.sum()
+            )
+            wrong &= ~in_frames
             if self._inserts_all:
                 unexplained.append(rows[wrong & (state["distance"][rows] != NO_DISTANCE)])
             else:

@@ -17,7 +17,7 @@ from streamer.records.record import Record
 from streamer.service.pipeline import fingerprint_documents
 from streamer.transports.evidence import Output
 from streamer.verification.findings import Findings
-from streamer.verification.ledger import Ledger, column
+from streamer.verification.ledger import Ledger, column, digest_of_text
 
 NO_KIND = 255
 
@@ -31,16 +31,20 @@ _NOT_TO_BE_READ = {label(Verdict.DEAD_LETTER, reason) for reason in (Reason.POIS
 class Prints:
     """What entries are compared by, row for row with the ledger.
 
-    fingerprints  uint64 [rows, words], zeros where nothing is known
+    fingerprints  uint64 [rows, words], as the index stores them; zeros where nothing is known
+    words         words of a fingerprint without its frame
     kinds         uint8 [rows], NEAR or EXACT; NO_KIND where there is no fingerprint
     looks         uint8 [rows, look bytes], for the second look
-    read          bool [rows], whether the text was read: only then is the look known
+    read          bool [rows], whether the text was read: only then are look and host known
+    hosts         uint64 [rows], digest of the host; 0 where none is known
     """
 
     fingerprints: npt.NDArray[np.uint64]
+    words: int
     kinds: npt.NDArray[np.uint8]
     looks: npt.NDArray[np.uint8]
     read: npt.NDArray[np.bool_]
+    hosts: npt.NDArray[np.uint64]
 
     @classmethod
     def blank(cls, folder: Path, rows: int, parameters: Parameters) -> "Prints":
@@ -48,10 +52,12 @@ class Prints:
         kinds = column(folder / "kinds", "u1", rows)
         kinds[:] = NO_KIND
         return cls(
-            column(folder / "fingerprints", "<u8", rows, parameters.words),
+            column(folder / "fingerprints", "<u8", rows, parameters.stored_words),
+            parameters.words,
             kinds,
             column(folder / "looks", "u1", rows, parameters.look_bytes),
             column(folder / "read", "?", rows),
+            column(folder / "hosts", "<u8", rows),
         )
 
 
@@ -113,7 +119,7 @@ class TextCheck:
         return position is not None and self._sample.has(position)
 
     def _note_told(self, outputs: Sequence[Output], rows: npt.NDArray[np.int64]) -> None:
-        digits = self._prints.fingerprints.shape[1] * 16
+        digits = self._prints.words * 16
         telling, octets = [], []
         for place, each in enumerate(outputs):
             told = each.told
@@ -128,7 +134,7 @@ class TextCheck:
                 octets.append(found)
         if telling:
             words = np.frombuffer(b"".join(octets), ">u8").reshape(len(telling), -1)[:, ::-1]
-            self._prints.fingerprints[rows[telling]] = words
+            self._prints.fingerprints[rows[telling], : self._prints.words] = words
             self._prints.kinds[rows[telling]] = [
                 Kind.EXACT if outputs[place].told.reason in _EXACT else Kind.NEAR for place in telling
             ]
@@ -150,11 +156,13 @@ class TextCheck:
                 self._findings.note("fingerprint", [f"{self._ledger.text(row)}: {problem}"])
         has_fingerprint = (found.kinds == Kind.NEAR) | (found.kinds == Kind.EXACT)
         if not self._by_headers:
-            self._prints.fingerprints[rows] = found.fingerprints
+            self._prints.fingerprints[rows, : self._prints.words] = found.fingerprints
             self._prints.kinds[rows] = np.where(has_fingerprint, found.kinds, NO_KIND)
         if found.looks is not None:
             self._prints.looks[rows] = found.looks
         self._prints.read[rows] = True
+        hosts = [each.host if isinstance(each, Document) else None for each in documents]
+        self._prints.hosts[rows] = [digest_of_text(host) if host else 0 for host in hosts]
 
     def _problem(
         self, output: Output, document: Document | DeadLetter, fingerprint: str | None, kind: int, reason: int

@@ -103,12 +103,12 @@ class UniquesCheck:
         unique &= ~again
         ordered = (state["rank"][left] != NONE) & (state["rank"][right] != NONE)
         self._findings.unchecked["near-duplicates of which the index does not know both"] += int((~ordered).sum())
-        # Such entries are found by documents that share some of that text, not by whatever resembles them.
-        by_own_text = unique & (state["by_own_text"][earlier] > 0)
-        self._findings.unchecked["near-duplicates of pages that are found by their own text beside a template"] += int(
-            by_own_text.sum()
+        # Such entries stand under other bands.
+        framed = unique & ((state["frame"][earlier] > 0) | (state["frame"][later] > 0))
+        self._findings.unchecked["near-duplicates in the frames of hosts, which are found by what is their own"] += int(
+            framed.sum()
         )
-        unique &= ~by_own_text
+        unique &= ~framed
         # Either order of two unique documents is wrong. An update, or a page of a template, may resemble an earlier document.
         either = (state["verdict"][earlier] == Verdict.UNIQUE) | ~standing_for_themselves(state["verdict"][earlier])
         in_order = either | self._ledger.are_of_one_source(earlier, later)

@@ -33,9 +33,8 @@ def check_updates(ledger: Ledger, comparison: Comparison, findings: Findings) ->
 def _equal(comparison: Comparison, rows: Rows, others: Rows) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """Whether the texts of rows are the same, as far as the index can tell: bool [n]."""
     prints = comparison.prints
-    equal = (prints.kinds[rows] == prints.kinds[others]) & (
-        prints.fingerprints[rows] == prints.fingerprints[others]
-    ).all(axis=1)
+    same = prints.fingerprints[rows, : prints.words] == prints.fingerprints[others, : prints.words]
+    equal = (prints.kinds[rows] == prints.kinds[others]) & same.all(axis=1)
     near = prints.kinds[rows] == Kind.NEAR
     return np.asarray(equal & (~near | (prints.looks[rows] == prints.looks[others]).all(axis=1)))
 

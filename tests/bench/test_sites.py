@@ -21,5 +21,5 @@ def test_pages_of_a_template_and_copies_of_pages_are_counted_by_policy(tmp_path:
     for each in (templates, root, unique):
         assert (each["site"], each["pages"], each["copies"], each["found"]) == ("site.jsonl", 80, 40, 40)
         assert each["lost"] == each["pages"] - each["kept"] - (each["near"] - each["missed"])
-    assert 20 < templates["kept"] - root["kept"] == templates["by_template"]
+    assert templates["kept"] - root["kept"] > 20 > templates["by_template"] > 0
     assert 0 < templates["lost"] <= 16 < root["lost"]

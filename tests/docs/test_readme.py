@@ -234,7 +234,7 @@ def test_every_figure_of_the_readme_stands_in_the_benchmarks() -> None:
 
 def test_of_pages_that_share_nine_tenths_of_their_words_nearly_all_are_kept_and_copies_found(tmp_path: Path) -> None:
     assert (
-        "500 made-up pages that share 90 % of their words over 480 are kept, and 198 of 200\n  edited copies are found"
+        "500\n  made-up pages of a host that share 90 % of their words over 480 are kept, and 195 of 200 edited copies are found"
         in README
     )
     dice = random.Random(1)
@@ -247,7 +247,10 @@ def test_of_pages_that_share_nine_tenths_of_their_words_nearly_all_are_kept_and_
             copy[place] = dice.choice(words)
         texts.append(copy)
     pages = tmp_path / "pages.jsonl"
-    lines = [orjson.dumps({"id": str(number), "text": " ".join(text)}) for number, text in enumerate(texts)]
+    lines = [
+        orjson.dumps({"id": f"https://site.example/{number}", "text": " ".join(text)})
+        for number, text in enumerate(texts)
+    ]
     pages.write_bytes(b"\n".join(lines) + b"\n")
     folders = ("--out", str(tmp_path / "filtered"), "--index", str(tmp_path / "index"))
     command = [sys.executable, "-m", "streamer", "filter", str(pages), *folders]
@@ -255,4 +258,4 @@ def test_of_pages_that_share_nine_tenths_of_their_words_nearly_all_are_kept_and_
     lines = (tmp_path / "filtered/verdicts.jsonl").read_bytes().splitlines()
     verdicts = [orjson.loads(line)["verdict"] for line in lines]
     assert verdicts[:500].count("unique") > 480
-    assert verdicts[500:].count("duplicate") == 198
+    assert verdicts[500:].count("duplicate") == 195

@@ -9,9 +9,10 @@ import index.tools
 from tests.support.paths import ROOT
 
 PUBLIC = {
-    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "Guard", "HostShare",
+    "DISTANCE_MAX", "NO_DISTANCE", "NO_NUMBER", "Applied", "Decided", "Decisions", "Document", "Entries", "FrameRule", "Guard",
+    "HostShare",
     "Index", "Insert", "Kind", "Match", "Parameters", "Position", "Recrawl", "RecrawlPolicy", "Retention", "RootRule", "Source",
-    "Standing", "TemplateRule", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source",
+    "Standing", "Verdict", "WatchedHosts", "errors", "minhash", "naming_originals", "plain_source",
     "second_look", "standing_for_themselves",
 }  # fmt: skip
 

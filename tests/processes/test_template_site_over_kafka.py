@@ -40,7 +40,8 @@ def fill(run: Run, documents: MadeUp) -> None:
     """
     producer = KafkaProducer(bootstrap_servers=run.bootstrap_servers, compression_type="lz4", linger_ms=20)
     for number, (text, page) in enumerate(zip(documents.texts, documents.pages.tolist(), strict=True)):
-        value = orjson.dumps({"id": str(number), "text": text})
+        host = {"host": "site.example"} if page >= 0 else {}
+        value = orjson.dumps({"id": str(number), "text": text} | host)
         producer.send(run.input_topic, value=value, partition=(number if page >= 0 else page) % 2)
     producer.flush(timeout=60)
     producer.close()
@@ -69,12 +70,10 @@ def test_the_pages_of_a_template_site_are_kept_and_nothing_else_changes(
         dropped[int(orjson.loads(value or b"")["id"])] = destination == "duplicate"
     found = kept(documents.pages, dropped)
     assert (found.pages, found.copies) == (500, 200)
-    assert found.kept >= 475, found
+    assert found.kept >= 485, found
     assert found.found >= 198, found
     changed = dropped[~documents.of_site] != dropped_alone(documents, tmp_path / "alone")
     assert not changed.any()
     metrics = run.metrics()
-    # A site may fall into two families, by the order in which the partitions are read.
-    assert 1 <= float(metrics.split("\nneardup_templates_found_total ")[1].split("\n")[0]) <= 3
     assert ('neardup_worker_restarts_total{cause="killed"} 1.0' in metrics) is killed
     assert 'neardup_documents_total{reason="template",verdict="unique"}' in metrics

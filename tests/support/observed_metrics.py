@@ -21,7 +21,6 @@ def observe_everything(measures: metrics.Metrics, random: np.random.Generator) -
         similarities=random.uniform(0.7, 1, size=BATCH_RECORDS // 5),
         candidates=random.geometric(0.1, size=BATCH_RECORDS),
         unequal=10,
-        templates=1,
         replayed=1,
     )
     measures.show_hosts(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from index.dataflow import Dataflow
 from index.errors import ParametersDiffer
 from index.index import Index
+from index.matching.frame import FrameRule
 from index.matching.root import RootRule
-from index.matching.template import TemplateRule
 from index.storage.parameters import Parameters
 from tests.support.dataflow import Answer, Batch, Cluster, answers_by_position, in_order
 from tests.support.entries import Row
@@ -115,9 +115,7 @@ def test_who_does_not_wait_for_the_watermark_says_something_else() -> None:
 
 
 def test_templates_are_refused_with_the_setting_and_the_reason() -> None:
-    parameters = Parameters(
-        BANDING.bits, 3000, "root", banding=BANDING, root=RootRule(5000, 1000), template=TemplateRule()
-    )
+    parameters = Parameters(BANDING.bits, 3000, "root", banding=BANDING, root=RootRule(5000, 1000), frames=FrameRule())
     with pytest.raises(ParametersDiffer, match=r"index\.templates = false"):
         Dataflow(parameters)
 

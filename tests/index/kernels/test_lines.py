@@ -79,7 +79,7 @@ def test_documents_of_many_batches_are_read_as_those_of_each(random: Random, wor
         for fingerprint in batch.fingerprints[some]
     ]
 
-    found, id_ends = lines.ids(addresses, at, words)
+    found, id_ends = lines.ids(addresses, at)
     texts = np.split(found, id_ends)[:-1]
     expected = []
     for batch, some in zip(batches, rows, strict=True):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from index.storage import codec
 from index.storage.codec import LOG_ORIGINAL, LOG_ROW, LOG_SOURCE, Tombstones
-from index.storage.layout import Family, pack_family, unpack_text
+from index.storage.layout import unpack_text
 
 IDS = st.one_of(st.text(max_size=6), st.sampled_from(["", "é", "名前", "\ud800", "a\udfffb", "𝄞"]))
 """Ids of all widths in UTF-8; a lone surrogate, which JSON can hold, is no character of UTF-8."""
@@ -129,23 +129,3 @@ def test_the_sizes_of_segments_are_few_and_waste_little() -> None:
     assert len(set(sizes)) <= 49
     wasted = [size - 8 * column.shape[1] - 8 for size, column in zip(sizes, columns, strict=True)]
     assert all(waste <= max(4_096, size / 16 + 4_096) for waste, size in zip(wasted, sizes, strict=True))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 12), st.sampled_from([64, 128, 256]))
-def test_many_families_are_packed_as_each_of_them_is(seed: int, count: int, bins: int) -> None:
-    generator = np.random.default_rng(seed)
-    known, counts = generator.random(count) < 0.5, generator.integers(0, 2**32, (count, 5))
-    values, leads = (generator.integers(0, 256, (count, bins)).astype(np.uint8) for _ in range(2))
-    packed = codec.pack_families(known, counts, values, leads)
-    each = [
-        Family(*counts[place].tolist(), values[place], None if known[place] else leads[place]) for place in range(count)
-    ]
-    assert packed == [pack_family(family) for family in each]
-    again = codec.unpack_families(packed, bins)
-    leads[known] = 0
-    for column, expected in zip(again, (known, counts, values, leads), strict=True):
-        assert column.tolist() == expected.tolist()
-    for place in range(count):
-        with pytest.raises(ValueError, match="cut off"):
-            codec.unpack_families([*packed[:place], packed[place][:-1]], bins)

@@ -34,7 +34,7 @@ EXPECTED_64 = {
         (b"identity".hex(), IDENTITY.hex),
         (b"ids".hex(), "00000000000000050000000000000006" * 2 + "0600000000000000"),
         ("6d65726765", "0500000000000000" "0500000000000000" "0000000000000000" "0400000000000000" + "00" * 18),
-        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 6, "insert": "all"}'.hex()),
+        (b"stamp".hex(), b'{"bits": 64, "distance_max": 3, "fingerprint": {"f": "w"}, "format": 7, "insert": "all"}'.hex()),
     ],
     "streams": [("00000000", "01000000" "74" + "名".encode().hex())],
     "stream_numbers": [("74", "00000000")],
@@ -42,7 +42,7 @@ EXPECTED_64 = {
     "log": [
         (
             "0000000000000000" "0000000000000000",
-            "06000000" "01000000" "05000000" "02000000" "00000000" "00000000" "02010000"
+            "06000000" "01000000" "05000000" "02000000" "00000000" "01000000" "00000000" "02010000"
             "0201000000000000" "0000000000000000" "0700000000000000" "00000000" "01000000" "ffff" "00000002"
             "0301000000000000" "0000000000000000" "0000000000000000" "00000000" "0a000000" "0100" "01000002"
             "0401000000000000" "0200000000000000" "feffffffffffffff" "00000000" "0c000000" "ffff" "00020101"
@@ -56,7 +56,7 @@ EXPECTED_64 = {
         ),
         (
             "0000000000000005" "0000000000000006",
-            "02000000" "01000000" "02000000" "00000000" "00000000" "00000000" "02010000"
+            "02000000" "01000000" "02000000" "00000000" "00000000" "01000000" "00000000" "02010000"
             "0601000000000000" "0500000000000000" "0000000000000000" "00000000" "01000000" "ffff" "00000002"
             "0701000000000000" "0600000000000000" "0000000000000000" "00000000" "02000000" "ffff" "00000002"
             "ff00000000000000" "00000000ff000000" + b"cd".hex(),
@@ -88,9 +88,7 @@ EXPECTED_64 = {
     "amendments": [],
     "retired": [],
     "times": [],
-    "families": [],
-    "relatives": [],
-    "own": [],
+    "frames": [],
     "ages": [],
 }  # fmt: skip
 
@@ -179,7 +177,7 @@ def test_the_looks_of_what_entered_stand_behind_the_fingerprints(tmp_path: Path)
     with Index.open(tmp_path, Parameters(look=CosineLook(3, 0.9)), map_bytes_max=2**24) as index:
         index.admit(entries_of(rows), {})
     ((_, value),) = raw(tmp_path)["log"]
-    assert value.startswith("030000000100000002000000010000000300000000000000")
+    assert value.startswith("03000000010000000200000001000000030000000100000000000000")
     assert "0700000000000000" * 2 + "e81805110000" in value
     stamp = json.loads(bytes.fromhex(dict(raw(tmp_path)["meta"])[b"stamp".hex()]))
     assert stamp["look"] == {"kind": "cosine", "cells": 3, "cosine_min": 0.9}
@@ -203,7 +201,7 @@ def test_an_index_of_another_format_version_is_refused_untouched(tmp_path: Path)
     make_older(tmp_path)
     before = (tmp_path / "data.mdb").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 6"):
+        with pytest.raises(FormatUnknown, match="format version 1; this program knows version 7"):
             Index.open(tmp_path, Parameters(), map_bytes_max=2**24, read_only=read_only)
     assert (tmp_path / "data.mdb").read_bytes() == before
 
@@ -256,23 +254,22 @@ def test_counters_of_a_new_index_are_zero() -> None:
     assert layout.unpack_counters(layout.pack_counters(layout.Counters(1, 2, 3, 4))) == (1, 2, 3, 4)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_family_is_these_bytes(known: bool) -> None:
-    values, leads = np.array([7, 0, 9], np.uint8), np.array([1, 2, 3], np.uint8)
-    family = layout.Family(16, 15, 4, 3, 260, values, None if known else leads)
-    packed = layout.pack_family(family)
-    numbers = "0300100000000f0000000400000003000000000000000401000000000000"
-    assert packed.hex() == ("01" if known else "00") + "00" + numbers + "070009" + ("" if known else "010203")
-    again = layout.unpack_family(packed)
-    assert again[:5] == family[:5]
-    assert again.is_known == known
-    assert again.values.tolist() == [7, 0, 9]
-    assert again.leads is None if known else again.leads.tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match="cut off"):
-        layout.unpack_family(packed[:-1])
+def test_a_sample_of_a_host_is_these_bytes() -> None:
+    sample = layout.HostSample(70, 3, 258, "é", np.array([[5, 6], [7, 8]], np.uint64))
+    packed = layout.pack_sample(sample)
+    signatures = "".join(f"0{number}00000000000000" for number in (5, 6, 7, 8))
+    assert packed.hex() == "460000000300000002010000000000000200000002000000" + signatures + "c3a9"
+    again = layout.unpack_sample(packed)
+    assert again[:4] == sample[:4]
+    assert again.signatures.tolist() == sample.signatures.tolist()
+    assert layout.changed_at(packed) == 258
+    with pytest.raises(ValueError, match="buffer size"):
+        layout.unpack_sample(packed[:-3])
 
 
-def test_a_key_of_own_text_sorts_by_its_head() -> None:
-    (key,) = layout.pack_own_keys(np.array([5], np.uint64), np.array([3 * 256 + 7]))
-    assert key.hex() == "00000000000000050307"
-    assert layout.unpack_own_key(key) == (5, 775)
+def test_counts_of_hosts_are_zero_at_first_and_come_back() -> None:
+    counted, counts = layout.unpack_hosts_met(None)
+    assert (counted, counts.any(), len(counts)) == (0, False, layout.HOSTS_MET)
+    counts[7] = 3
+    counted, again = layout.unpack_hosts_met(layout.pack_hosts_met(258, counts))
+    assert (counted, again.tolist()) == (258, counts.tolist())

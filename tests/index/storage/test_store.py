@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -173,7 +172,7 @@ def test_what_is_kept_of_views_is_lost_by_whatever_writes(tmp_path: Path) -> Non
         for write in (
             lambda: transaction.put(Table.META, key, value),
             lambda: transaction.put_all(Table.META, [key], [value]),
-            lambda: transaction.add(Table.OWN, [key], [value]),
+            lambda: transaction.add(Table.REPEATS, [key], [value]),
             lambda: transaction.delete(Table.META, key),
         ):
             transaction.kept["some"] = 1
@@ -264,10 +263,10 @@ def test_values_set_together_are_those_that_were_set_last(writes: list[dict[int,
         def put(transaction: Transaction) -> None:
             for turn, each in enumerate(writes):
                 keys, values = [bytes([key]) for key in each], [bytes([turn]) * size for size in each.values()]
-                transaction.put_all(Table.FAMILIES, keys, values)
+                transaction.put_all(Table.FRAMES, keys, values)
 
         store.write(put)
-        read = store.read(lambda transaction: dict(transaction.get_many(Table.FAMILIES, sorted(last))))
+        read = store.read(lambda transaction: dict(transaction.get_many(Table.FRAMES, sorted(last))))
         assert read == last
 
 
@@ -282,26 +281,6 @@ def test_walking_begins_at_a_key_or_behind_it(tmp_path: Path) -> None:
     store.close()
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    st.dictionaries(st.integers(0, 40), st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=40)),
-    st.sets(st.integers(0, 41)),
-)
-def test_all_values_of_many_keys_are_those_of_each(filed: dict[int, set[int]], asked: set[int]) -> None:
-    pairs = [(key.to_bytes(3, "big"), value.to_bytes(8, "big")) for key, values in filed.items() for value in values]
-    with TemporaryDirectory() as folder:
-        store = Store(Path(folder), map_bytes_initial=2**20, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
-        store.prepare(Table)
-        store.write(lambda t: t.add(Table.OWN, [key for key, _ in pairs], [value for _, value in pairs]))
-        keys = [key.to_bytes(3, "big") for key in sorted(asked)]
-        counts, values = store.read(lambda t: t.all_values(Table.OWN, keys))
-        of_keys = store.read(lambda t: [t.first_values(Table.OWN, key, 100) for key in keys])
-        store.close()
-    assert counts.tolist() == [len(each) for each in of_keys]
-    assert values == b"".join(value for each in of_keys for value in each)
-    assert [len(each) for each in of_keys] == [len(filed.get(key, ())) for key in sorted(asked)]
-
-
 @pytest.mark.parametrize("keys", [[b"b"], [b"a"], [b"c"], [b"a", b"b", b"c"]])
 @pytest.mark.parametrize("value", [b"12345679", b"22345678"])
 def test_damage_is_met_by_whoever_reads_many_values_or_finds_keys_missing_beside_it(
@@ -309,13 +288,13 @@ def test_damage_is_met_by_whoever_reads_many_values_or_finds_keys_missing_beside
 ) -> None:
     store = Store(tmp_path, map_bytes_initial=2**22, map_bytes_max=2**22, read_only=False, hooks=CommitHooks())
     store.prepare(Table)
-    store.write(lambda t: t.add(Table.OWN, [b"b", b"z"], [b"12345678", b"12345678"]))
-    assert store.read(lambda t: t.all_values(Table.OWN, keys))[0].sum() == (b"b" in keys)
-    sealed = store.read(lambda t: dict(t.raw(Table.OWN))[b"b"].tobytes())
-    store.write(lambda t: t.delete(Table.OWN, b"b"))
-    put_raw(store, Table.OWN, b"b", value + sealed[8:])
-    with pytest.raises(IndexDamaged, match="value of 62 in table own is not what was written"):
-        store.read(lambda t: t.all_values(Table.OWN, keys))
+    store.write(lambda t: t.add(Table.REPEATS, [b"b", b"z"], [b"12345678", b"12345678"]))
+    assert len(store.read(lambda t: t.get_many(Table.REPEATS, keys))) == (b"b" in keys)
+    sealed = store.read(lambda t: dict(t.raw(Table.REPEATS))[b"b"].tobytes())
+    store.write(lambda t: t.delete(Table.REPEATS, b"b"))
+    put_raw(store, Table.REPEATS, b"b", value + sealed[8:])
+    with pytest.raises(IndexDamaged, match="value of 62 in table repeats is not what was written"):
+        store.read(lambda t: t.get_many(Table.REPEATS, keys))
     store.close()
 
 

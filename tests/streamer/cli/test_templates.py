@@ -9,9 +9,9 @@ from deploy.made_up_site import site
 from tests.support.command_line import run
 
 
-def test_the_templates_of_an_index_are_told_to_people_and_to_machines(tmp_path: Path) -> None:
+def test_the_frames_of_an_index_are_shown_to_people_and_to_machines(tmp_path: Path) -> None:
     lines = [
-        orjson.dumps({"id": f"page-{number}", "text": text})
+        orjson.dumps({"id": f"page-{number}", "text": text, "url": f"https://Shop.example/{number}"})
         for number, text in enumerate(site("en", 0.1, pages=40, copies=0).texts)
     ]
     (tmp_path / "site.jsonl").write_bytes(b"\n".join(lines))
@@ -19,22 +19,17 @@ def test_the_templates_of_an_index_are_told_to_people_and_to_machines(tmp_path: 
     assert done.code == 0, done.err
     done = run("index", "--directory", tmp_path / "index", "templates", "--json")
     assert done.code == 0, done.err
-    (found,) = json.loads(done.out)["templates"]
-    assert (found["head"]["id"], found["head"]["position"]) == ("page-0", f"{tmp_path}/site.jsonl/0/0")
-    assert (found["documents"], found["kept"], found["dropped"]) == (40, 23, 16)
-    assert [page["id"] for page in found["dropped_pages"]] == [f"page-{number}" for number in range(1, 17)]
-    assert [page["id"] for page in found["kept_pages"]] == [f"page-{number}" for number in range(17, 22)]
-    assert 0.05 < found["own_share"] < 0.15
+    (found,) = json.loads(done.out)["hosts"]
+    assert (found["host"], found["pages"], found["is_known"]) == ("shop.example", 38, True)
+    assert found["kept"] > 0
+    assert 0.8 < found["frame_share"] < 0.95
     shown = run("index", "--directory", tmp_path / "index", "templates").out
-    first, *_ = (line.split() for line in shown.splitlines() if line.startswith(" "))
-    assert first == ["40", "23", f"{found['own_share']:.0%}", "16", "page-0"]
-    assert "page-3" in shown
-    assert "page-4" not in shown
-    assert "page-19" in shown
+    assert shown.splitlines()[1].split() == ["shop.example", "38", f"{found['frame_share']:.0%}", str(found["kept"])]
 
 
-def test_an_index_without_templates_says_so(tmp_path: Path) -> None:
+def test_an_index_without_hosts_says_what_to_set(tmp_path: Path) -> None:
     (tmp_path / "one.jsonl").write_bytes(b'{"text": "one"}')
     run("filter", tmp_path / "one.jsonl", "--out", tmp_path / "out", "--index", tmp_path / "index")
     done = run("index", "--directory", tmp_path / "index", "templates")
-    assert (done.code, done.out) == (0, "no template is known\n")
+    assert done.code == 0
+    assert "decode.host" in done.out

@@ -18,7 +18,10 @@ def test_both_schemes_and_all_policies_are_carried(scheme: str, second_look: str
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("index.templates=true", r"index\.templates: Flink learns no templates, for .* set index\.templates = false"),
+        (
+            "index.templates=true",
+            r"index\.templates: Flink learns no frames of hosts, for .* set index\.templates = false",
+        ),
         ("index.recrawl=update", r"index\.recrawl: update: Flink knows no older versions"),
         ("index.recrawl=as-new", r"index\.recrawl: as-new: Flink knows no older versions"),
         ("guard.policy=pass", r"guard\.policy: pass: Flink watches no hosts"),

@@ -180,7 +180,7 @@ def test_an_export_of_an_index_that_another_process_writes_is_of_one_moment(tmp_
         (lambda found: [*found, found[-2]], r"line 63 cannot be read: there is more behind the last line"),
         (lambda found: found[1:], r"is no export of an index"),
         (lambda _: [], r"is no export of an index"),
-        (lambda found: [found[0].replace(b"_export\":3", b"_export\":2"), *found[1:]], r"version 2; .* knows version 3"),
+        (lambda found: [found[0].replace(b"_export\":4", b"_export\":2"), *found[1:]], r"version 2; .* knows version 4"),
         (lambda found: [found[0], b"{", *found[1:]], r"line 2 cannot be read"),
         (lambda found: [found[0], found[1].replace(b'"stream":0', b'"stream":9'), *found[2:]], r"line 2 cannot be read"),
         (lambda found: [found[0], b'{"offset": 3}', *found[1:]], r"line 2 cannot be read: 'stream'"),
@@ -211,7 +211,7 @@ def test_a_line_of_an_export_reads_by_itself(tmp_path: Path) -> None:
     exported(tmp_path / "index", tmp_path / "export.jsonl")
     header, *others = map(json.loads, (tmp_path / "export.jsonl").read_bytes().splitlines())
     assert header == {
-        "neardup_index_export": 3,
+        "neardup_index_export": 4,
         "parameters": {"bits": 64, "distance_max": 3, "insert": "unique", "fingerprint": {}},
         "streams": [["stream-one", "news"]],
         "positions": 2,

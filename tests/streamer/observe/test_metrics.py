@@ -56,7 +56,6 @@ def see_one_batch(measures: metrics.Metrics) -> None:
         similarities=np.array([0.7, 0.72, 1.0]),
         candidates=np.array([0, 0, 1, 7, 200_000], dtype=np.int64),
         unequal=2,
-        templates=3,
         replayed=1,
     )
 
@@ -145,7 +144,6 @@ def test_one_batch_is_counted_in_every_metric_it_touches() -> None:
     assert value(shown, "neardup_documents_total", verdict="dead-letter", reason="not-json") == 1
     assert value(shown, "neardup_replayed_total") == 1
     assert value(shown, "neardup_unequal_duplicates_total") == 2
-    assert value(shown, "neardup_templates_found_total") == 3
     assert value(shown, "neardup_batches_total") == 1
     assert value(shown, "neardup_batch_records_sum") == 6
     assert value(shown, "neardup_batch_bytes_sum") == 9_000

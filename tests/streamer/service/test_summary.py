@@ -27,7 +27,6 @@ def batch(outcomes: Mapping[tuple[str, str], int], replayed: int = 0, step_cpu_s
         similarities=np.zeros(0),
         candidates=np.zeros(0, np.int64),
         unequal=0,
-        templates=0,
         replayed=replayed,
     )
 

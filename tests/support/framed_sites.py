@@ -1,4 +1,4 @@
-"""Pages of templates, as signatures that are drawn, and an index that decides on them."""
+"""Pages of sites, as signatures that are drawn, and an index that decides on them."""
 
 from collections.abc import Iterator
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from index.entry import Entries, Kind, Verdict
 from index.index import Index
+from index.matching.frame import FrameRule
 from index.matching.minhash import Banding
 from index.matching.root import RootRule
-from index.matching.template import TemplateRule
 from index.storage.parameters import Parameters
 from tests.support.entries import ONE
 
 BINS = 64
 PARAMETERS = Parameters(
-    BINS * 8, 3_000, "root", {}, Banding(BINS, 8, 16, 4), root=RootRule(5_000, 500), template=TemplateRule(voters=3)
+    BINS * 8, 3_000, "root", {}, Banding(BINS, 8, 16, 4), root=RootRule(5_000, 500), frames=FrameRule(3, 8, 2)
 )
 WORDS = {
     Verdict.UNIQUE: "unique",
@@ -40,7 +40,20 @@ def site(generator: np.random.Generator, count: int, sites: int, filled: float) 
     return np.array(pages)
 
 
-def batch_of(signatures: np.ndarray, begin: int, end: int, ids: list[str] | None = None) -> Entries:
+def hosts_of(generator: np.random.Generator, count: int, sites: int) -> list[str | None]:
+    """A host for each page: one of as many as there are sites, and sometimes none."""
+    return [
+        None if number == sites else f"host-{number}" for number in generator.integers(0, sites + 1, count).tolist()
+    ]
+
+
+def batch_of(
+    signatures: np.ndarray,
+    begin: int,
+    end: int,
+    hosts: list[str | None] | None = None,
+    ids: list[str] | None = None,
+) -> Entries:
     """Rows of one source; an id is the row's number unless `ids` says another."""
     count = end - begin
     return Entries(
@@ -52,15 +65,16 @@ def batch_of(signatures: np.ndarray, begin: int, end: int, ids: list[str] | None
         signatures[begin:end],
         np.zeros(count, np.int64),
         [str(row) for row in range(begin, end)] if ids is None else ids[begin:end],
+        hosts=None if hosts is None else hosts[begin:end],
     )
 
 
 def told(
-    index: Index, signatures: np.ndarray, cuts: list[int], first: int = 0
+    index: Index, signatures: np.ndarray, hosts: list[str | None], cuts: list[int], first: int = 0
 ) -> Iterator[tuple[str, str | None, int]]:
     """Verdict, id of the document named, and distance to it, from row `first` on; batches end at these rows."""
     for begin, end in zip([first, *cuts], [*cuts, len(signatures)], strict=True):
-        decisions = index.admit(batch_of(signatures, begin, end), {ONE: end})
+        decisions = index.admit(batch_of(signatures, begin, end, hosts), {ONE: end})
         columns = (decisions.verdicts.tolist(), decisions.original_ids, decisions.distances.tolist())
         for verdict, original, distance in zip(*columns, strict=True):
             yield WORDS[Verdict(verdict)], original, distance

@@ -1,0 +1,25 @@
+"""Check of frames: every sample can be read, fits the parameters, and holds no more pages than it may."""
+
+import struct
+
+from index.session import ReadSession
+from index.storage.layout import Table, unpack_sample
+from index.tools.finding import Finding
+
+
+def frames(session: ReadSession) -> Finding:
+    """Read all of `frames`. What pages a sample was taken from is not known any more."""
+    finding, rule = Finding("frames"), session.parameters.frames
+    for key, value in session.transaction.walk(Table.FRAMES):
+        finding.examined += 1
+        where = f"the sample of host {bytes(key).hex()}"
+        try:
+            sample = unpack_sample(value)
+        except (ValueError, struct.error) as problem:
+            finding.note([f"{where} cannot be read: {problem}"])
+            continue
+        if rule is None or sample.signatures.shape[1] != session.parameters.words:
+            finding.note([f"{where} is not of signatures of this index"])
+        elif len(sample.signatures) != min(sample.taken, rule.sample_max):
+            finding.note([f"{where} has {len(sample.signatures)} pages, and has taken {sample.taken}"])
+    return finding

@@ -1,0 +1,172 @@
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from index.entry import Position, RecrawlPolicy, given_back_source
+from index.index import internals_of
+from index.matching.minhash import pack_bins
+from index.session import Recrawl
+from index.tools.verify import verify_tables
+from tests.support.brute_force_frames import BruteForceFrames
+from tests.support.entries import ONE
+from tests.support.framed_sites import BINS, PARAMETERS, batch_of, hosts_of, site, told
+from tests.support.indexes import SMALL, opened
+
+
+def expected(
+    oracle: BruteForceFrames, signatures: np.ndarray, hosts: list[str | None], first: int = 0
+) -> Iterator[tuple[str, str | None, int]]:
+    for row in range(first, len(signatures)):
+        yield oracle.decide(signatures[row], hosts[row], str(row))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 3), st.floats(0.4, 1), st.data())
+def test_verdicts_are_those_of_one_document_after_the_other(
+    seed: int, count: int, sites: int, filled: float, data: st.DataObject
+) -> None:
+    """However the documents are cut into batches, and wherever entries stand."""
+    generator = np.random.default_rng(seed)
+    signatures = pack_bins(site(generator, count, sites, filled), 8)
+    hosts = hosts_of(generator, count, sites)
+    cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=6)))
+    with TemporaryDirectory() as folder, opened(Path(folder), PARAMETERS, sizes=SMALL) as index:
+        found = list(told(index, signatures, hosts, cuts))
+        assert not [each for each in internals_of(index).read(verify_tables) if each.wrong]
+    assert found == list(expected(BruteForceFrames(PARAMETERS), signatures, hosts))
+
+
+@pytest.mark.parametrize("cuts", [[], [60], [20, 40, 100]])
+def test_pages_of_many_hosts_meet_every_verdict(cuts: list[int], tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    signatures = pack_bins(np.concatenate([site(generator, 90, 10, 1.0), site(generator, 90, 2, 1.0)]), 8)
+    hosts = hosts_of(generator, len(signatures), 4)
+    with opened(tmp_path, PARAMETERS, sizes=SMALL) as index:
+        found = list(told(index, signatures, hosts, cuts))
+    assert {verdict for verdict, _, _ in found} == {"unique", "duplicate", "template"}
+    assert found == list(expected(BruteForceFrames(PARAMETERS), signatures, hosts))
+
+
+@pytest.mark.parametrize("policy", ["update", "as-new"])
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 40), st.data())
+def test_pages_that_are_crawled_again_are_decided_alike_in_all_batches(
+    policy: RecrawlPolicy, seed: int, count: int, data: st.DataObject
+) -> None:
+    """Whatever comes in one batch: versions, pages of a template, copies of either."""
+    generator = np.random.default_rng(seed)
+    signatures = pack_bins(site(generator, count, 2, 1.0), 8)
+    hosts = hosts_of(generator, count, 2)
+    ids = [str(number) for number in generator.integers(0, max(1, count // 2), count).tolist()]
+    cuts = sorted(data.draw(st.sets(st.integers(1, count - 1), max_size=4)))
+    answers = []
+    for each in (cuts, list(range(1, count))):
+        with TemporaryDirectory() as folder:
+            recrawl = Recrawl(policy)
+            with opened(Path(folder), PARAMETERS, sizes=SMALL, recrawl=recrawl) as index:
+                found = []
+                for begin, end in zip([0, *each], [*each, count], strict=True):
+                    decided = index.admit(batch_of(signatures, begin, end, hosts, ids), {ONE: end})
+                    positions = [None if at is None else at.offset for at in decided.original_positions]
+                    found += list(zip(decided.verdicts.tolist(), positions, decided.distances.tolist(), strict=True))
+                assert not [each for each in internals_of(index).read(verify_tables) if each.wrong]
+        answers.append(found)
+    assert answers[0] == answers[1]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32), st.integers(4, 40), st.data())
+def test_what_was_forgotten_counts_no_more_and_the_frame_stays(seed: int, count: int, data: st.DataObject) -> None:
+    generator = np.random.default_rng(seed)
+    signatures = pack_bins(site(generator, count, 2, 1.0), 8)
+    hosts = hosts_of(generator, count, 2)
+    half = count // 2
+    oracle = BruteForceFrames(PARAMETERS)
+    before = list(expected(oracle, signatures[:half], hosts))
+    entered = [page.number for page in oracle.pages]
+    gone = sorted(data.draw(st.sets(st.sampled_from(entered), max_size=len(entered))))
+    with TemporaryDirectory() as folder, opened(Path(folder), PARAMETERS, sizes=SMALL) as index:
+        assert list(told(index, signatures[:half], hosts, [])) == before
+        index.forget([document.id for document in index.documents(gone) if document is not None])
+        oracle.forget(gone)
+        after = list(told(index, signatures, hosts, list(range(half + 1, count)), half))
+    assert after == list(expected(oracle, signatures, hosts, half))
+
+
+def template_pages(generator: np.random.Generator, count: int, own: int) -> np.ndarray:
+    """Pages of one template, each with so many bins of its own: uint8 [count, BINS]."""
+    pages = np.repeat(generator.integers(1, 256, (1, BINS)).astype(np.uint8), count, axis=0)
+    for page in pages:
+        page[generator.choice(BINS, own, replace=False)] = generator.integers(1, 256, own)
+    return pages
+
+
+def test_pages_of_a_template_are_kept_and_copies_of_them_found(tmp_path: Path) -> None:
+    pages = template_pages(np.random.default_rng(5), 60, 10)
+    copies = pages.copy()
+    copies[:, 3] = 7
+    signatures = pack_bins(np.concatenate([pages, copies]), 8)
+    on_one, on_none = ["host"] * 120, [None] * 120
+    with opened(tmp_path, PARAMETERS) as index:
+        verdicts = [verdict for verdict, _, _ in told(index, signatures, on_one, [])]
+    assert verdicts[:60].count("duplicate") <= 5
+    kept = [verdict != "duplicate" for verdict in verdicts]
+    assert sum(page and copy for page, copy in zip(kept[:60], kept[60:], strict=True)) <= 1
+    with opened(tmp_path / "without", PARAMETERS) as index:
+        assert [verdict for verdict, _, _ in told(index, signatures, on_none, [])][:60].count("duplicate") > 50
+
+
+def test_one_article_in_the_frames_of_many_hosts_is_kept_once(tmp_path: Path) -> None:
+    """The bands of both have nothing of the frames; plainly they are too far apart."""
+    generator = np.random.default_rng(7)
+    articles = generator.integers(1, 256, (20, BINS)).astype(np.uint8)
+    pages, hosts = [], []
+    for number in range(12):
+        frame = generator.integers(1, 256, BINS).astype(np.uint8)
+        framed = generator.random(BINS) < 0.4
+        own = generator.integers(1, 256, (12, BINS)).astype(np.uint8)
+        for page in [*own, articles[0]]:
+            pages.append(np.where(framed, frame, page))
+            hosts.append(f"host-{number}")
+    signatures = pack_bins(np.array(pages, np.uint8), 8)
+    rows = np.argsort(np.tile(np.arange(13), 12), kind="stable")
+    signatures, hosts = signatures[rows], [hosts[row] for row in rows.tolist()]
+    kept = {}
+    for name, of_rows in (("hosts", hosts), ("none", [None] * len(hosts))):
+        with opened(tmp_path / name, PARAMETERS) as index:
+            verdicts = [verdict for verdict, _, _ in told(index, signatures, of_rows, [])]
+        assert verdicts[:-12].count("duplicate") == 0
+        kept[name] = 12 - verdicts[-12:].count("duplicate")
+    assert kept["hosts"] <= 3
+    assert kept["none"] == 12
+
+
+def test_a_page_that_is_asked_for_alone_gets_the_verdict_that_it_would_get(tmp_path: Path) -> None:
+    signatures = pack_bins(template_pages(np.random.default_rng(9), 40, 10), 8)
+    hosts: list[str | None] = ["host"] * 40
+    with opened(tmp_path, PARAMETERS) as index:
+        list(told(index, signatures[:20], hosts[:20], []))
+        for row in range(20, 40):
+            batch = batch_of(signatures, row, row + 1, hosts)
+            asked, decided = index.check(batch), index.admit(batch, {ONE: row + 1})
+            assert asked.verdicts.tolist() == decided.verdicts.tolist()
+            assert asked.original_ids == decided.original_ids
+
+
+def test_a_page_that_was_given_back_is_found_in_its_frame(tmp_path: Path) -> None:
+    pages = template_pages(np.random.default_rng(11), 30, 10)
+    signatures, hosts = pack_bins(np.concatenate([pages, pages[-1:]]), 8), ["host"] * 31
+    with opened(tmp_path, PARAMETERS) as index:
+        verdicts = [verdict for verdict, _, _ in told(index, signatures[:30], hosts, [])]
+        first = verdicts.index("duplicate")
+        index.give_back(batch_of(signatures, first, first + 1, hosts))
+        (given,) = index.decided_at([Position(given_back_source(ONE), first)])
+        assert given is not None
+        assert not [each for each in internals_of(index).read(verify_tables) if each.wrong]
+        (verdict,) = [verdict for verdict, _, _ in told(index, signatures, hosts, [], 30)]
+    assert verdict == "duplicate"

@@ -1,0 +1,198 @@
+"""Frames by brute force: the rule of `index.frames` for one document after the other, written as plainly as it can be.
+
+Candidates are the documents that share a band, as `lsm.shape` gives the bands of a fingerprint; a test of its own holds these.
+"""
+
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from index.frames.hosts import HALVED_EVERY, MET_MIN
+from index.lsm.shape import Shape
+from index.matching.frame import (
+    APART_BINS_MIN,
+    OFTEN_PAGES_MIN,
+    OFTEN_SHARE_MIN,
+    OWN_BINS_MIN,
+    OWN_DOUBT,
+    OWN_SHARE_MIN,
+    FrameRule,
+)
+from index.matching.host_sketch import host_keys
+from index.matching.minhash import DISTANCE_UNITS
+from index.storage.layout import HOSTS_MET
+from index.storage.parameters import Parameters
+
+Values = tuple[int, ...]
+Frame = frozenset[int]
+NO_FRAME: Frame = frozenset()
+
+
+@dataclass
+class Sampled:
+    """Sample of a host."""
+
+    rule: FrameRule
+    pages: list[Values] = field(default_factory=list)
+    taken: int = 0
+
+    def frame(self, page: Values) -> Frame:
+        """The frame of a page."""
+        if len(self.pages) < self.rule.pages_min:
+            return NO_FRAME
+        least = max(OFTEN_PAGES_MIN, ceil(OFTEN_SHARE_MIN * len(self.pages)))
+        return frozenset(
+            at for at, value in enumerate(page) if value and sum(other[at] == value for other in self.pages) >= least
+        )
+
+    def take(self, page: Values) -> None:
+        """Take a page, unless it is sampled, or the sample is full and it is not its turn."""
+        if page in self.pages:
+            return
+        if len(self.pages) < self.rule.sample_max:
+            self.pages.append(page)
+        elif _chance(page) % self.rule.every == 0:
+            self.pages[self.taken % self.rule.sample_max] = page
+        else:
+            return
+        self.taken += 1
+
+
+def _chance(page: Values) -> int:
+    words, chance = np.frombuffer(bytes(page), "<u8").tolist(), 0
+    for word in words:
+        chance = ((chance ^ word) * 0x9E3779B97F4A7C15) % 2**64
+    return chance >> 33
+
+
+def plain_distance(one: Values, other: Values) -> int:
+    """Distance of two signatures of 8 bits a bin."""
+    either = sum(bool(a or b) for a, b in zip(one, other, strict=True))
+    both = sum(bool(a and b) for a, b in zip(one, other, strict=True))
+    return _distance(either, both, sum(a != b for a, b in zip(one, other, strict=True)))
+
+
+def _distance(either: int, both: int, differing: int) -> int:
+    if not either:
+        return DISTANCE_UNITS
+    above, below = 255 * differing - either + both, 254 * either
+    return max(0, min(DISTANCE_UNITS, (2 * DISTANCE_UNITS * above + below) // (2 * below)))
+
+
+def framed_distance(one: Values, frame: Frame, other: Values, of_other: Frame) -> int:
+    """Distance of two pages beside their frames."""
+    plain = plain_distance(one, other)
+    if one == other or not (frame or of_other):
+        return plain
+    bins = range(len(one))
+    own = {at for at in bins if one[at] and at not in frame}
+    own_of_other = {at for at in bins if other[at] and at not in of_other}
+    both = own & own_of_other
+    either = {at for at in own | own_of_other if one[at] != other[at] or at not in frame | of_other}
+    found = DISTANCE_UNITS
+    if len(both) >= OWN_BINS_MIN:
+        alone = _distance(len(both), len(both), sum(one[at] != other[at] for at in both))
+        found = max(1, min(DISTANCE_UNITS, alone * (len(both) + OWN_DOUBT) // len(both)))
+    equal = sum(one[at] == other[at] for at in either)
+    if len(either) < APART_BINS_MIN or equal >= OWN_SHARE_MIN * len(either):
+        found = min(found, plain)
+    return found
+
+
+@dataclass
+class Page:
+    """A document that entered."""
+
+    number: int
+    values: Values
+    frame: Frame
+    bands: Values
+    root: int
+    id: str = ""
+    gone: bool = False
+
+
+class BruteForceFrames:
+    """An index of pages."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        assert parameters.frames is not None
+        assert parameters.root is not None
+        self.rule, self.root = parameters.frames, parameters.root
+        self.distance_max, self._shape = parameters.distance_max, Shape.of(parameters)
+        self._frame_words = parameters.stored_words - parameters.words
+        self.pages: list[Page] = []
+        self.samples: dict[int, Sampled] = {}
+        self._met, self._counted = [0] * HOSTS_MET, 0
+
+    def decide(self, signature: np.ndarray, host: str | None, id_: str) -> tuple[str, str | None, int]:
+        """Verdict, id of the document named, and distance to it."""
+        values = tuple(signature.view(np.uint8).reshape(-1).tolist())
+        frame = self._learn(values, host)
+        bands = self._bands(signature, frame)
+        matches: list[tuple[int, int, int]] = []
+        failed: list[tuple[int, int]] = []
+        for page in self._candidates(bands):
+            plain = plain_distance(values, page.values)
+            distance = framed_distance(values, frame, page.values, page.frame)
+            root = self.pages[page.root]
+            if distance <= self.distance_max:
+                to_root = distance
+                if root is not page:
+                    to_root = framed_distance(values, frame, root.values, root.frame)
+                    if to_root > self.root.distance_max:
+                        continue
+                matches.append((distance, page.number, to_root))
+            elif plain <= self.distance_max:
+                failed.append((plain, page.number))
+        number = len(self.pages)
+        if matches:
+            _, match, told = min(matches)
+            root = self.pages[self.pages[match].root]
+            if plain_distance(values, self.pages[match].values) > self.root.apart:
+                self.pages.append(Page(number, values, frame, bands, root.number, id_))
+            return "duplicate", root.id, told
+        self.pages.append(Page(number, values, frame, bands, number, id_))
+        if failed:
+            root = self.pages[self.pages[min(failed)[1]].root]
+            return "template", root.id, plain_distance(values, root.values)
+        return "unique", None, -1
+
+    def _learn(self, values: Values, host: str | None) -> Frame:
+        if not host:
+            return NO_FRAME
+        (key,) = host_keys([host]).tolist()
+        slot = key % HOSTS_MET
+        sample = self.samples.get(key)
+        if sample is None and self._met[slot] >= MET_MIN:
+            sample = self.samples[key] = Sampled(self.rule)
+        self._met[slot] += 1
+        self._counted += 1
+        assert self._counted < HALVED_EVERY, "counts are halved batch by batch"
+        if sample is None:
+            return NO_FRAME
+        frame = sample.frame(values)
+        sample.take(values)
+        return frame
+
+    def _bands(self, signature: np.ndarray, frame: Frame) -> Values:
+        bits = sum(1 << at for at in frame)
+        words = [bits >> (64 * word) & (2**64 - 1) for word in range(self._frame_words)]
+        fingerprint = np.concatenate([signature.reshape(-1), np.array(words, np.uint64)])[None]
+        return tuple(self._shape.band_hashes(fingerprint)[0].tolist())
+
+    def _candidates(self, bands: Values) -> list[Page]:
+        return [
+            page
+            for page in self.pages
+            if not page.gone
+            and not self.pages[page.root].gone
+            and any(one == other for one, other in zip(page.bands, bands, strict=True))
+        ]
+
+    def forget(self, numbers: list[int]) -> None:
+        """Forget documents, originals with their members."""
+        for number in numbers:
+            for page in self.pages:
+                page.gone |= page.number == number or page.root == number
