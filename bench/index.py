@@ -162,12 +162,6 @@ def opened(directory: Path, parameters: Parameters, sizes: TreeSizes) -> Index:
     return Index.open(directory / "index", parameters, map_bytes_max=MAP_BYTES_MAX, sizes=sizes)
 
 
-def without_relatives(index: Index) -> Index:
-    """The same open index, which looks for no relatives of templates in what it is loaded with."""
-    opened = internals_of(index)
-    return Index(replace(opened, parameters=replace(opened.parameters, frames=None)))
-
-
 def loaded(index: Index, stream: Stream, entries: int, progress: Progress) -> dict[str, float]:
     """Load `entries` fingerprints. Returns the rates, which leave out the making of the fingerprints; and bytes written."""
     task, load = progress.add_task("loading", total=entries), BulkLoader(index)
@@ -292,7 +286,6 @@ def figures(
     batches: int,
     *,
     kind: str,
-    relatives: bool,
     in_memory: int,
     verify: bool,
 ) -> Iterator[dict[str, Any]]:
@@ -301,8 +294,7 @@ def figures(
     stream = Stream(parameters, kind)
     with Progress(console=Console(stderr=True)) as progress:
         with opened(directory, parameters, sizes) as index:
-            yield {"load_looks_for_relatives": relatives and parameters.template is not None}
-            yield loaded(index if relatives else without_relatives(index), stream, entries, progress)
+            yield loaded(index, stream, entries, progress)
             statistics, merged = index.statistics(), _compaction(index).merged_to
             used = statistics.used_bytes / statistics.journal_rows
             yield {
@@ -352,12 +344,6 @@ def chosen(scheme: str, distance_max: int | None, bands: int | None, rows: int |
 )
 @click.option("--directory", default=None, type=click.Path(path_type=Path), help="Where; a temporary one if not given.")
 @click.option(
-    "--relatives/--no-relatives",
-    default=True,
-    show_default=True,
-    help="Whether loading looks for relatives of templates, which random fingerprints do not have.",
-)
-@click.option(
     "--in-memory",
     default=0,
     show_default=True,
@@ -379,7 +365,6 @@ def main(
     memtable_entries: int | None,
     directory: Path | None,
     *,
-    relatives: bool,
     in_memory: int,
     verify: bool,
     as_json: bool,
@@ -399,7 +384,6 @@ def main(
             batch_rows,
             batches,
             kind=fingerprints,
-            relatives=relatives,
             in_memory=in_memory,
             verify=verify,
         )

@@ -88,12 +88,11 @@ def test_fingerprints_of_one_block_agree_on_nothing_else() -> None:
 
 
 def test_entries_are_let_into_memory_before_measuring() -> None:
-    arguments = [*SMALL, "--memtable-entries", "30000", "--in-memory", "20000", "--no-relatives", "--json"]
+    arguments = [*SMALL, "--memtable-entries", "30000", "--in-memory", "20000", "--json"]
     found = orjson.loads(CliRunner().invoke(main, arguments, catch_exceptions=False).stdout.splitlines()[-1])
     assert found["entries"] == 2000
     # Those that freeze the memtable are let in by 10,000.
     assert found["entries_in_the_end"] == 2000 + 20_000 + 2 * 5 * 50 + 2 * 3 * 50 + 10_000
-    assert found["load_looks_for_relatives"] is False
 
 
 def test_freezing_starts_a_compaction(tmp_path: Path) -> None:
