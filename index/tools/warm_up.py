@@ -90,7 +90,9 @@ def _enter_pages() -> None:
 
 
 def _enter_ids(transaction: Transaction) -> None:
-    """Look ids up in a memtable and in a segment."""
+    """Look ids up in a memtable and in a segment, and a key that is not there."""
+    transaction.add(Table.REPEATS, [b"a" * 8], [bytes(8)])
+    transaction.get_many(Table.REPEATS, [b"b" * 8])
     memtable, hashes = IdMemtable(0), np.sort(hashes_of(b"ab", np.array([1, 2])))
     memtable.add(0, hashes)
     memtable.hits(hashes, 1)
