@@ -72,13 +72,12 @@ class Differences:
     def changes(self) -> Counter[tuple[str, str]]:
         """Documents by the verdict that was delivered and by that of the other settings."""
         pairs = self.delivered.verdicts[self.order].astype(np.int64) << 8 | self.other.verdicts[self.order]
-        found, counts = np.unique(pairs, return_counts=True)
-        return Counter(
-            {
-                (_label(pair >> 8), _label(pair & 0xFF)): count
-                for pair, count in zip(found.tolist(), counts.tolist(), strict=True)
-            }
-        )
+        changes: Counter[tuple[str, str]] = Counter()
+        # Several verdicts may have one label.
+        for pair, count in zip(*(each.tolist() for each in np.unique(pairs, return_counts=True)), strict=True):
+            changes[_label(pair >> 8), _label(pair & 0xFF)] += count
+        assert changes.total() == len(self.order), "every document is counted once"
+        return changes
 
     def newly_dropped(self) -> Rows:
         """Rows of documents that reached the unique output, and would not, in the order of deciding."""

@@ -40,16 +40,9 @@ def values() -> list[bytes | None]:
     return [*lines[::2], b"no json", None, *lines[1::2]]
 
 
-def without_frames(sections: dict[str, Any]) -> dict[str, Any]:
-    """The section `index` without frames, which are learnt from the pages of a host in their order."""
-    return {"index": {"templates": False} | sections.get("index", {})}
-
-
 def worked(directory: Path, sections: dict[str, Any], partitions: int = 3) -> World:
     """A service of these settings that has filtered all of it, which came a few documents at a time from each partition."""
-    world = World(
-        directory, Settings.model_validate({"batch": {"records_max": 5}} | sections | without_frames(sections))
-    )
+    world = World(directory, Settings.model_validate({"batch": {"records_max": 5}} | sections))
     world.broker.create_for(world.settings, partitions)
     found = values()
     for begin in range(0, len(found), 16):
@@ -68,7 +61,7 @@ def no_bar(_title: str, _total: int | None) -> Iterator[Callable[[int], None]]:
 
 def found_of(world: World, sections: dict[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[str, str | None]]]:
     """What other settings would have decided of what a service delivered; and of each position verdict and original."""
-    settings = Settings.model_validate({"batch": {"records_max": 7}} | sections | without_frames(sections))
+    settings = Settings.model_validate({"batch": {"records_max": 7}} | sections)
     index = settings.index.model_copy(update={"directory": world.directory})
     settings = settings.model_copy(update={"index": index})
     with compared(settings, MemoryEvidence(world.broker, settings), no_bar) as differences:
@@ -166,7 +159,8 @@ def test_what_an_output_has_lost_is_read_from_the_input_and_its_verdict_from_the
 
 
 def test_duplicates_whose_originals_are_gone_everywhere_are_left_out(tmp_path: Path) -> None:
-    without_versions = {"index": {"recrawl": "duplicate"}}
+    # Documents that are gone teach no frame, and later pages of their hosts may be decided otherwise.
+    without_versions = {"index": {"recrawl": "duplicate", "templates": False}}
     world = worked(tmp_path, without_versions)
     for partition in range(3):
         for topic in ("documents", "documents-unique"):
