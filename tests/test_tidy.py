@@ -44,7 +44,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.resending",
         "streamer.transports.kafka.rights",
         "streamer.transports.kafka.topics",
-        "streamer.transports.kafka.transactions",
+        "streamer.transports.kafka.transactions.hanging",
         "streamer.transports.kafka.transport",
         "streamer.transports.kafka.unreadable",
     },

@@ -24,7 +24,7 @@ from streamer.transports.transport import Transport
 
 def open_index(settings: Settings, fingerprinter: Scheme, *, read_only: bool = False) -> Index:
     """Open the index that the settings name, stamped with all that changes a fingerprint. Raises IndexProblem, SettingsError."""
-    return _opened(settings, parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
+    return _open(settings, parameters_for(settings, fingerprinter.stamp()), read_only=read_only)
 
 
 def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[Index, Scheme]:
@@ -41,10 +41,10 @@ def open_with_scheme(settings: Settings, *, read_only: bool = False) -> tuple[In
         made.append(scheme_for(settings, key_for(settings, secret)))
         return parameters_for(settings, made[0].stamp())
 
-    return _opened(settings, parameters, read_only=read_only), made[0]
+    return _open(settings, parameters, read_only=read_only), made[0]
 
 
-def _opened(
+def _open(
     settings: Settings, parameters: Parameters | Callable[[bytes | None], Parameters], *, read_only: bool
 ) -> Index:
     with usable_directory(settings):

@@ -13,7 +13,7 @@ from streamer.errors import BrokerUnavailable, DeliveryDoubtful, TransactionHang
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import let_go, transactional_id
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
-from streamer.transports.kafka.transactions import OFFSETS_TOPIC, partition_of_group
+from streamer.transports.kafka.transactions.hanging import OFFSETS_TOPIC, partition_of_group
 from streamer.transports.kafka.transport import KafkaTransport
 from tests.support.forgotten import Predecessor, abort_what_hangs, initialised, send_unmarked
 from tests.support.transport_worlds import (

@@ -39,7 +39,7 @@ def test_a_broker_that_goes_away_amid_a_transaction_costs_nothing(
 ) -> None:
     broker = fragile_kafka
     # Small batches, so that a transaction is under way whenever the broker goes. When the broker restarts, it forgets to
-    # end some of them (`streamer.transports.kafka.transactions`).
+    # end some of them (`streamer.transports.kafka.transactions.hanging`).
     run = make_run(broker.bootstrap_servers, tmp_path)
     values = list(documents(600))
     service = start(run)

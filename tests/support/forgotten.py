@@ -16,7 +16,7 @@ from index.entry import Source
 from streamer.records.route import POSITION, STREAM
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.clients import let_go, transactional_id
-from streamer.transports.kafka.transactions import OFFSETS_TOPIC, partition_of_group
+from streamer.transports.kafka.transactions.hanging import OFFSETS_TOPIC, partition_of_group
 
 FORGETFUL = {"transaction.partition.verification.enable": "false"}
 """The broker's setting."""

@@ -26,7 +26,7 @@ from streamer.transports.kafka.clients import (
 )
 from streamer.transports.kafka.rights import refusal, withheld_in
 from streamer.transports.kafka.topics import claims_of_group, require_topics
-from streamer.transports.kafka.transactions import producer_id_of, require_all_ended, take_over
+from streamer.transports.kafka.transactions.hanging import producer_id_of, require_all_ended, take_over
 from streamer.transports.resending import Way
 from streamer.transports.transport import Claim
 

@@ -28,7 +28,7 @@ kafka-python 3.0.12 loses records or fencing unless it is used by these rules (t
 16  A client may read on at another offset than it was asked for: `kafka_python.continuity` compares what it reads with the log
     (tests/contract/test_first_records.py).
 
-The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions` handles it, and
+The broker has a defect of its own: it may forget to end a transaction. `kafka.transactions.hanging` handles it, and
 tests/contract/test_forgotten_transactions.py holds that.
 """
 
@@ -55,7 +55,7 @@ from streamer.transports.kafka.kafka_python.reader import KafkaPythonReader
 from streamer.transports.kafka.kafka_python.writer import KafkaPythonWriter
 from streamer.transports.kafka.ownership import CHECK_SECONDS, OwnershipWatch, silence_ms_max
 from streamer.transports.kafka.topics import Note, parse_note, require_same_topic, require_topics
-from streamer.transports.kafka.transactions import require_offsets_not_hanging
+from streamer.transports.kafka.transactions.hanging import require_offsets_not_hanging
 from streamer.transports.kept import Kept
 from streamer.transports.transport import Assigned, Claim, Place, Trimmed
 

@@ -22,7 +22,6 @@ from streamer.transports.kafka.clients import (
     transactional_id,
     within_timeout,
 )
-from streamer.transports.kafka.commit_note import CommitNote
 from streamer.transports.kafka.confluent.clients import (
     BATCH_BYTES_MAX,
     Lines,
@@ -31,7 +30,8 @@ from streamer.transports.kafka.confluent.clients import (
 )
 from streamer.transports.kafka.confluent.reader import Proof
 from streamer.transports.kafka.rights import refusal, rights_of, withheld_in, withheld_on_topics
-from streamer.transports.kafka.transactions import producer_of_identity, require_all_ended, take_over
+from streamer.transports.kafka.transactions.commit_note import CommitNote
+from streamer.transports.kafka.transactions.hanging import producer_of_identity, require_all_ended, take_over
 
 log = logging.getLogger("kafka.confluent")
 

@@ -21,10 +21,10 @@ from streamer.settings.settings import Settings
 from streamer.transports.kafka.changelog import topic_of
 from streamer.transports.kafka.client import Commits, Member, output_too_large
 from streamer.transports.kafka.clients import NULL_VALUE, broker_errors, connections_of, let_go, within_timeout
-from streamer.transports.kafka.commit_note import CommitNote
 from streamer.transports.kafka.kafka_python.reader import offsets_of
 from streamer.transports.kafka.rights import refusal, withheld_in
-from streamer.transports.kafka.transactions import producer_id_of, producer_of, require_all_ended, take_over
+from streamer.transports.kafka.transactions.commit_note import CommitNote
+from streamer.transports.kafka.transactions.hanging import producer_id_of, producer_of, require_all_ended, take_over
 
 
 class KafkaPythonWriter:

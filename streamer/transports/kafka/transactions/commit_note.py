@@ -1,7 +1,7 @@
 """The step of a worker's last transaction, noted in the index folder: whether its commit was asked for.
 
 A worker that dies before it asks for the commit leaves a transaction that can only be aborted. The brokers may no longer
-know that: they forgot to end it, and its state with it (`kafka.transactions`). The worker's successor reads it here.
+know that: they forgot to end it, and its state with it (`kafka.transactions.hanging`). The worker's successor reads it here.
 
     begin: positions, producer, "begun"  ->  send records and offsets  ->  "asked"  ->  commit
 

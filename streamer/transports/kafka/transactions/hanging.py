@@ -20,7 +20,7 @@ known to be right:
                         coordinator had decided so. If it had not, another worker may have delivered the records, and a
                         person has to look
     neither tells       abort, if the worker noted that it never asked for the commit, and the note is of this transaction
-                        (`kafka.commit_note`)
+                        (`transactions.commit_note`)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,9 +55,9 @@ from streamer.transports.kafka.clients import (
     transactional_id,
     within_timeout,
 )
-from streamer.transports.kafka.commit_note import Unasked, unasked
 from streamer.transports.kafka.rights import OFFSETS_TOPIC
 from streamer.transports.kafka.topics import committed_offsets
+from streamer.transports.kafka.transactions.commit_note import Unasked, unasked
 
 log = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ import pytest
 from index import Source
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
-from streamer.transports.kafka import commit_note
-from streamer.transports.kafka.commit_note import CommitNote, Unasked, unasked
+from streamer.transports.kafka.transactions import commit_note
+from streamer.transports.kafka.transactions.commit_note import CommitNote, Unasked, unasked
 from tests.support.transport_worlds import make_settings, routed
 
 PRODUCER = (7, 3)

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from index.entry import Position, Source
 from streamer.errors import BrokerUnavailable
-from streamer.transports.kafka.commit_note import Unasked
-from streamer.transports.kafka.transactions import (
+from streamer.transports.kafka.transactions.commit_note import Unasked
+from streamer.transports.kafka.transactions.hanging import (
     OFFSETS_TOPIC,
     Open,
     hanging,
