@@ -1,5 +1,6 @@
 """Arguments to settings, wiring, run, exit code. Data goes to standard output, all else to standard error."""
 
+import logging
 import resource
 import sys
 from collections import Counter
@@ -49,6 +50,8 @@ def cli() -> None:
 
     # A command that says more configures its own. Without any, lines would go to standard output, amid the answer.
     configure_logging("warning", "console")
+    # The client's complaints end up in the command's own error.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
 def _warn_of_what_has_no_use(settings: Settings) -> None:

@@ -71,7 +71,7 @@ def run_demo(directory: Path, console: Console, settings: Mapping[str, Settings]
     """Write the documents, filter them within `directory` by both schemes, and show the results. Returns the exit code.
 
     settings  by scheme
-    The demo replaces two of them by its own: the field names and the folder of the index.
+    The demo replaces three of them by its own: the field names, the folder of the index, and the key, so that it repeats.
     Raises InputChanged where the folder holds the demo of another release, and everything that `filter_files` raises.
     """
     documents_file = directory / _DOCUMENTS
@@ -117,6 +117,7 @@ def of_scheme(settings: Settings, directory: Path) -> Settings:
         update={
             "decode": Decode(metadata=settings.decode.metadata),
             "index": settings.index.model_copy(update={"directory": own}),
+            "fingerprint": settings.fingerprint.model_copy(update={"key": "public", "key_file": None}),
         }
     )
 

@@ -138,6 +138,8 @@ class MemoryRouting(RoutingTransport):
         self.delivered: list[Record] = []
         self._stream = STREAM
         self._ownership = SimpleNamespace(look=lambda *_: None)  # type: ignore[assignment]
+        # Gaps between offsets are those of the log: there is no broker to ask.
+        self._continuity._look = lambda *_: None  # type: ignore[method-assign]
         self._open_admin, self._open_reader = object(), self.reader  # type: ignore[assignment]
         self._open_writer = SimpleNamespace(deliver=lambda *_: None)  # type: ignore[assignment]
         self._verdicts._open_consumer = self._verdicts._batches = self.verdicts  # type: ignore[assignment]

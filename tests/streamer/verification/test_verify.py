@@ -30,6 +30,8 @@ from tests.support.memory_evidence import MemoryEvidence
 from tests.support.memory_service import SENTENCES, World, document
 from tests.support.verified import outputs, position_of, verified, with_header, wrong
 
+PUBLIC_KEY = {"fingerprint": {"key": "public"}}
+
 
 def documents() -> list[Stored]:
     """Unique documents, near-duplicates, short texts, an undecidable document, a dead letter and a tombstone."""
@@ -723,7 +725,7 @@ def test_records_from_before_the_first_start_are_missing_only_where_the_service_
     findings = verified(world)
     assert wrong(findings) == {}
     assert findings.unchecked["before the first output (recovery.first_start)"] == len(documents())
-    world.settings = Settings()
+    world.settings = Settings.model_validate(PUBLIC_KEY)
     assert len(wrong(verified(world))["missing"]) == len(documents())
 
 
@@ -898,7 +900,7 @@ def test_a_fingerprint_of_other_settings_is_found_where_the_output_names_those_o
 
 def test_other_settings_than_those_of_the_index_are_refused(tmp_path: Path) -> None:
     world = worked(tmp_path)
-    world.settings = Settings.model_validate({"minhash": {"similarity_min": 0.6}})
+    world.settings = Settings.model_validate(PUBLIC_KEY | {"minhash": {"similarity_min": 0.6}})
     with pytest.raises(errors.ParametersDiffer, match="similarity_min"):
         verified(world)
 

@@ -16,6 +16,7 @@ import pytest
 
 from index.entry import Kind, Source
 from streamer.errors import ProcessRefused, RegistryUnavailable
+from streamer.fingerprint.key import PUBLIC
 from streamer.fingerprint.scheme import scheme_for
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.reason import Reason
@@ -214,7 +215,7 @@ def test_a_child_that_the_system_refuses_makes_no_record_poison(monkeypatch: pyt
     thread = threading.Thread(target=lambda: (own.recv(), answers.append(own.recv()), own.close()))
     answers: list[object] = []
     thread.start()
-    trial._serve(SETTINGS, other)
+    trial._serve(SETTINGS, PUBLIC, other)
     thread.join()
     assert isinstance(answers[0], ProcessRefused)
     assert "ulimit -u" in str(answers[0])

@@ -223,6 +223,12 @@ ITEMS = st.one_of(st.sampled_from(SOURCES), st.sampled_from(NOT_OURS), st.none()
 RANGES = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda borders: range(min(borders), max(borders)))
 
 
+@pytest.fixture(autouse=True)
+def _brokers_name_no_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that no broker answers leaves its sockets open, and most of these tests have no broker."""
+    monkeypatch.setattr(changelog, "_producers_of", lambda *_: ["7 of transactional id 'crawler'"])
+
+
 def restored(
     outputs: Outputs, ranges: dict[Source, range], stretch: int = 2_000, chosen: Settings | None = None
 ) -> list[list[Record]]:
