@@ -88,6 +88,9 @@ def test_a_lost_index_is_restored_from_the_outputs(news: Path, tmp_path: Path, i
         "--json",
         "--set",
         f"index.insert={insert}",
+        # Frames are learnt in another order, so a member more or less may enter.
+        "--set",
+        "index.templates=false",
     )
     assert streamer(*arguments, cwd=tmp_path).returncode == 0
     before = entries(tmp_path / "index")
@@ -117,7 +120,8 @@ def test_standard_input_and_compressed_files_give_the_same_verdicts(news: Path, 
 def test_an_interrupted_filter_finishes_its_batch_and_goes_on_the_next_time(tmp_path: Path) -> None:
     lines = list(documents(3_000))
     (tmp_path / "news.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-    arguments = ["--set", "batch.records_max=20", "filter", "news.jsonl", "--out", "out", "--index", "index"]
+    settings = ["--set", "batch.records_max=20", "--set", "fingerprint.key=public"]
+    arguments = [*settings, "filter", "news.jsonl", "--out", "out", "--index", "index"]
     running = subprocess.Popen(
         [sys.executable, "-m", "streamer", *arguments], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -149,7 +153,7 @@ def test_an_index_that_is_deleted_under_a_filter_ends_it_and_the_same_command_re
         shutil.rmtree(tmp_path / "index")
         _, errors = running.communicate(lines[1], timeout=30)
     assert running.returncode == os.EX_NOINPUT
-    assert b"The index in index was removed or replaced while it was in use." in errors
+    assert b"was removed or replaced while it was in use." in errors
     assert len(verdicts.read_bytes().splitlines()) == 1
     again = subprocess.run(command, cwd=tmp_path, input=b"".join(lines), capture_output=True, timeout=60, check=False)
     assert again.returncode == 0, again.stderr

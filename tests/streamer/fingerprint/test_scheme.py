@@ -20,7 +20,7 @@ from tests.support.pinned_signatures import TEXTS
 
 
 def chosen(*overrides: str) -> Settings:
-    return load(None, overrides, {})
+    return load(None, ["fingerprint.key=public", *overrides], {})
 
 
 def test_the_scheme_is_chosen_by_name_and_minhash_is_the_default() -> None:
