@@ -36,7 +36,13 @@ def finish(world: World) -> list[str]:
 
 def outcome(world: World) -> list[str]:
     """What is wrong with topics and index of a world whose services have stopped."""
-    found = topic_problems(world) + counted_again(world) + said_by_verify(world) + _said(world, "index", "verify")
+    found = (
+        world.readiness.problems()
+        + topic_problems(world)
+        + counted_again(world)
+        + said_by_verify(world)
+        + _said(world, "index", "verify")
+    )
     if world.partitions == 1:
         found += undisturbed_differences(world)
     return found

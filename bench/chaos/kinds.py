@@ -77,6 +77,9 @@ KINDS: Mapping[str, Kind] = {
     "index-disk-full": _kind("index", 3, index_faults.disk_full, index_faults.why_the_disk_cannot_fill_up),
 }
 
+HIDING_OUTPUTS = frozenset({"transaction-left-open-in-output"})
+"""Kinds after which outputs are written and their readers do not get them."""
+
 
 def obstacles(world: World, names: list[str]) -> dict[str, str]:
     """Why kinds cannot be had in a world now, by name; those that can are left out."""

@@ -1,5 +1,6 @@
 """What went in and what came out, read from the topics as it happens, and what does not fit together."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,8 +30,8 @@ class Ledger:
             max_poll_records=5_000,
         )
         self._read: dict[TopicPartition, int] = {}
-        self._inputs: dict[Place, int] = {}
-        """Digests of the records that have not come out yet."""
+        self._inputs: dict[Place, tuple[int, float]] = {}
+        """Digests of the records that have not come out yet, and when they were seen; the oldest first."""
         self._came_early: dict[Place, int] = {}
         """Digests of what came out before it was seen going in."""
         self.outputs: dict[Place, tuple[str, int]] = {}
@@ -70,7 +71,7 @@ class Ledger:
             place = record.partition, record.offset
             self.inputs += 1
             if (early := self._came_early.pop(place, None)) is None:
-                self._inputs[place] = content
+                self._inputs[place] = content, time.monotonic()
             elif early != content:
                 self.problems.append(f"{place} came out with other bytes")
             return
@@ -84,8 +85,12 @@ class Ledger:
         self.outputs[place] = destination, hash((content, tuple(sorted(own.items()))))
         if (expected := self._inputs.pop(place, None)) is None:
             self._came_early[place] = content
-        elif expected != content:
+        elif expected[0] != content:
             self.problems.append(f"{place} came out with other bytes")
+
+    def oldest_waiting(self) -> tuple[Place, float] | None:
+        """The place that has waited longest for its output, and when (`time.monotonic`) it was seen going in."""
+        return next(((place, seen) for place, (_, seen) in self._inputs.items()), None)
 
     def lacks(self, marks: Mapping[int, int]) -> list[Place]:
         """Places up to the marks (last offset by partition) that have not gone in, or not come out; a few at most."""

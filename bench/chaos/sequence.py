@@ -5,12 +5,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import psutil
 from kafka.errors import KafkaError
 
-from bench.chaos.kinds import KINDS, SECOND_SERVICE, Kind
+from bench.chaos.kinds import HIDING_OUTPUTS, KINDS, SECOND_SERVICE, Kind
 from bench.chaos.world import Stuck, World
 from deploy.local_kafka import LocalKafkaError
 
@@ -65,6 +66,11 @@ def _weighted(kinds: dict[str, Kind], chance: random.Random) -> str:
 
 def strike(world: World, names: Sequence[str], chance: random.Random) -> Struck:
     """Let faults happen, at the same time where there are several, and wait until the service is well. Raises Stuck."""
+    with world.readiness.excused() if HIDING_OUTPUTS & set(names) else nullcontext():
+        return _strike(world, names, chance)
+
+
+def _strike(world: World, names: Sequence[str], chance: random.Random) -> Struck:
     begin = time.monotonic()
     # Each has random numbers of its own: threads would take common ones in any order.
     seeds = [chance.randrange(2**32) for _ in names]

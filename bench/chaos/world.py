@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from bench.chaos.ledger import Ledger
 from bench.chaos.proxy import Proxy
+from bench.chaos.readiness import Readiness
 from bench.chaos.traffic import VALUE_BYTES_MAX, Traffic
 from deploy.kafka_run import DESTINATIONS, Run, create_topics, kill_group
 from deploy.local_kafka import HOST, LocalKafka, free_port
@@ -178,6 +179,7 @@ class World:
         for part in self.parts:
             self.services.append(self.service("0", part))
             self.services[-1].start()
+        self.readiness = stack.enter_context(Readiness(lambda: [each.run for each in self.services]))
         self.traffic = stack.enter_context(
             Traffic(self.broker.bootstrap_servers, INPUT, self.partitions, self.rate, self.seed)
         )
@@ -259,6 +261,7 @@ class World:
         """Read what came out for a moment. Raises Stuck where it is wrong."""
         self.ledger.follow(self.traffic.partitions)
         self.ledger.poll()
+        self.readiness.compare(self.ledger)
         assert self.traffic.flows or self.traffic.stopped, "the thread that sends documents has failed"
         if self.ledger.problems:
             raise Stuck("; ".join(self.ledger.problems[:5]))

@@ -7,14 +7,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import orjson
 import pytest
 
 from bench.chaos.kinds import KINDS
+from bench.chaos.ledger import Ledger
 from bench.chaos.proxy import DIRECTIONS, Direction, Proxy
+from bench.chaos.readiness import UNTRUE_SECONDS_MAX, Readiness
 from bench.chaos.report import AT_ONCE, by_kind
 from bench.chaos.sequence import Failure, Struck, choose
 from bench.chaos.traffic import records
@@ -187,6 +192,59 @@ def test_a_fault_alone_counts_for_its_recovery_and_a_failure_for_its_kind() -> N
     }
     assert rows["b"] == {"faults": 2, "failures": 1}
     assert rows[AT_ONCE]["recovery_seconds_max"] == 50
+
+
+class Waiting:
+    """Ledger in which one document has waited since a moment."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+
+    def oldest_waiting(self) -> tuple[tuple[int, int], float] | None:
+        return None if self._seconds is None else ((1, 7), self._seconds)
+
+
+@dataclass
+class Claim:
+    """Service that says what the test lets it say."""
+
+    is_ready: bool = True
+
+    def ready(self) -> bool:
+        return self.is_ready
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(
+    ("waiting_since", "is_ready", "excused", "untrue_seconds"),
+    [
+        (90.0, True, False, 12.0),
+        (105.0, True, False, 7.0),
+        (None, True, False, 0.0),
+        (90.0, False, False, 0.0),
+        (90.0, True, True, 0.0),
+    ],
+)
+def test_ready_is_untrue_while_a_document_waits_and_every_service_says_that_it_is_ready(
+    waiting_since: float | None, is_ready: bool, excused: bool, untrue_seconds: float
+) -> None:
+    clock, claims = Clock(), [Claim(), Claim(is_ready)]
+    readiness = Readiness(lambda: claims, clock)
+    readiness.ask()
+    with readiness.excused() if excused else nullcontext():
+        clock.seconds = 112.0
+        readiness.ask()
+        readiness.compare(cast("Ledger", Waiting(waiting_since)))
+    readiness.compare(cast("Ledger", Waiting(waiting_since)))
+    assert readiness.untrue_seconds_max == untrue_seconds
+    assert bool(readiness.problems()) == (untrue_seconds > UNTRUE_SECONDS_MAX)
 
 
 @pytest.mark.kafka

@@ -1,0 +1,89 @@
+"""Readiness against the outputs: how long services said that they were ready while a document waited."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from bench.chaos.ledger import Ledger
+
+UNTRUE_SECONDS_MAX = 10.0
+_PAUSE_SECONDS = 0.25
+
+
+class Answering(Protocol):
+    """What answers whether it is ready."""
+
+    def ready(self) -> bool:
+        """True where the service says that it is ready; False too where it does not answer."""
+        ...
+
+
+class Readiness:
+    """Longest time for which every service was ready and a document that had gone in did not come out.
+
+    A thread asks the services; `compare` sets their answers against the ledger. A context manager.
+    """
+
+    def __init__(
+        self, services: Callable[[], Sequence[Answering]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`services`: those that ought to be ready now; faults add and remove some."""
+        self._services = services
+        self._clock = clock
+        self._ready_since: float | None = None
+        self._judged_since = clock()
+        self._is_excused = False
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._ask_on, name="readiness", daemon=True)
+        self.untrue_seconds_max = 0.0
+        self.untrue_at = ""
+
+    def __enter__(self) -> "Readiness":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _ask_on(self) -> None:
+        while not self._stopped.wait(_PAUSE_SECONDS):
+            self.ask()
+
+    def ask(self) -> None:
+        """Ask every service once."""
+        began = self._clock()
+        if not all(service.ready() for service in list(self._services())):
+            self._ready_since = None
+        elif self._ready_since is None:
+            self._ready_since = began
+
+    @contextmanager
+    def excused(self) -> Iterator[None]:
+        """Judge nothing for a while: a fault hides the outputs from their readers, and no service can know that."""
+        self._is_excused = True
+        yield
+        self._is_excused, self._judged_since = False, self._clock()
+
+    def compare(self, ledger: Ledger) -> None:
+        """Note for how long all services have been ready and the oldest document has waited, up to now."""
+        if self._is_excused:
+            return
+        ready_since, waiting = self._ready_since, ledger.oldest_waiting()
+        if ready_since is None or waiting is None:
+            return
+        place, since = waiting
+        seconds = self._clock() - max(ready_since, since, self._judged_since)
+        if seconds > self.untrue_seconds_max:
+            self.untrue_seconds_max = seconds
+            self.untrue_at = f"partition {place[0]}, offset {place[1]}"
+
+    def problems(self) -> list[str]:
+        """What is wrong with what the services said of themselves."""
+        if self.untrue_seconds_max <= UNTRUE_SECONDS_MAX:
+            return []
+        return [
+            f"all services were ready for {self.untrue_seconds_max:.1f} s while a document waited: {self.untrue_at}"
+        ]
