@@ -63,6 +63,7 @@ ONLY_IMPORTERS = {
     "selectolax": {"streamer.text.normalisation"},
     "trafilatura": {"streamer.text.main_text"},
     "uvicorn": {"streamer.observe.http"},
+    "starlette": {"streamer.observe.application"},
 }
 
 LAYERS = (

@@ -14,7 +14,7 @@ from streamer.ask.filter import Filter, Value
 from streamer.explain.positions import position_text, time_text
 from streamer.explain.texts import with_texts
 from streamer.explain.why import explain
-from streamer.observe.http import problem
+from streamer.observe.application import error_body
 from streamer.records.reason import Reason, label
 from streamer.settings.settings import Settings
 from streamer.transports.by_position import RecordsAt
@@ -40,7 +40,7 @@ class Refused(Exception):
 
 def told_error(status: HTTPStatus, field: str, message: str) -> Told:
     """An error, in the one form that all errors have."""
-    return Told(status, problem(status, field, message).body)
+    return Told(status, error_body(field, message))
 
 
 class Answers:

@@ -7,7 +7,7 @@ from streamer.ask.answers import Told, told_error
 from streamer.ask.process import Answerer
 from streamer.ask.routes import routes_for
 from streamer.ask.status import Status
-from streamer.observe.http import Route
+from streamer.observe.application import Route
 from streamer.service.loop import State
 from streamer.settings.settings import Settings
 

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
@@ -17,7 +17,7 @@ import orjson
 from streamer.ask.answers import Told
 from streamer.ask.openapi import description
 from streamer.errors import SettingsError
-from streamer.observe.http import JSON, Request, Response, Route, problem
+from streamer.observe.application import JSON, Response, Route, problem, respond
 from streamer.settings.ask import TOKEN_CHARACTERS_MIN, Ask, is_loopback
 from streamer.settings.settings import Settings
 
@@ -53,22 +53,22 @@ class Door:
         self._host = host
         self._rate = Rate(ask.requests_per_second)
 
-    def refuse(self, request: Request) -> Response | None:
+    def refuse(self, headers: Mapping[str, str]) -> Response | None:
         """The answer to a request that may not be asked; None for one that may."""
-        refused = self.refuse_stranger(request)
+        refused = self.refuse_stranger(headers)
         if refused is None and not self._rate.admits():
             message = "more requests than ask.requests_per_second: come again in a second"
             refused = problem(HTTPStatus.TOO_MANY_REQUESTS, "", message, {"Retry-After": "1"})
         return refused
 
-    def refuse_stranger(self, request: Request) -> Response | None:
+    def refuse_stranger(self, headers: Mapping[str, str]) -> Response | None:
         """As `refuse`, without counting the request."""
         if self._token is not None:
-            kind, _, given = request.headers.get("authorization", "").partition(" ")
+            kind, _, given = headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
                 challenge = {"WWW-Authenticate": 'Bearer realm="ask"'}
                 return problem(HTTPStatus.UNAUTHORIZED, "Authorization", "a token is needed: Bearer TOKEN", challenge)
-        elif not self._is_own_name(request.headers.get("host", "")):
+        elif not self._is_own_name(headers.get("host", "")):
             # A page of another site could make a browser ask under a name that leads here.
             return problem(HTTPStatus.FORBIDDEN, "Host", "without ask.token_file ask by the address of this machine")
         return None
@@ -94,33 +94,33 @@ def routes_for(settings: Settings, ask: Callable[[str, bytes], Told], status: Ca
     page = files("streamer.ask").joinpath("page.html").read_bytes()
     shown = {"Content-Security-Policy": policy_for(page), "Referrer-Policy": "no-referrer"}
 
-    def asking(question: str) -> Callable[[Request], Response]:
-        def answer(request: Request) -> Response:
-            told = ask(question, request.body or request.name.encode())
-            return Response(told.status, JSON, told.body)
+    def asking(question: str) -> Callable[[bytes], Response]:
+        def answer(asked: bytes) -> Response:
+            told = ask(question, asked)
+            return respond(told.status, JSON, told.body)
 
         return answer
 
-    def refuse_form(request: Request) -> Response | None:
-        refused = door.refuse(request)
+    def refuse_form(headers: Mapping[str, str]) -> Response | None:
+        refused = door.refuse(headers)
         # Only what a page of another site cannot send without asking first.
-        if refused is None and request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
+        if refused is None and headers.get("content-type", "").partition(";")[0].strip() != JSON:
             refused = problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type", f"must be {JSON}")
         return refused
 
     return [
         Route("/v1/check", "POST", asking("check"), refuse_form, settings.ask.body_bytes_max, queue="check"),
         Route(
-            "/v1/documents/",
+            "/v1/documents/{id:path}",
             "GET",
             asking("document"),
             door.refuse,
             queue="document" if settings.ask.texts else "check",
         ),
         Route("/v1/pairs", "GET", asking("pairs"), door.refuse, queue="check"),
-        Route("/v1/status", "GET", lambda _: Response(HTTPStatus.OK, JSON, status()), door.refuse_stranger),
-        Route("/v1/openapi.json", "GET", lambda _: Response(HTTPStatus.OK, JSON, described)),
-        Route("/", "GET", lambda _: Response(HTTPStatus.OK, "text/html; charset=utf-8", page, shown)),
+        Route("/v1/status", "GET", lambda _: respond(HTTPStatus.OK, JSON, status()), door.refuse_stranger),
+        Route("/v1/openapi.json", "GET", lambda _: respond(HTTPStatus.OK, JSON, described)),
+        Route("/", "GET", lambda _: respond(HTTPStatus.OK, "text/html; charset=utf-8", page, shown)),
     ]
 
 

@@ -6,23 +6,20 @@ to any other request, and it waits a minute for a TLS handshake.
 """
 
 import asyncio
-import functools
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
-from typing import Any, Self
-from urllib.parse import unquote, urlsplit
+from typing import Self
 
-import orjson
 import structlog
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from streamer.errors import SettingsError
+from streamer.observe.application import PROBES, REQUEST_SECONDS, TEXT, Application, Response, Route, respond
 from streamer.observe.connections import Connections
 from streamer.observe.guard import OPEN, Guard
 from streamer.observe.metrics import CONTENT_TYPE
@@ -32,71 +29,13 @@ log = structlog.get_logger(__name__)
 Check = Callable[[], tuple[bool, str]]
 """Whether all is well, and a few words for people."""
 
-TEXT = "text/plain; charset=utf-8"
-JSON = "application/json"
-
 HEAD_SECONDS = 2
 """Longest time that a client may take for its TLS handshake, and again for the head of a request."""
 
-REQUEST_SECONDS = 10
-"""Longest time that a client may take for the body of a request, or to begin the next one over the same connection."""
-
-WAITING_MAX = 64
-"""Most requests that wait in one queue; beyond it the server answers 503. Probes have no such limit."""
-
-_PROBES = "probes"
 _ACCEPT_PAUSE_SECONDS = 1
 
 _STOP_SECONDS = 2
 """Longest time that `close` waits for answers under way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request.
-
-    name     of a route that ends in a slash: what comes behind it, decoded
-    headers  by name in lower case
-    body     empty before it is read
-    """
-
-    method: str
-    name: str
-    headers: Mapping[str, str]
-    body: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """One response; `headers` beside type, length and Cache-Control."""
-
-    status: HTTPStatus
-    content_type: str
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-Handler = Callable[[Request], Response]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Requests with one path and one method.
-
-    path            one that ends in a slash, but for the slash alone, takes all paths below it
-    method          GET (HEAD comes with it) or POST
-    handle          called on a thread
-    admit           called before the body is read, and may not wait; what it returns is the answer, if anything
-    body_bytes_max  a larger body is refused
-    queue           name of the queue of routes whose answers take time: they are made one after the other. "": at once
-    """
-
-    path: str
-    method: str
-    handle: Handler
-    admit: Callable[[Request], Response | None] = lambda _: None
-    body_bytes_max: int = 0
-    queue: str = ""
 
 
 class HttpServer:
@@ -122,7 +61,7 @@ class HttpServer:
         self._host = host
         self._port = port
         self._guard = guard
-        self._application = _Application([*_observing(exposition, health, ready, guard), *routes])
+        self._application = Application([*_observing(exposition, health, ready, guard), *routes])
         self._running: tuple[Server, threading.Thread] | None = None
 
     @property
@@ -157,138 +96,25 @@ class HttpServer:
 
 
 def _observing(exposition: Callable[[], bytes], health: Check, ready: Check, guard: Guard) -> list[Route]:
-    def metrics(request: Request) -> Response:
-        if not guard.admits(request.headers.get("authorization", "")):
-            words = b"the user (observe.user) or the password is wrong\n"
-            challenge = {"WWW-Authenticate": 'Basic realm="metrics", charset="UTF-8"'}
-            return Response(HTTPStatus.UNAUTHORIZED, TEXT, words, challenge)
-        return Response(HTTPStatus.OK, CONTENT_TYPE, exposition())
+    def refuse(headers: Mapping[str, str]) -> Response | None:
+        if guard.admits(headers.get("authorization", "")):
+            return None
+        words = b"the user (observe.user) or the password is wrong\n"
+        challenge = {"WWW-Authenticate": 'Basic realm="metrics", charset="UTF-8"'}
+        return respond(HTTPStatus.UNAUTHORIZED, TEXT, words, challenge)
 
-    def checking(check: Check) -> Handler:
-        def answer(_: Request) -> Response:
+    def answering(check: Check) -> Callable[[bytes], Response]:
+        def answer(_: bytes) -> Response:
             well, words = check()
-            return Response(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, TEXT, f"{words}\n".encode())
+            return respond(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, TEXT, f"{words}\n".encode())
 
         return answer
 
     return [
-        Route("/metrics", "GET", metrics),
-        Route("/healthz", "GET", checking(health), queue=_PROBES),
-        Route("/readyz", "GET", checking(ready), queue=_PROBES),
+        Route("/metrics", "GET", lambda _: respond(HTTPStatus.OK, CONTENT_TYPE, exposition()), refuse),
+        Route("/healthz", "GET", answering(health), queue=PROBES),
+        Route("/readyz", "GET", answering(ready), queue=PROBES),
     ]
-
-
-class _Application:
-    """The routes, as uvicorn calls them (ASGI)."""
-
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = routes
-        # Each queue has threads of its own: requests that wait hold up no probe.
-        self._queues = {
-            queue: ThreadPoolExecutor(1 if queue else 4, f"http-{queue or 'quick'}")
-            for queue in {route.queue for route in routes}
-        }
-        self._waiting = dict.fromkeys(self._queues, 0)
-
-    def close(self) -> None:
-        """End the threads that wait for work; what is under way on them ends by itself."""
-        for threads in self._queues.values():
-            threads.shutdown(wait=False, cancel_futures=True)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        response = await self._response(scope, receive)
-        headers = {
-            "Content-Type": response.content_type,
-            "Content-Length": str(len(response.body)),
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-            **response.headers,
-        }
-        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": response.status.value, "headers": raw})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else response.body})
-
-    async def _response(self, scope: Any, receive: Any) -> Response:
-        target, method = scope["raw_path"].decode("ascii"), scope["method"]
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host, path = _host_and_path(target)
-        if host:
-            headers["host"] = host
-        routes = [route for route in self._routes if _fits(route, path)]
-        if not routes:
-            known = ", ".join(dict.fromkeys(route.path for route in self._routes))
-            return problem(HTTPStatus.NOT_FOUND, "", f"no such path; there are {known}")
-        chosen = next((route for route in routes if route.method == ("GET" if method == "HEAD" else method)), None)
-        if chosen is None:
-            allowed = ", ".join("GET, HEAD" if route.method == "GET" else route.method for route in routes)
-            return problem(HTTPStatus.METHOD_NOT_ALLOWED, "", f"only {allowed}", {"Allow": allowed})
-        request = Request(method, unquote(path[len(chosen.path) :]), headers)
-        refused = chosen.admit(request)
-        if refused is not None:
-            return refused
-        if chosen.body_bytes_max:
-            body = await _body(receive, chosen.body_bytes_max)
-            if isinstance(body, Response):
-                return body
-            request = Request(method, request.name, headers, body)
-        return await self._handled(chosen, request)
-
-    async def _handled(self, route: Route, request: Request) -> Response:
-        loop = asyncio.get_running_loop()
-        if route.queue != _PROBES and self._waiting[route.queue] >= WAITING_MAX:
-            words = f"{WAITING_MAX} requests wait for their answers: try again in a second"
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "", words, {"Retry-After": "1"})
-        self._waiting[route.queue] += 1
-        try:
-            return await loop.run_in_executor(self._queues[route.queue], functools.partial(route.handle, request))
-        finally:
-            self._waiting[route.queue] -= 1
-
-
-def _host_and_path(target: str) -> tuple[str, str]:
-    """Host and path of a request's target; the host is "" unless the target is a whole URL (RFC 9112, 3.2.2)."""
-    if target.startswith("/"):
-        return "", target
-    try:
-        url = urlsplit(target)
-    except ValueError:
-        return "", ""
-    return url.netloc, url.path or "/"
-
-
-def _fits(route: Route, path: str) -> bool:
-    if len(route.path) > 1 and route.path.endswith("/"):
-        return len(path) > len(route.path) and path.startswith(route.path)
-    return path == route.path
-
-
-async def _body(receive: Any, bytes_max: int) -> bytes | Response:
-    """Body of a request, or the answer to one that is too large or too slow."""
-    close = {"Connection": "close"}
-    parts: list[bytes] = []
-    size, is_whole = 0, False
-    try:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            while not is_whole and size <= bytes_max:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return problem(HTTPStatus.BAD_REQUEST, "", "the client went away", close)
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                is_whole = not message.get("more_body", False)
-    except TimeoutError:
-        return problem(HTTPStatus.REQUEST_TIMEOUT, "", f"no body within {REQUEST_SECONDS} seconds", close)
-    if size > bytes_max:
-        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", f"the body has more than {bytes_max} bytes", close)
-    return b"".join(parts)
-
-
-def problem(status: HTTPStatus, field: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a request that cannot be answered; `field` names what is wrong, "" the request as a whole."""
-    body = orjson.dumps({"error": {"field": field, "message": message}})
-    return Response(status, JSON, body, headers or {})
 
 
 class _Protocol(H11Protocol):
@@ -335,38 +161,48 @@ class _Server(Server):
         await super().startup([])
         assert sockets is not None
         self._connecting: set[asyncio.Task[None]] = set()
-        self._accepting = asyncio.create_task(self._accept(*sockets))
+        self._connections = Connections()
+        self._listening = sockets[0]
+        self._listening.setblocking(False)
+        self._listen()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for task in (self._accepting, *self._connecting):
+        asyncio.get_running_loop().remove_reader(self._listening)
+        for task in self._connecting:
             task.cancel()
-        await asyncio.wait([self._accepting])
         await super().shutdown(sockets)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        connections, loop = Connections(), asyncio.get_running_loop()
-        listening.setblocking(False)
-        while True:
-            try:
-                stream, address = await loop.sock_accept(listening)
-            except OSError as error:
-                # Silent clients free their file descriptors within HEAD_SECONDS.
-                log.warning("the port cannot accept a connection", reason=error.strerror)
-                await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
-                continue
-            protocol = _Protocol(self.config, self.server_state, {})
-            if connections.admit(address[0], stream, protocol.is_answering):
-                task = loop.create_task(self._connect(stream, protocol))
-                self._connecting.add(task)
-                task.add_done_callback(self._connecting.discard)
-            else:
-                stream.close()
-            # While connections queue, `sock_accept` returns at once: let what they send be read.
-            await asyncio.sleep(0)
+    def _listen(self) -> None:
+        # One connection for each round of the loop: what earlier ones send is read in between.
+        if not self.should_exit:
+            asyncio.get_running_loop().add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            stream, address = self._listening.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:
+            # Silent clients free their file descriptors within HEAD_SECONDS.
+            log.warning("the port cannot accept a connection", reason=error.strerror)
+            loop.remove_reader(self._listening)
+            loop.call_later(_ACCEPT_PAUSE_SECONDS, self._listen)
+            return
+        stream.setblocking(False)
+        protocol = _Protocol(self.config, self.server_state, {})
+        if self._connections.admit(address[0], stream, protocol.is_answering):
+            task = loop.create_task(self._connect(stream, protocol))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+        else:
+            stream.close()
 
     async def _connect(self, stream: socket.socket, protocol: _Protocol) -> None:
         seconds = None if self.config.ssl is None else HEAD_SECONDS
-        try:
+        # The client left, speaks no TLS, or took too long for it; or the server stops meanwhile.
+        with suppress(OSError), ExitStack() as unless_connected:
+            unless_connected.callback(stream.close)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol,
                 stream,
@@ -374,12 +210,10 @@ class _Server(Server):
                 ssl_handshake_timeout=seconds,
                 ssl_shutdown_timeout=seconds,
             )
-        except OSError:
-            # The client left, speaks no TLS, or took too long for it.
-            stream.close()
+            unless_connected.pop_all()
 
 
-def _configuration(application: _Application, context: ssl.SSLContext | None) -> Config:
+def _configuration(application: Application, context: ssl.SSLContext | None) -> Config:
     return Config(
         application,
         http=_Protocol,

@@ -13,7 +13,7 @@ import pytest
 from streamer.ask.answers import Told
 from streamer.ask.routes import Door, Rate, policy_for, routes_for
 from streamer.errors import SettingsError
-from streamer.observe import http as port
+from streamer.observe import application
 from streamer.observe.http import HttpServer
 from streamer.settings.settings import load
 
@@ -110,7 +110,7 @@ def test_a_body_beyond_the_limit_is_refused_also_where_it_does_not_say_so_before
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(application, "REQUEST_SECONDS", 0.2)
     with serving() as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
         connection.putrequest("POST", "/v1/check")

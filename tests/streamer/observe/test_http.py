@@ -16,10 +16,11 @@ import psutil
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.observe import connections, metrics
+from streamer.observe import application, connections, metrics
 from streamer.observe import http as port
+from streamer.observe.application import TEXT, Response, Route, respond
 from streamer.observe.connections import ADDRESS_CONNECTIONS_MAX
-from streamer.observe.http import HttpServer, Request, Response, Route
+from streamer.observe.http import HttpServer
 
 
 class Process:
@@ -156,7 +157,7 @@ def accepted(server: HttpServer) -> int:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /heal", b"POST /asked HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"])
 def test_600_silent_connections_do_not_keep_a_probe_from_its_answer(process: Process, sent: bytes) -> None:
-    routes = [Route("/asked", "POST", lambda _: Response(HTTPStatus.OK, port.TEXT, b""), body_bytes_max=9)]
+    routes = [Route("/asked", "POST", lambda _: respond(HTTPStatus.OK, TEXT, b""), body_bytes_max=9)]
     with serving(process, routes) as server:
         for _ in range(2):
             with flood(server, 600, sent):
@@ -180,7 +181,7 @@ def test_clients_that_do_not_read_their_answers_count_as_silent(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "ADDRESS_CONNECTIONS_MAX", 4)
-    large = Response(HTTPStatus.OK, port.TEXT, bytes(8 * 2**20))
+    large = respond(HTTPStatus.OK, TEXT, bytes(8 * 2**20))
     with (
         serving(process, [Route("/large", "GET", lambda _: large)]) as server,
         flood(server, 12, b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -214,9 +215,9 @@ def test_a_process_without_free_file_descriptors_answers_a_probe_after_a_moment(
 def test_600_requests_that_wait_do_not_keep_a_probe_from_its_answer(process: Process) -> None:
     answered = threading.Event()
 
-    def slow(_: Request) -> Response:
+    def slow(_: bytes) -> Response:
         assert answered.wait(30)
-        return Response(HTTPStatus.OK, port.TEXT, b"")
+        return respond(HTTPStatus.OK, TEXT, b"")
 
     with (
         serving(process, [Route("/slow", "GET", slow)]) as server,
@@ -231,10 +232,10 @@ def test_600_requests_that_wait_do_not_keep_a_probe_from_its_answer(process: Pro
 def test_a_connection_that_waits_for_its_answer_outlives_a_flood_of_silent_ones(process: Process) -> None:
     begun, answered = threading.Event(), threading.Event()
 
-    def slow(_: Request) -> Response:
+    def slow(_: bytes) -> Response:
         begun.set()
         assert answered.wait(30)
-        return Response(HTTPStatus.OK, port.TEXT, b"at last")
+        return respond(HTTPStatus.OK, TEXT, b"at last")
 
     with serving(process, [Route("/slow", "GET", slow)]) as server, ThreadPoolExecutor(1) as client:
         asked = client.submit(ask, server, "/slow")
@@ -245,13 +246,13 @@ def test_a_connection_that_waits_for_its_answer_outlives_a_flood_of_silent_ones(
 
 
 def test_questions_that_wait_hold_up_no_probe_and_too_many_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port, "WAITING_MAX", 1)
+    monkeypatch.setattr(application, "WAITING_MAX", 1)
     begun, answered = threading.Event(), threading.Event()
 
-    def slow(_: Request) -> Response:
+    def slow(_: bytes) -> Response:
         begun.set()
         assert answered.wait(10)
-        return Response(HTTPStatus.OK, "text/plain", b"at last")
+        return respond(HTTPStatus.OK, "text/plain", b"at last")
 
     routes = [Route("/slow", "GET", slow, queue="slow")]
     with HttpServer("127.0.0.1", 0, lambda: b"", lambda: (True, "ok"), lambda: (True, "ok"), routes=routes) as running:
