@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from bench.chaos.ledger import Ledger
+from bench.chaos.ledger import Ledger, Place
 
 UNTRUE_SECONDS_MAX = 10.0
 _PAUSE_SECONDS = 0.25
@@ -37,8 +37,8 @@ class Readiness:
         self._is_excused = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._ask_on, name="readiness", daemon=True)
-        self.untrue_seconds_max = 0.0
-        self.untrue_at = ""
+        self.untrue: dict[Place, float] = {}
+        """Seconds by the place of the document that waited longest meanwhile."""
 
     def __enter__(self) -> "Readiness":
         self._thread.start()
@@ -76,14 +76,18 @@ class Readiness:
             return
         place, since = waiting
         seconds = self._clock() - max(ready_since, since, self._judged_since)
-        if seconds > self.untrue_seconds_max:
-            self.untrue_seconds_max = seconds
-            self.untrue_at = f"partition {place[0]}, offset {place[1]}"
+        if seconds > 0:
+            self.untrue[place] = seconds
+
+    @property
+    def untrue_seconds_max(self) -> float:
+        """The longest of these times."""
+        return max(self.untrue.values(), default=0.0)
 
     def problems(self) -> list[str]:
         """What is wrong with what the services said of themselves."""
-        if self.untrue_seconds_max <= UNTRUE_SECONDS_MAX:
-            return []
         return [
-            f"all services were ready for {self.untrue_seconds_max:.1f} s while a document waited: {self.untrue_at}"
+            f"all services were ready for {seconds:.1f} s while partition {partition}, offset {offset} waited"
+            for (partition, offset), seconds in self.untrue.items()
+            if seconds > UNTRUE_SECONDS_MAX
         ]

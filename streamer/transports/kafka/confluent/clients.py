@@ -28,7 +28,8 @@ from streamer.transports.kafka.clients import (
 _log = logging.getLogger("kafka.confluent")
 """Below the other client's logger, so that repeated complaints are held back alike."""
 
-_METADATA_AGE_MS_MAX = 30_000
+_METADATA_AGE_MS_MAX = 5_000
+"""A partition that is added to the input waits this long at most until the client knows it."""
 _RECONNECT_BACKOFF_MS_MAX = 2_000
 _MESSAGE_BYTES_MAX = 1_000_000_000
 """The most that librdkafka sends or takes in one record."""
