@@ -1,13 +1,19 @@
 """One article on many hosts, each with a frame of its own: how many copies of each an index keeps, by policy.
 
-    python -m bench.reprints [--articles 20] [--hosts 100] [--frames 0.02,0.05,0.08,0.12] [--known 0] [--json]
+    python -m bench.reprints [--articles 20] [--hosts 100] [--frames 0.02,0.05,0.08,0.12] [--known 0] [--over index] [--json]
 
 Both languages, each share of the frame in the page, and the policies of `bench.incident`; 1 copy of each article is right.
 Before the articles every host shows `known` pages of its own in its frame. `lost` counts those that were dropped; 0 is right.
+
+`--over files` runs `streamer filter`, `--over kafka` two workers of `streamer run` on two partitions of a real broker; both by
+the default policy.
 """
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import click
 import numpy as np
@@ -16,7 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.incident import POLICIES, verdicts_of
+from deploy.kafka_run import DESTINATIONS, Run, create_topics
+from deploy.local_kafka import LocalKafka, free_port
 from deploy.made_up_site import LANGUAGES, Language, Reprints, reprints
+from deploy.reprint_runs import Dropped, by_filter, by_service, copies_kept
 from index import Verdict
 from streamer.fingerprint.scheme import scheme_for
 from streamer.settings.settings import Settings
@@ -42,17 +51,50 @@ class Outcome:
     lost: int
 
 
-def outcomes(language: Language, frame_share: float, articles: int, hosts: int, known: int) -> Iterator[Outcome]:
-    """Outcome of every policy."""
-    crawled: Reprints = reprints(language, frame_share, articles=articles, hosts=hosts, known=known)
-    prints, of_article = scheme_for(Settings()).fingerprint(crawled.texts), crawled.articles >= 0
+def by_index(crawled: Reprints) -> Iterator[tuple[str, Dropped]]:
+    """Every policy, and what an index of it drops."""
+    prints = scheme_for(Settings()).fingerprint(crawled.texts)
     for policy in POLICIES:
         verdicts, _ = verdicts_of(prints, policy, crawled.hosts)
-        delivered = verdicts != Verdict.DUPLICATE
-        kept = np.bincount(crawled.articles[of_article & delivered], minlength=articles)
-        lost = int(np.count_nonzero(~of_article & ~delivered))
+        yield policy, verdicts == Verdict.DUPLICATE
+
+
+def outcomes(
+    language: Language,
+    frame_share: float,
+    articles: int,
+    hosts: int,
+    known: int,
+    decided: Callable[[Reprints], Iterator[tuple[str, Dropped]]] = by_index,
+) -> Iterator[Outcome]:
+    """Outcome of every policy that `decided` gives."""
+    crawled = reprints(language, frame_share, articles=articles, hosts=hosts, known=known)
+    for policy, dropped in decided(crawled):
+        kept = copies_kept(crawled, dropped)
+        lost = int(np.count_nonzero(dropped & (crawled.articles < 0)))
         counts = (articles, hosts, known, float(kept.mean()), int(kept.max()), lost)
         yield Outcome(language, frame_share, policy, *counts)
+
+
+class Broker:
+    """A broker that is started for the first crawl, and decides each by a service of its own."""
+
+    def __init__(self, until: ExitStack) -> None:
+        self._until = until
+        self._directory = Path(until.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        self._servers = ""
+        self._runs = 0
+
+    def decided(self, crawled: Reprints) -> Iterator[tuple[str, Dropped]]:
+        """See `by_service`."""
+        if not self._servers:
+            self._servers = self._until.enter_context(LocalKafka(self._directory / "kafka")).bootstrap_servers
+        self._runs += 1
+        name = f"run-{self._runs}"
+        run = Run(name, self._servers, f"{name}-input", self._directory, free_port(), ("workers.count=2",))
+        create_topics(self._servers, [run.topic(destination) for destination in DESTINATIONS])
+        create_topics(self._servers, [run.input_topic], partitions=2)
+        yield "templates", by_service(crawled, run)
 
 
 @click.command(help=__doc__)
@@ -62,12 +104,24 @@ def outcomes(language: Language, frame_share: float, articles: int, hosts: int, 
 @click.option(
     "--known", default=0, show_default=True, type=click.IntRange(0), help="Pages of a host before the articles."
 )
+@click.option(
+    "--over", default="index", show_default=True, type=click.Choice(["index", "files", "kafka"]), help="What decides."
+)
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def main(articles: int, hosts: int, frames: str, known: int, as_json: bool) -> None:
+def main(articles: int, hosts: int, frames: str, known: int, over: str, as_json: bool) -> None:
     shares = [float(share) for share in frames.split(",")]
-    found = [
-        each for language in LANGUAGES for share in shares for each in outcomes(language, share, articles, hosts, known)
-    ]
+    with ExitStack() as until:
+        decided = {
+            "index": by_index,
+            "files": lambda crawled: iter([("templates", by_filter(crawled))]),
+            "kafka": Broker(until).decided,
+        }[over]
+        found = [
+            each
+            for language in LANGUAGES
+            for share in shares
+            for each in outcomes(language, share, articles, hosts, known, decided)
+        ]
     if as_json:
         click.echo(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2))
         return

@@ -48,6 +48,7 @@ ONLY_IMPORTERS = {
         "streamer.transports.kafka.transport",
         "streamer.transports.kafka.unreadable",
     },
+    "publicsuffixlist": {"streamer.records.hosts"},
     "pyflink": {"streamer.flink.job"},
     "brotli": {"streamer.transports.files.warc"},
     "fastavro": {"streamer.records.schemas"},

@@ -11,7 +11,7 @@ from index.tools.backup import FORMER_FILE, copy, has_index, remove_unused, repl
 from index.tools.buckets import BucketSizes
 from index.tools.bulk_load import BulkLoader
 from index.tools.finding import Finding
-from index.tools.frames import HostFrame, frames_of
+from index.tools.frames import HostFrame, frames_of, kept_by_frames
 from index.tools.import_export import Imported, Importer, Original, Record, Snapshot, portions, snapshot
 from index.tools.survey import Reader, Survey, readers, survey
 from index.tools.verify import verify
@@ -39,6 +39,7 @@ __all__ = [
     "copy",
     "frames_of",
     "has_index",
+    "kept_by_frames",
     "portions",
     "readers",
     "remove_unused",

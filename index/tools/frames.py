@@ -1,13 +1,19 @@
 """Frames that an index knows, host by host."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from heapq import nlargest
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from index.decide.prepare import stored_form
+from index.entry import Entries, Kind, Position, Verdict
+from index.frames.hosts import with_frames
 from index.index import Index, internals_of
 from index.kernels.frames import Counting, set_frames
+from index.lsm.simhash_lookup import first_of_equals
 from index.matching.frame import OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, frame_bins, without_frames
 from index.session import ReadSession
 from index.storage.layout import HostSample, Table, unpack_numbers, unpack_sample
@@ -38,6 +44,43 @@ def frames_of(index: Index, limit: int) -> list[HostFrame]:
         return nlargest(limit, found, key=lambda each: (each.kept, each.is_known, each.frame_share, each.pages))
 
     return internals_of(index).read(operation)
+
+
+def kept_by_frames(index: Index, entries: Entries, originals: Sequence[Position | None]) -> npt.NDArray[np.bool_]:
+    """Which dropped documents the frames of their hosts would keep today: bool [n]. Their ids count for nothing.
+
+    entries    the documents, with their hosts
+    originals  position of what each was dropped for; None where it is not known
+
+    The frame tells such a document apart from its original, and no other document that counts resembles it. What was dropped for
+    the same original does not speak against it. Of equal documents the first is kept.
+    """
+    parameters, rows = index.parameters, np.arange(len(entries))
+    if parameters.frames is None or parameters.banding is None or not len(rows):
+        return np.zeros(len(rows), np.bool_)
+    stored = stored_form(entries, parameters)
+    fingerprints = internals_of(index).read(lambda session: with_frames(session, stored, rows)).fingerprints
+    asked = sorted({position for position in originals if position is not None})
+    documents = {at: each.document for at, each in zip(asked, index.decided_at(asked), strict=True) if each is not None}
+    named = [None if position is None else documents.get(position) for position in originals]
+    known = np.array([document is not None for document in named], np.bool_)
+    known &= (entries.kinds == Kind.NEAR) & frame_bins(fingerprints, parameters.banding.bin_bits).any(axis=1)
+    of_originals = np.zeros_like(fingerprints)
+    for row in np.flatnonzero(known).tolist():
+        document = named[row]
+        assert document is not None, "just asked for"
+        words = document.fingerprint + document.frame
+        of_originals[row, : len(words)] = words
+    apart = parameters.distances(fingerprints, of_originals) > parameters.distance_max
+    answer = index.check(replace(entries, named=np.zeros(len(rows), np.bool_)))
+    dropped = answer.verdicts == Verdict.DUPLICATE
+    for_same = np.array(
+        [one == other for one, other in zip(answer.original_positions, originals, strict=True)], np.bool_
+    )
+    kept: npt.NDArray[np.bool_] = known & apart & (for_same | ~dropped)
+    places = np.flatnonzero(kept)
+    kept[places] = first_of_equals(stored.fingerprints[places]) == np.arange(len(places))
+    return kept
 
 
 def stored_samples(session: ReadSession) -> Iterator[tuple[int, HostSample]]:

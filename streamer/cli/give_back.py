@@ -19,6 +19,7 @@ from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
 from streamer.errors import SettingsError
 
 if TYPE_CHECKING:
+    from streamer.settings.settings import Settings
     from streamer.transports.resending import Resending
 
 EXIT_NOTHING = 1
@@ -29,6 +30,11 @@ EXIT_NOTHING = 1
 @click.option("--original", help="Only what was dropped for the document with this id.")
 @click.option("--host", help="Only documents of this host, as decode.host gives it.")
 @click.option("--since", help="Only records from this time on: 2026-01-31T18:00, or how long ago: 90s, 15m, 2h, 3d.")
+@click.option(
+    "--for-template",
+    is_flag=True,
+    help="Only pages that the template of their host would keep by now: it was not known when they were dropped.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be given back, and change nothing.")
 @click.option("--out", type=FOLDER, help="Give back what `streamer filter` wrote into this folder, not a topic.")
 @click.option(
@@ -42,6 +48,7 @@ def give_back(
     original: str | None,
     host: str | None,
     since: str | None,
+    for_template: bool,
     dry_run: bool,
     out: Path | None,
     directory: Path | None,
@@ -49,9 +56,9 @@ def give_back(
 ) -> None:
     """Send dropped documents to the unique output after all.
 
-    Name one of ID, --original, --host, --since; several narrow each other down. Each record goes once, with its key, value
-    and headers, however often the command is run or killed. It is not dropped for another document again. Runs beside the
-    service, on the machine of its index.
+    Name one of ID, --original, --host, --since, --for-template; several narrow each other down. Each record goes once, with its
+    key, value and headers, however often the command is run or killed. It is not dropped for another document again. Runs
+    beside the service, on the machine of its index.
     """
     from streamer.fingerprint.scheme import key_for, scheme_for
     from streamer.give_back import report
@@ -61,24 +68,15 @@ def give_back(
     from streamer.observe.logs import configure_logging
     from streamer.records.decode import Decoder
 
-    if not any((id_, original, host, since)):
-        raise click.UsageError("name what is to be given back: ID, --original, --host or --since")
+    if not any((id_, original, host, since, for_template)):
+        raise click.UsageError("name what is to be given back: ID, --original, --host, --since or --for-template")
     if out is not None and since is not None:
         raise SettingsError("--since: lines of files have no time: choose by ID, --original or --host.")
     since_ms = None if since is None else moment_ms(since, round(time.time() * 1_000))
     settings = chosen.load(*([f"index.directory={directory}"] if directory else []), over_files=out is not None)
     configure_logging(settings.observe.log_level, settings.observe.log_format)
-    resending: Resending
-    if out is not None:
-        from streamer.transports.files.resending import FileGiveBack
-
-        resending = FileGiveBack(out, settings.batch)
-    else:
-        from streamer.transports.kafka.resending import KafkaResending
-        from streamer.transports.resending import GIVE_BACK
-
-        resending = KafkaResending(settings, GIVE_BACK)
-    selection = Selection(id_, original, host, since_ms)
+    resending = resending_of(settings, out)
+    selection = Selection(id_, original, host, since_ms, for_template)
     if dry_run:
         opened = tools.open_for_reading(settings)
         scheme = scheme_for(settings, key_for(settings, opened.secret))
@@ -106,3 +104,15 @@ def give_back(
     if not found.matched:
         click.echo("no duplicate is meant", err=True)
     sys.exit(EXIT_NOTHING if found.gone or not found.matched else 0)
+
+
+def resending_of(settings: "Settings", out: Path | None) -> "Resending":
+    """Sender of what was dropped: from a folder of outputs, or from the topics of the settings."""
+    if out is not None:
+        from streamer.transports.files.resending import FileGiveBack
+
+        return FileGiveBack(out, settings.batch)
+    from streamer.transports.kafka.resending import KafkaResending
+    from streamer.transports.resending import GIVE_BACK
+
+    return KafkaResending(settings, GIVE_BACK)

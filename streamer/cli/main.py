@@ -265,10 +265,14 @@ def config_check(settings: Settings) -> None:
     Each problem is one line: a wrong value, settings that contradict each other, a missing extra, a setting without
     effect under the scheme in force.
     """
+    from streamer.records.missing_hosts import needs_hosts, remedy
+
     problems = [*_missing_extras(settings), *(idle_line(key, settings) for key in without_use(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
     click.echo("the settings hold together")
+    if needs_hosts(settings) and settings.decode.format == "text":
+        click.echo(f"streamer: text names no host, so templates of sites are not learnt. {remedy(settings)}", err=True)
 
 
 def _missing_extras(settings: Settings) -> Iterator[str]:

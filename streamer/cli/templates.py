@@ -1,29 +1,67 @@
-"""`streamer index templates`: what the pages of each host share, and how many pages that kept."""
+"""`streamer index templates`: what the pages of each host share, how many pages that kept, and which were lost before."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 from rich.console import Console
 
-from streamer.cli.options import json_option, pass_settings
-from streamer.settings.settings import Settings
+from streamer.cli.give_back import resending_of
+from streamer.cli.options import FOLDER, Chosen, json_option, pass_chosen
+
+if TYPE_CHECKING:
+    from index import Index
+    from streamer.index_admin.templates import LostPages
+    from streamer.settings.settings import Settings
 
 
 @click.command("templates")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most this many.")
+@click.option("--lost", is_flag=True, help="Look among what was dropped for pages that the template would keep by now.")
+@click.option("--out", type=FOLDER, help="With --lost: what `streamer filter` wrote into this folder, not a topic.")
 @json_option
-@pass_settings
-def templates(settings: Settings, limit: int, as_json: bool) -> None:
+@pass_chosen
+def templates(chosen: Chosen, limit: int, lost: bool, out: Path | None, as_json: bool) -> None:
     """Show what the pages of each host share, and the pages kept because of it.
 
-    The first pages of a template are dropped as duplicates of each other, until the host has shown enough.
+    The first pages of a template are dropped as duplicates of each other, until the host has shown enough. With --lost they are
+    listed, with the command that gives them back.
     """
     from index.tools import frames_of
     from streamer.index_admin.templates import as_values, table
     from streamer.index_admin.tools import open_for_reading
 
+    if out is not None and not lost:
+        raise click.UsageError("--out: has a use with --lost alone")
+    settings = chosen.load(over_files=out is not None)
     with open_for_reading(settings) as index:
-        found = as_values(frames_of(index, limit) if index.parameters.frames is not None else [])
+        has_frames = index.parameters.frames is not None
+        pages = _lost_pages(settings, index, out) if lost and has_frames else None
+        folders = [] if out is None else ["--out", str(out), "--index", str(settings.index.directory)]
+        values = as_values(frames_of(index, limit) if has_frames else [], pages, folders)
     if as_json:
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2))
     else:
-        Console().print(table(found), soft_wrap=True, highlight=False)
+        Console().print(table(values), soft_wrap=True, highlight=False)
+
+
+def _lost_pages(settings: "Settings", index: "Index", out: Path | None) -> "LostPages":
+    """Dropped pages that the frames of their hosts would keep by now."""
+    from streamer.fingerprint.scheme import key_for, scheme_for
+    from streamer.give_back.give_back import GiveBack
+    from streamer.give_back.selection import Selection
+    from streamer.index_admin.templates import LostPages
+    from streamer.records.decode import Decoder
+
+    resending, pages = resending_of(settings, out), LostPages()
+    try:
+        resending.open(to_send=False)
+        scheme = scheme_for(settings, key_for(settings, index.secret))
+        giving = GiveBack(resending, index, Decoder(settings.decode), scheme, settings.batch)
+        for output, host in giving.meant(Selection(for_template=True), None):
+            if host is not None:
+                pages.add(host, output.told.id)
+    finally:
+        resending.close()
+    return pages

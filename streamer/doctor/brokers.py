@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from streamer.doctor.finding import Finding, State
 from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.records.missing_hosts import remedy
 from streamer.settings.parts import PARTS, settings_of
 from streamer.settings.settings import Settings
 from streamer.transports.kafka.diagnosis import Facts, TopicFacts
@@ -146,6 +147,17 @@ def clock(newest_ms: int | None, now_seconds: float) -> Finding:
         "keep the clocks of this machine, of brokers and producers by NTP: records from the future outlive retention.ms, and "
         "many of them let documents expire early (index.age_max_hours)",
     )
+
+
+def hosts(settings: Settings, documents: int, with_host: int) -> Finding:
+    """Whether the newest documents of the input name a host, where templates of sites are learnt."""
+    check = "hosts (decode.host)"
+    if not documents:
+        return Finding(check, State.UNCHECKED, "the input has no documents yet")
+    if not with_host:
+        problem = f"none of the {documents:,} newest documents names one, so templates of sites are not learnt"
+        return Finding(check, State.ADVICE, problem, remedy(settings))
+    return Finding(check, State.OK, f"{with_host:,} of the {documents:,} newest documents name one")
 
 
 def _partitions(settings: Settings, key: str, check: str, facts: TopicFacts) -> Iterator[Finding]:

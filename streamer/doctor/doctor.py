@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from streamer.doctor import brokers, machine
 from streamer.doctor.finding import Finding, State
 from streamer.doctor.registry import registry
-from streamer.errors import BrokerUnavailable, SettingsError
+from streamer.errors import BrokerUnavailable, RecordsUnreadable, RegistryUnavailable, SettingsError
+from streamer.records.decode import Decoder, Document
+from streamer.records.missing_hosts import needs_hosts
 from streamer.settings.settings import Settings
 from streamer.transports.kafka import diagnosis
+from streamer.transports.kafka.by_position import newest_inputs
 from streamer.transports.kafka.handshake import own_certificate_expires
+
+SAMPLE = 200
+"""Newest records of the input that are looked at."""
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
@@ -54,3 +60,19 @@ def _of_brokers(settings: Settings) -> Iterator[Finding]:
         yield from brokers.parts(settings, facts.topics, facts.withheld_from_parts)
         yield from brokers.timeouts(settings, facts)
         yield brokers.clock(facts.newest_ms, now)
+        if needs_hosts(settings) and facts.topics[settings.topics.input] is not None:
+            yield _hosts(settings)
+
+
+def _hosts(settings: Settings) -> Finding:
+    """Whether the newest records of the input name a host."""
+    documents = with_host = 0
+    try:
+        decoder = Decoder(settings.decode)
+        for records in newest_inputs(settings, SAMPLE):
+            readable = [each for each in decoder.decode(records) if isinstance(each, Document)]
+            documents += len(readable)
+            with_host += sum(each.host is not None for each in readable)
+    except (SettingsError, BrokerUnavailable, RecordsUnreadable, RegistryUnavailable) as error:
+        return Finding("hosts (decode.host)", State.UNCHECKED, "the input cannot be read", str(error))
+    return brokers.hosts(settings, documents, with_host)

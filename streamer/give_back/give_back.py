@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 import structlog
 
-from index import Index, Position, errors
+from index import Entries, Index, Position, errors
+from index.tools import kept_by_frames
 from streamer.errors import RecoveryRefused, SettingsError
 from streamer.fingerprint.scheme import Scheme
 from streamer.give_back.batches import batches, position_of
@@ -89,7 +90,7 @@ class GiveBack:
         """Read the duplicates, and count what is meant; changes nothing."""
         found = Survey()
         latest_ms = -1
-        for output, host in self._meant(selection, selection.since_ms):
+        for output, host in self.meant(selection, selection.since_ms):
             record = output.record
             assert record is not None, "what names no position is not meant"
             found.matched += 1
@@ -111,7 +112,7 @@ class GiveBack:
             since_ms = selection.since_ms if found.first_ms is None else found.first_ms
             sent = self._sent(since_ms)
             undelivered = set(self.index.undelivered())
-            for batch in batches((_to_send(each) for each, _ in self._meant(selection, since_ms)), self.bounds):
+            for batch in batches((_to_send(each) for each, _ in self.meant(selection, since_ms)), self.bounds):
                 positions = list(map(position_of, batch))
                 known = self.index.are_given_back(positions).tolist()
                 decided = zip(positions, known, strict=True)
@@ -126,7 +127,7 @@ class GiveBack:
         if found.matched:
             since_ms = selection.since_ms if found.first_ms is None else found.first_ms
             sent = self._sent(since_ms)
-            meant = (_to_send(output) for output, _ in self._meant(selection, since_ms))
+            meant = (_to_send(output) for output, _ in self.meant(selection, since_ms))
             for batch in batches(meant, self.bounds):
                 self._give_back(batch, sent, found)
                 self.progress(found.given_back)
@@ -174,17 +175,30 @@ class GiveBack:
     def _sent(self, since_ms: int | None) -> set[Position]:
         return {position for found in self.resending.sent(since_ms) for position in found}
 
-    def _meant(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
-        """Duplicates that are meant, each with its host."""
+    def meant(self, selection: Selection, since_ms: int | None) -> Iterator[tuple[Output, str | None]]:
+        """Duplicates that a selection means, each with its host."""
         for outputs in self.resending.outputs(since_ms):
             chosen = [output for output in outputs if selection.may_mean(output)]
             records = [output.record for output in chosen if output.record is not None]
-            for output, document in zip(chosen, self.decoder.decode(records), strict=True):
-                host = host_of(document)
-                if selection.means_host(host):
-                    yield output, host
+            documents = self.decoder.decode(records)
+            meant = [
+                (output, host)
+                for output, host in zip(chosen, map(host_of, documents), strict=True)
+                if selection.means_host(host)
+            ]
+            yield from self._for_template(meant) if selection.for_template else meant
 
-    def _entries(self, records: Sequence[Record]) -> Any:
+    def _for_template(self, meant: Sequence[tuple[Output, str | None]]) -> Iterator[tuple[Output, str | None]]:
+        """Those of these duplicates that the frames of their hosts would keep today."""
+        with_host = [(output, host) for output, host in meant if host is not None and output.record is not None]
+        by_position = {position_of(output.record): (output, host) for output, host in with_host if output.record}
+        for batch in batches((output.record for output, _ in with_host if output.record), self.bounds):
+            chosen = [by_position[position_of(record)] for record in batch]
+            originals = [output.told.original for output, _ in chosen]
+            kept = kept_by_frames(self.index, self._entries(batch), originals)
+            yield from (each for each, is_kept in zip(chosen, kept.tolist(), strict=True) if is_kept)
+
+    def _entries(self, records: Sequence[Record]) -> Entries:
         return prepare(self.decoder, self.fingerprinter, records)
 
 
@@ -252,4 +266,5 @@ def _filters(selection: Selection) -> Mapping[str, object]:
         "original": selection.original,
         "host": selection.host,
         "since_ms": selection.since_ms,
+        "for_template": selection.for_template or None,
     }

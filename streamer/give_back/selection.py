@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from streamer.errors import SettingsError
 from streamer.records.decode import Document
+from streamer.records.hosts import host_of as host_of_name
 from streamer.transports.evidence import Output
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -20,12 +21,14 @@ class Selection:
     original  id of the document that it was dropped for
     host      of the document, as `decode.host` gives it
     since_ms  least timestamp of the record
+    for_template  only near duplicates that the frame of their host, as it is known by now, would keep
     """
 
     id: str | None = None
     original: str | None = None
     host: str | None = None
     since_ms: int | None = None
+    for_template: bool = False
 
     def may_mean(self, output: Output) -> bool:
         """Whether all filters but that of the host hold, which asks for a decoded record."""
@@ -36,11 +39,12 @@ class Selection:
             self.id in (None, told.id)
             and self.original in (None, told.original_id)
             and (self.since_ms is None or record.timestamp_ms >= self.since_ms)
+            and not (self.for_template and told.distance == 0)
         )
 
     def means_host(self, host: str | None) -> bool:
         """Whether the filter of the host holds."""
-        return self.host is None or (host or "").lower() == self.host.lower()
+        return self.host is None or host_of_name(host) == host_of_name(self.host)
 
 
 def host_of(document: object) -> str | None:

@@ -1,31 +1,81 @@
 """Frames of hosts that an index knows, as plain values and as a table."""
 
+import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from index.tools import HostFrame
 
-
-def as_values(frames: Sequence[HostFrame]) -> dict[str, Any]:
-    """Frames for machines, as `index.tools.HostFrame` has them."""
-    return {"hosts": [each._asdict() | {"frame_share": round(each.frame_share, 4)} for each in frames]}
+IDS_MAX = 10
+"""Lost pages of a host that are named."""
 
 
-def table(found: Mapping[str, Any]) -> RenderableType:
+@dataclass(frozen=True, slots=True)
+class LostPages:
+    """Pages that were dropped before the frame of their host was known.
+
+    counts  by host
+    ids     of the first of them, at most IDS_MAX of a host
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    ids: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, host: str, id_: str) -> None:
+        """Count a page."""
+        self.counts[host] += 1
+        named = self.ids.setdefault(host, [])
+        if len(named) < IDS_MAX:
+            named.append(id_)
+
+
+def as_values(
+    frames: Sequence[HostFrame], lost: LostPages | None = None, folders: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Frames for machines, as `index.tools.HostFrame` has them; with the pages lost before, and how to give them back.
+
+    lost     None: not looked for
+    folders  options that name the outputs they were looked for in; none for topics
+    """
+    values = [each._asdict() | {"frame_share": round(each.frame_share, 4)} for each in frames]
+    if lost is None:
+        return {"hosts": values}
+    for each in values:
+        each |= {"lost": lost.counts[each["host"]], "lost_ids": lost.ids.get(each["host"], [])}
+    command = shlex.join(["streamer", "give-back", "--for-template", *folders])
+    return {"hosts": values, "lost": lost.counts.total(), "give_back": command}
+
+
+def table(values: Mapping[str, Any]) -> RenderableType:
     """Table of `as_values`."""
-    if not found["hosts"]:
+    if not values["hosts"]:
         return Text(
             "no host has shown enough pages; does decode.host name the field with the host or the URL?", style="dim"
         )
+    with_lost = "lost" in values
     rows = Table(box=None, pad_edge=False, header_style="dim")
     rows.add_column("host", overflow="fold")
-    for heading in ("pages sampled", "frame", "kept by it"):
+    for heading in ("pages sampled", "frame", "kept by it", *(["lost before it"] if with_lost else [])):
         rows.add_column(heading, justify="right")
-    for each in found["hosts"]:
+    for each in values["hosts"]:
         share = f"{each['frame_share']:.0%}" if each["is_known"] else "not known yet"
-        rows.add_row(each["host"], f"{each['pages']:,}", share, f"{each['kept']:,}")
-    return rows
+        lost = [f"{each['lost']:,}"] if with_lost else []
+        rows.add_row(each["host"], f"{each['pages']:,}", share, f"{each['kept']:,}", *lost)
+    if not values.get("lost"):
+        return rows
+    lines: list[RenderableType] = [rows, Text()]
+    for each in values["hosts"]:
+        if each["lost"]:
+            more = f" and {each['lost'] - IDS_MAX:,} more" if each["lost"] > IDS_MAX else ""
+            lines.append(Text(f"lost of {each['host']}: {', '.join(each['lost_ids'])}{more}"))
+    command = values["give_back"]
+    lines.append(
+        Text(f"give all {values['lost']:,} back: {command}; those of a host: {command} --host HOST", style="dim")
+    )
+    return Group(*lines)

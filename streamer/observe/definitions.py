@@ -75,6 +75,11 @@ UNEQUAL_DUPLICATES = Definition(
     "counter",
     "Duplicates delivered that are near but unequal to their original: no copies of it, as far as fingerprints tell.",
 )
+WITHOUT_HOST = Definition(
+    "neardup_documents_without_host_total",
+    "counter",
+    "Documents read that name no host. 0 where no templates of sites are learnt, or decode.host_scope is none.",
+)
 HOST_DOCUMENTS = Definition(
     "neardup_host_documents",
     "gauge",
@@ -180,6 +185,7 @@ DEFINITIONS = (
     DISTANCE,
     SIMILARITY,
     UNEQUAL_DUPLICATES,
+    WITHOUT_HOST,
     HOST_DOCUMENTS,
     HOST_SHARE,
     HOST_BEYOND,

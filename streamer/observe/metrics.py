@@ -69,6 +69,7 @@ from streamer.observe.definitions import (
     STEP_SECONDS,
     UNEQUAL_DUPLICATES,
     WAITING_RECORDS,
+    WITHOUT_HOST,
     WORKER_RESTARTS,
     WORKERS,
     Definition,
@@ -285,6 +286,7 @@ class Metrics:
         self._distance = self._histogram(DISTANCE)
         self._similarity = self._histogram(SIMILARITY)
         self._unequal_duplicates = self._counter(UNEQUAL_DUPLICATES)
+        self._without_host = self._counter(WITHOUT_HOST)
         self._lag_records = self._gauge(LAG_RECORDS)
         self._partitions_unowned = self._gauge(PARTITIONS_UNOWNED)
         self._index_entries = self._gauge(INDEX_ENTRIES)
@@ -384,6 +386,10 @@ class Metrics:
     def skipped(self, topic: str, partition: int, count: int) -> None:
         """Count offsets that will never be read."""
         self._offsets_skipped.labels(topic, partition).inc(count)
+
+    def without_host(self, count: int) -> None:
+        """Count documents that name no host, and are expected to."""
+        self._without_host.inc(count)
 
     def restored(self, count: int) -> None:
         """Count documents that entered the index again, from the outputs."""

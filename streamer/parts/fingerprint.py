@@ -14,6 +14,7 @@ from streamer.parts.handing import between, part_report
 from streamer.records.decode import DeadLetter, Decoder, Document
 from streamer.records.envelope import DOCUMENTS_MAX, Heading, stamp_text
 from streamer.records.fingerprint_batch import FingerprintBatch, pack_fingerprints
+from streamer.records.missing_hosts import MissingHosts
 from streamer.records.record import Batch, Outgoing, Record
 from streamer.service.batch_report import Stopwatch
 from streamer.service.loop import Listener, PreparingLoop, Recovering
@@ -36,11 +37,12 @@ class FingerprintPart(PreparingLoop):
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
+        missing_hosts: MissingHosts,
         *,
         idle_ms: int | None = None,
     ) -> None:
         """`idle_ms`: time after which a partition without news gets a batch without documents; None: never."""
-        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener)
+        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener, missing_hosts)
         self._stamp = stamp_text(fingerprinter.stamp())
         self._reading = transport
         self._idle_seconds = None if idle_ms is None else idle_ms / 1000

@@ -15,6 +15,7 @@ from streamer.parts.starting import Beginner
 from streamer.records.decode import Decoder
 from streamer.records.envelope import stamp_text
 from streamer.records.fingerprint_batch import unpack_fingerprints
+from streamer.records.missing_hosts import MissingHosts
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
 from streamer.service.poison.attempts import Attempts
@@ -48,6 +49,7 @@ def fingerprint_part(
         Attempts(settings.index.directory, settings.workers.deaths_max),
         Trials(settings, fingerprinter, seconds_max=settings.kafka.max_poll_interval_ms / 3000),
         listener,
+        MissingHosts(settings),
         idle_ms=settings.batch.idle_ms,
     )
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 import xxhash
 from jsonpointer import JsonPointer
 
+from streamer.records.hosts import host_reader
 from streamer.records.reason import Reason
 from streamer.records.record import Record
 from streamer.records.schemas import MAGIC, PREFIX_BYTES, Schemas, Undecodable, schema_of
@@ -26,9 +26,6 @@ ID_BYTES_MAX = 2_048
 """A longer id is cut and ends in a digest of the whole, so that no id can make an output undeliverable."""
 
 DETAIL_CHARACTERS_MAX = 200
-
-URL_CHARACTERS_MAX = 2_048
-"""Only so much of a URL is looked at for its host: parsing takes quadratic time for a host of combining marks."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TIME_MS_MAX = 253_402_300_799_999
@@ -58,7 +55,7 @@ class Document:
     text      may be empty
     title     empty where there is none
     time_ms   milliseconds since 1970, from its field, else the record's timestamp
-    host      in lower case, of its field, else of an id that is a URL; None where there is none
+    host      of its field, else of an id that is a URL, as `records.hosts` reads it; None where there is none
     metadata  keywords, tags, references, in the order of the settings
     named     whether the id is from its field: neither keys nor positions tell that two records are versions of one page
     """
@@ -97,6 +94,7 @@ class Decoder:
         self._format = settings.format
         self._schemas = Schemas(settings) if settings.format == "avro" else None
         self._lists = preset.lists
+        self._host_of = host_reader(settings.host_scope)
         self._text_pointer = settings.text if settings.text is not None else preset.text
         self._fields = [
             _parts(pointer)
@@ -186,10 +184,10 @@ class Decoder:
         time_ms = None if time is None else _time_ms(time)
         host = None
         for value in hosts:
-            if value is not None and (host := _host(value)) is not None:
+            if value is not None and (host := self._host_of(value)) is not None:
                 break
         if host is None and own is not None and "://" in own:
-            host = _host(own)
+            host = self._host_of(own)
         return Document(
             identity or record.position,
             text,
@@ -341,22 +339,4 @@ def _date_ms(text: str) -> int | None:
             moment = moment.replace(tzinfo=UTC)
         return round(moment.timestamp() * 1_000)
     except (ValueError, OverflowError):
-        return None
-
-
-def _host(value: Any) -> str | None:
-    """Host of a URL, or the text before its first slash where it is none; in lower case.
-
-    None for a URL whose host does not end within URL_CHARACTERS_MAX.
-    """
-    if type(value) is not str or not value:
-        return None
-    if "//" not in value:
-        return value.split("/", 1)[0].strip().lower() or None
-    try:
-        url = value.strip()
-        parts = urlsplit(url[:URL_CHARACTERS_MAX])
-        is_cut = len(url) > URL_CHARACTERS_MAX and not (parts.path or parts.query or parts.fragment)
-        return None if is_cut else parts.hostname
-    except ValueError:
         return None

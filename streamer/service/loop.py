@@ -30,6 +30,7 @@ from streamer.errors import DeliveryDoubtful, TrialFailed
 from streamer.fingerprint.fingerprints import Fingerprints
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import DeadLetter, Decoder, Document
+from streamer.records.missing_hosts import MissingHosts
 from streamer.records.record import Batch
 from streamer.service.batch_report import BatchReport, Stopwatch
 from streamer.service.pipeline import Ahead, Decided, Deciding
@@ -86,6 +87,7 @@ class Listener:
     progress   the loop made one turn
     batch      a batch was delivered
     skipped    of this input and partition, a policy skipped this many offsets
+    without_host  so many documents of a batch name no host, where they are expected to
     restoring  see RestoringListener
     """
 
@@ -94,6 +96,7 @@ class Listener:
     progress: Callable[[], None] = _nobody
     batch: Callable[[BatchReport], None] = _nobody
     skipped: Callable[[str, int, int], None] = _nobody
+    without_host: Callable[[int], None] = _nobody
     restoring: RestoringListener = field(default_factory=RestoringListener)
 
 
@@ -157,6 +160,9 @@ class Loop(ABC):
         """Whether a batch is decided and not delivered, when a stop was asked for."""
         return False
 
+    def _ended(self) -> None:  # noqa: B027 - most paths need not know
+        """Take note of the end of the input."""
+
     def _pause(self) -> None:  # noqa: B027 - most paths prepare nothing
         """Let go of what is being prepared: sources begin anew."""
 
@@ -181,6 +187,7 @@ class Loop(ABC):
         with stopwatch.step("read"):
             event = self._transport.read()
         if isinstance(event, Finished):
+            self._ended()
             return False
         if isinstance(event, Assigned):
             self._begin(event)
@@ -252,12 +259,14 @@ class PreparingLoop(Loop):
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
+        missing_hosts: MissingHosts,
         deciding: Deciding | None = None,
     ) -> None:
         super().__init__(transport, recoverer, listener)
         self._ahead = Ahead(decoder, fingerprinter, deciding)
         self._attempts = attempts
         self._trials = trials
+        self._missing_hosts = missing_hosts
 
     @contextmanager
     def _resources(self) -> Iterator[None]:
@@ -273,6 +282,9 @@ class PreparingLoop(Loop):
 
     def _pause(self) -> None:
         self._ahead.settle()
+
+    def _ended(self) -> None:
+        self._missing_hosts.end()
 
     def _begun(self, plans: Mapping[Source, Plan]) -> None:
         self._attempts.look({source: plan.begin for source, plan in plans.items()})
@@ -299,6 +311,7 @@ class PreparingLoop(Loop):
         if upcoming is not None and not self._suspects(upcoming):
             self._ahead.begin(upcoming, self._attempts.ahead)
         self._attempts.loop.name(whole)
+        self._listener.without_host(self._missing_hosts.see(ready.documents))
         return ready
 
     def _suspects(self, batch: Batch) -> bool:

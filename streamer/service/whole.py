@@ -8,6 +8,7 @@ from index import Decisions, HostShare, Index, Position
 from streamer.fingerprint.fingerprints import Fingerprints, hexadecimal
 from streamer.fingerprint.scheme import Scheme
 from streamer.records.decode import Decoder
+from streamer.records.missing_hosts import MissingHosts
 from streamer.records.record import Batch, Decision, Outgoing
 from streamer.records.route import explain, route
 from streamer.service.batch_report import Stopwatch, report
@@ -33,6 +34,7 @@ class Service(PreparingLoop):
         attempts: Attempts,
         trials: Trials,
         listener: Listener,
+        missing_hosts: MissingHosts,
         *,
         connector_name: str,
         task_id: str,
@@ -53,7 +55,9 @@ class Service(PreparingLoop):
             with_headers=transport.takes_headers,
             shadow=shadow,
         )
-        super().__init__(transport, decoder, fingerprinter, recoverer, attempts, trials, listener, deciding)
+        super().__init__(
+            transport, decoder, fingerprinter, recoverer, attempts, trials, listener, missing_hosts, deciding
+        )
         self._by_similarity = index.parameters.by_similarity
 
     def _walk(self, whole: Batch, stopwatch: Stopwatch) -> None:

@@ -9,6 +9,7 @@ from index import Guard, Index, Parameters, Recrawl, Retention, errors
 from streamer.errors import FILE_LIMITS, SettingsError, StreamerError
 from streamer.fingerprint.scheme import Scheme, key_for, knows_key, parameters_for, scheme_for, settings_digest
 from streamer.records.decode import Decoder
+from streamer.records.missing_hosts import MissingHosts
 from streamer.records.reason import AS_NEW
 from streamer.service.claims import MARGIN_SECONDS
 from streamer.service.loop import Listener
@@ -119,6 +120,7 @@ def build_service(
         Attempts(settings.index.directory, deaths_max),
         Trials(settings, fingerprinter, seconds_max=trial_seconds),
         listener,
+        MissingHosts(settings),
         connector_name=settings.kafka.group,
         task_id=task_id,
         settings_digest=settings_digest(settings, fingerprinter.stamp()),

@@ -56,6 +56,7 @@ class MetricsListener:
             progress=self._progress,
             batch=self._batch,
             skipped=self._measures.skipped,
+            without_host=self._measures.without_host,
             restoring=RestoringListener(self._restored, self._measures.restoring_offsets, self._measures.restore_gaps),
         )
 

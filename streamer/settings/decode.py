@@ -48,7 +48,15 @@ class Decode(Section):
         "record's timestamp.",
     )
     host: Pointer | None = Field(
-        None, description="Pointer to the host or URL that the document came from, by which the guard counts."
+        None,
+        description="Pointer to the host or URL that the document came from. The guard counts by it, and templates are learnt "
+        "by it. An id that is a URL names a host, too.",
+    )
+    host_scope: Literal["host", "registrable-domain", "none"] = Field(
+        "host",
+        description="What counts as one host: the host itself; the domain that its owner registered, by the list of public "
+        "suffixes (news.example.co.uk is example.co.uk, and each blog of a listed platform is its own); or documents have no "
+        "host, and nothing warns of it. A change applies to documents from then on.",
     )
     metadata: list[Pointer] | None = Field(None, description="Pointers to keywords, tags, references.")
     value_bytes_max: int = Field(8 * 2**20, ge=1, description="A larger value is a dead letter.")

@@ -25,3 +25,9 @@ def test_an_article_in_large_frames_is_kept_once_where_the_frames_are_known() ->
     by_policy = outcomes("--articles", "4", "--hosts", "20", "--frames", "0.4", "--known", "20")
     assert all(each["kept"] <= 2 and each["lost"] == 0 for each in by_policy["templates"])
     assert all(each["kept"] >= 19 for each in by_policy["root"] + by_policy["unique"])
+
+
+def test_files_know_the_default_policy_alone_and_keep_an_article_once() -> None:
+    by_policy = outcomes("--articles", "3", "--hosts", "12", "--frames", "0.05", "--over", "files")
+    assert [each["kept"] for each in by_policy.pop("templates")] == [1, 1]
+    assert not any(by_policy.values())

@@ -21,12 +21,16 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 
 from deploy.local_kafka import free_port
+from deploy.made_up_site import LANGUAGES, Language, Reprints, reprints, site
+from deploy.reprint_runs import by_filter, copies_kept
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -259,3 +263,24 @@ def test_of_pages_that_share_nine_tenths_of_their_words_nearly_all_are_kept_and_
     verdicts = [orjson.loads(line)["verdict"] for line in lines]
     assert verdicts[:500].count("unique") > 480
     assert verdicts[500:].count("duplicate") == 195
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_one_article_on_100_hosts_is_one_story(language: Language) -> None:
+    assert "one article on 100 hosts is one story**" in README
+    crawled = reprints(language, 0.05, articles=12, hosts=100)
+    assert len(set(crawled.hosts)) == 100
+    assert copies_kept(crawled, by_filter(crawled)).tolist() == [1] * 12
+    on_one_host = replace(crawled, hosts=["site.example"] * len(crawled.hosts))
+    assert copies_kept(on_one_host, by_filter(on_one_host)).max() > 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_template_wipes_out_no_site(language: Language) -> None:
+    assert "**A template wipes out no site" in README
+    assert "where records name a host or URL" in README
+    crawled = site(language, 0.1, copies=0)
+    of_site = Reprints(crawled.texts, ["site.example"] * len(crawled.texts), crawled.pages)
+    assert np.count_nonzero(copies_kept(of_site, by_filter(of_site))) > 480
+    without_host = replace(of_site, hosts=[""] * len(of_site.hosts))
+    assert np.count_nonzero(copies_kept(without_host, by_filter(without_host))) < 10

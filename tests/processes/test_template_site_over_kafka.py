@@ -1,5 +1,6 @@
 """A site whose pages share nine tenths of their words, crawled amid other documents: its pages are kept, its copies found."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,3 +78,6 @@ def test_the_pages_of_a_template_site_are_kept_and_nothing_else_changes(
     metrics = run.metrics()
     assert ('neardup_worker_restarts_total{cause="killed"} 1.0' in metrics) is killed
     assert 'neardup_documents_total{reason="template",verdict="unique"}' in metrics
+    (without_host,) = re.findall(r"^neardup_documents_without_host_total (\S+)$", metrics, re.MULTILINE)
+    # A batch that is decoded again after a kill counts again.
+    assert float(without_host) >= OTHERS if killed else float(without_host) == OTHERS

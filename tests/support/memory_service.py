@@ -48,6 +48,7 @@ class World:
     behind: list[int] = field(default_factory=list)
     gaps: list[int] = field(default_factory=list)
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
+    without_host: list[int] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     starts: int = 0
@@ -97,6 +98,7 @@ class World:
                 progress=stop_when_read,
                 batch=self.reports.append,
                 skipped=lambda *skipped: self.skipped.append(skipped),
+                without_host=self.without_host.append,
                 restoring=RestoringListener(self.restored.append, self.behind.append, self.gaps.append),
             )
             service = build_service(

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from kafka import KafkaConsumer, TopicPartition
 
-from index import Position
+from index import Position, Source
 from streamer.errors import BrokerUnavailable, RecordsUnreadable
 from streamer.records.record import Record
 from streamer.settings.settings import Settings
@@ -76,6 +76,27 @@ def read_inputs(settings: Settings, positions: Collection[Position]) -> Iterator
                 for record in records
                 if record.offset in wanted[at]
             ]
+
+
+def newest_inputs(settings: Settings, count: int) -> Iterator[list[Record]]:
+    """About the `count` newest records of `topics.input`, the same share of each partition, without the offsets of streams.
+
+    Raises BrokerUnavailable, RecordsUnreadable, SettingsError.
+    """
+    topic, timeout_ms = settings.topics.input, settings.kafka.request_timeout_ms
+    with broker_errors(settings, "connecting to read a sample of the input"):
+        consumer = make_changelog_consumer(settings)
+    with closing(consumer):
+        with broker_errors(settings, "looking up the newest records of the input"):
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            firsts = consumer.beginning_offsets(partitions, timeout_ms=timeout_ms) if partitions else {}
+            ends = consumer.end_offsets(partitions, timeout_ms=timeout_ms) if partitions else {}
+        share = -(-count // max(1, len(partitions)))
+        stretches = {at: range(max(firsts[at], ends[at] - share), ends[at]) for at in partitions}
+        for polled, _ in read_stretches(settings, consumer, stretches, _skipped):
+            for at, records in polled.items():
+                source = Source("", at.partition)
+                yield [as_record(topic, Position(source, record.offset), record) for record in records]
 
 
 def _absent_topics(settings: Settings, topics: Mapping[str, str]) -> dict[str, Absent]:

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from deploy.made_up_site import MadeUp, admitted, site
-from index.entry import Decisions, Verdict
+from index.entry import Decisions, Entries, Position, Source, Verdict
 from index.index import Index, internals_of
 from index.storage.layout import Table
-from index.tools import BulkLoader, Importer, frames_of, portions, snapshot, verify
+from index.tools import BulkLoader, Importer, frames_of, kept_by_frames, portions, snapshot, verify
 from streamer.fingerprint.scheme import parameters_for, scheme_for
 from streamer.settings.settings import Settings
 
@@ -96,3 +96,71 @@ def test_a_sample_that_was_cut_off_is_told_of(tmp_path: Path) -> None:
 
         internals_of(index).write(cut)
         assert [each.check for each in verify(index) if each.wrong] == ["frames"]
+
+
+def entries_of(index: Index, crawled: MadeUp, rows: np.ndarray) -> tuple[Entries, list[Position | None]]:
+    """These made-up documents of one host as they came, and the positions of their originals."""
+    prints = SCHEME.fingerprint([crawled.texts[row] for row in rows.tolist()])
+    source = Source("made-up", 0)
+    entries = Entries(
+        (source,),
+        np.zeros(len(rows), np.uint32),
+        rows.astype(np.uint64),
+        prints.kinds,
+        prints.reasons,
+        prints.fingerprints,
+        np.zeros(len(rows), np.int64),
+        [str(row) for row in rows.tolist()],
+        hosts=["www.example.org"] * len(rows),
+    )
+    decided = index.decided_at([Position(source, row) for row in rows.tolist()])
+    return entries, [None if each is None else each.original_position for each in decided]
+
+
+def dropped_by(decisions: list[Decisions]) -> np.ndarray:
+    return np.flatnonzero(np.concatenate([each.verdicts for each in decisions]) == Verdict.DUPLICATE)
+
+
+def test_a_known_frame_keeps_the_pages_that_were_dropped_before_it_and_no_copies(tmp_path: Path) -> None:
+    crawled = site("en", 0.1, pages=60, copies=30)
+    with opened(tmp_path) as index:
+        dropped = dropped_by(admit(index, crawled, "www.example.org"))
+        entries, originals = entries_of(index, crawled, dropped)
+        kept = kept_by_frames(index, entries, originals)
+        lost = dropped[kept]
+        # A copy of another lost page came later, and was kept in its place.
+        assert 0 < len(lost) < len(dropped)
+        missing = set(crawled.pages.tolist()) - set(np.delete(crawled.pages, dropped).tolist())
+        assert set(crawled.pages[lost].tolist()) == missing
+        index.give_back(entries.take(np.flatnonzero(kept)))
+        assert not kept_by_frames(index, entries, originals).any()
+
+
+def test_before_a_frame_is_known_no_page_counts_as_lost(tmp_path: Path) -> None:
+    crawled = site("en", 0.1, pages=7, copies=0)
+    with opened(tmp_path) as index:
+        dropped = dropped_by(admit(index, crawled, "www.example.org"))
+        assert len(dropped) == 6
+        assert not kept_by_frames(index, *entries_of(index, crawled, dropped)).any()
+
+
+def test_of_equal_pages_that_were_lost_one_is_kept(tmp_path: Path) -> None:
+    crawled = site("en", 0.1, pages=40, copies=0)
+    texts = [crawled.texts[0], crawled.texts[1], *crawled.texts[1:]]
+    twice = replace(crawled, texts=texts, pages=np.append(crawled.pages, -1))
+    with opened(tmp_path) as index:
+        dropped = dropped_by(admit(index, twice, "www.example.org"))
+        entries, originals = entries_of(index, twice, dropped)
+        kept = kept_by_frames(index, entries, originals)
+        assert dropped[:2].tolist() == [1, 2]
+        assert kept[:2].tolist() == [True, False]
+        without_first = replace(entries, hosts=[None, *(entries.hosts or ())[1:]])
+        assert kept_by_frames(index, without_first, originals)[:2].tolist() == [False, True]
+
+
+def test_without_frames_nothing_is_kept_by_them(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"index": {"templates": False}})
+    with Index.open(tmp_path, parameters_for(settings, SCHEME.stamp()), map_bytes_max=2**30) as index:
+        crawled = site("en", 0.1, pages=20, copies=0)
+        dropped = dropped_by(admit(index, crawled, "www.example.org"))
+        assert not kept_by_frames(index, *entries_of(index, crawled, dropped)).any()

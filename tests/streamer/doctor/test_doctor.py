@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from streamer.cli.main import cli
 from streamer.doctor import machine
+from streamer.doctor.doctor import SAMPLE
 from streamer.doctor.finding import State
 from streamer.settings.settings import Settings
-from streamer.transports.kafka.topics import create_topics
+from streamer.transports.kafka.topics import create_topics, produce
 from tests.support.secure_kafka import SecureKafka
 from tests.support.transport_worlds import make_settings
 
@@ -60,8 +61,26 @@ def test_a_service_that_can_run_is_said_to_be_well(secure_kafka: SecureKafka, tm
     assert State.WRONG.value not in states.values()
     assert states[f"broker {secure_kafka.open_address}"] == "ok"
     assert states["clock"] == "not checked"
+    assert states["hosts (decode.host)"] == "not checked"
     assert states["kafka.session_timeout_ms"] == "ok"
     assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "state"), [(b'{"text": "a"}', "advice"), (b'{"text": "a", "url": "//b.example"}', "ok")]
+)
+def test_an_input_without_hosts_is_worth_a_word(
+    secure_kafka: SecureKafka, tmp_path: Path, value: bytes, state: str
+) -> None:
+    settings = make_settings(secure_kafka.open_address)
+    create_topics(settings, 2, 1)
+    produce(settings, settings.topics.input, [value] * (SAMPLE + 50))
+    code, states, printed = examined(settings, tmp_path / "index")
+    assert code == 0
+    assert states["hosts (decode.host)"] == state
+    assert ("newest documents names one" in printed) is (state == "advice")
+    _, states, _ = examined(settings, tmp_path / "index", "decode.host_scope=none")
+    assert "hosts (decode.host)" not in states
 
 
 def test_missing_topics_need_a_person(secure_kafka: SecureKafka, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deploy.made_up_site import site
 from index import Index, Verdict, errors
 from index.storage.file.commit_hooks import CommitHooks
 from streamer.errors import DeliveryDoubtful, RecoveryRefused, SettingsError
@@ -267,3 +268,22 @@ def test_an_index_that_is_behind_or_of_another_group_gives_nothing_back(tmp_path
     group.claims = dict.fromkeys(group.committed, ("another", True))
     with pytest.raises(SettingsError, match="another"), command(world):
         pass
+
+
+def test_pages_lost_before_their_template_was_known_come_back_and_copies_do_not(tmp_path: Path) -> None:
+    world = World(tmp_path, Settings.model_validate({"batch": {"records_max": 8}}))
+    crawled = site("en", 0.1, pages=30, copies=0)
+    texts = [*crawled.texts, crawled.texts[20]]
+    values = [orjson.dumps({"id": str(n), "text": text, "host": SITE}) for n, text in enumerate(texts)]
+    world.fill([Stored(None, value, START_MS + n) for n, value in enumerate(values)])
+    world.run()
+    dropped = world.broker.records(world.settings.topics.duplicate)
+    assert [each.value for each in dropped] == [*values[1:8], values[30]]
+    selection = Selection(for_template=True)
+    with command(world) as giving:
+        assert giving.preview(selection).matched == 7
+    found = run(world, selection)
+    assert (found.matched, found.given_back, found.hosts) == (7, 7, {SITE: 7})
+    assert [each.value for each in given_back(world)] == values[1:8]
+    assert run(world, selection).matched == 0
+    assert verified(world) == {}

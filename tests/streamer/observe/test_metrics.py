@@ -195,6 +195,14 @@ def hosts_shown(measures: metrics.Metrics, name: str) -> dict[str, float]:
     }
 
 
+def test_documents_without_a_host_are_counted() -> None:
+    measures = metrics.Metrics()
+    assert value(measures.exposition(), "neardup_documents_without_host_total") == 0
+    measures.without_host(3)
+    measures.without_host(2)
+    assert value(measures.exposition(), "neardup_documents_without_host_total") == 5
+
+
 @pytest.mark.parametrize("in_files", [False, True])
 def test_ten_hosts_at_most_are_named_and_one_that_leaves_the_list_is_shown_no_longer(
     tmp_path: Path, in_files: bool

@@ -1,0 +1,110 @@
+"""The warning that documents name no host: once, in time, and only where hosts are needed."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from streamer.records.decode import DeadLetter, Document
+from streamer.records.missing_hosts import DOCUMENTS, DOCUMENTS_MIN, MissingHosts
+from streamer.records.reason import Reason
+from streamer.settings.settings import Settings
+from tests.support.command_line import run
+from tests.support.memory_service import World
+
+
+def documents(count: int, host: str | None = None) -> list[Document | DeadLetter]:
+    return [Document(str(number), "text", "", 0, host, ()) for number in range(count)]
+
+
+def warned(batches: list[list[Document | DeadLetter]], *, end: bool = False, **sections: Any) -> list[Any]:
+    watched = MissingHosts(Settings.model_validate(sections))
+    with capture_logs() as lines:
+        for batch in batches:
+            watched.see(batch)
+        if end:
+            watched.end()
+    return list(lines)
+
+
+def test_a_thousand_documents_without_a_host_are_warned_of_once_with_what_to_do() -> None:
+    (line,) = warned([documents(DOCUMENTS - 1), documents(1), documents(DOCUMENTS)], end=True)
+    assert (line["log_level"], line["documents"]) == ("warning", DOCUMENTS)
+    assert "decode.host" in line["remedy"]
+    assert 'decode.host_scope = "none"' in line["remedy"]
+
+
+def test_plain_text_has_no_field_to_name() -> None:
+    (line,) = warned([documents(DOCUMENTS)], decode={"format": "text"})
+    assert line["remedy"] == 'If documents have none, set decode.host_scope = "none".'
+
+
+def test_one_host_among_the_first_documents_is_enough() -> None:
+    assert warned([documents(DOCUMENTS - 1), documents(1, "a.example"), documents(DOCUMENTS)], end=True) == []
+
+
+def test_before_a_thousand_documents_only_the_end_of_the_input_says_something() -> None:
+    assert warned([documents(DOCUMENTS - 1)]) == []
+    assert len(warned([documents(DOCUMENTS - 1)], end=True)) == 1
+    assert len(warned([documents(DOCUMENTS_MIN)], end=True)) == 1
+    assert warned([documents(DOCUMENTS_MIN - 1)], end=True) == []
+
+
+def test_records_that_are_no_documents_are_not_counted() -> None:
+    assert warned([[DeadLetter(Reason.NOT_JSON, "", None)] * DOCUMENTS], end=True) == []
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"index": {"templates": False}},
+        {"index": {"insert": "unique"}},
+        {"fingerprint": {"scheme": "simhash"}},
+        {"decode": {"host_scope": "none"}},
+    ],
+)
+def test_where_no_hosts_are_needed_or_wanted_nothing_is_said(sections: dict[str, Any]) -> None:
+    assert warned([documents(DOCUMENTS)], end=True, **sections) == []
+
+
+def test_documents_without_a_host_are_counted_before_and_after_the_warning() -> None:
+    watched = MissingHosts(Settings())
+    with capture_logs():
+        assert watched.see(documents(DOCUMENTS)) == DOCUMENTS
+        assert watched.see([*documents(2), *documents(3, "a.example"), DeadLetter(Reason.NOT_JSON, "", None)]) == 2
+    assert MissingHosts(Settings.model_validate({"decode": {"host_scope": "none"}})).see(documents(2)) == 0
+
+
+def test_a_service_reports_them_batch_by_batch(tmp_path: Path) -> None:
+    world = World(tmp_path, Settings.model_validate({"batch": {"records_max": 2}}))
+    world.fill([b'{"text": "one"}', b'{"text": "two", "host": "a.example"}', b'{"text": "three"}'])
+    world.run()
+    assert world.without_host == [1, 1]
+
+
+@pytest.mark.parametrize(("value", "lines"), [({}, 1), ({"url": "https://a.example/1"}, 0)])
+def test_a_service_says_it_of_its_first_documents(tmp_path: Path, value: dict[str, str], lines: int) -> None:
+    world = World(tmp_path)
+    world.fill([orjson.dumps({"text": f"text {number}"} | value) for number in range(DOCUMENTS + 1)])
+    with capture_logs() as logged:
+        world.run()
+    assert sum(line["event"].startswith("no document names a host") for line in logged) == lines
+
+
+@pytest.mark.parametrize(("chosen", "is_said"), [("decode.format=text", True), ("decode.format=json", False)])
+def test_a_check_of_the_settings_says_it_where_they_alone_tell(chosen: str, is_said: bool) -> None:
+    done = run("--set", chosen, "config", "check")
+    assert done.code == 0
+    assert ("decode.host_scope" in done.err) is is_said
+
+
+@pytest.mark.parametrize(("scope", "lines"), [("host", 1), ("none", 0)])
+def test_a_run_over_files_says_it_at_the_end_of_a_short_input(tmp_path: Path, scope: str, lines: int) -> None:
+    texts = [orjson.dumps({"text": f"text {number}"}) for number in range(DOCUMENTS_MIN)]
+    (tmp_path / "texts.jsonl").write_bytes(b"\n".join(texts))
+    folders = ("--out", tmp_path / "out", "--index", tmp_path / "index")
+    done = run("--set", f"decode.host_scope={scope}", "filter", tmp_path / "texts.jsonl", *folders)
+    assert done.code == 0, done.err
+    assert done.err.count("decode.host") == 2 * lines
