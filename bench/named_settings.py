@@ -129,7 +129,9 @@ def parse(name: str) -> Setting:
         scheme = [f"fingerprint.scheme={whole}"] if whole == "simhash" else []
         more = [f"index.insert={policy}"] if policy else []
         settings = load(None, [*scheme, *more], {}, preset=None if scheme else whole)
-        index = settings.index
+        index, chosen = settings.index, settings.minhash
+        if settings.fingerprint.scheme == "minhash":
+            return Setting(settings.fingerprint, distance_of(chosen.similarity_min), index.insert, chosen)
         return Setting(settings.fingerprint, index.distance_max, index.insert, second_look=settings.second_look)
     if name.startswith("minhash"):
         return _parse_minhash(name)

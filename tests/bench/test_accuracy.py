@@ -108,7 +108,7 @@ def test_a_name_says_which_second_look_is_taken_and_how_far_metadata_reach() -> 
     assert setting.parameters.distance_max == 5
 
 
-@pytest.mark.parametrize("preset", [name for name in METHOD_PRESETS if name != "minhash"])
+@pytest.mark.parametrize("preset", [name for name in METHOD_PRESETS if name.startswith("simhash")])
 def test_a_preset_is_the_method_as_a_whole(preset: str) -> None:
     settings = load(None, [], {}, preset=preset)
     setting = parse(preset)
@@ -117,6 +117,15 @@ def test_a_preset_is_the_method_as_a_whole(preset: str) -> None:
     assert parse(f"{preset}-all") == replace(setting, insert="all")
     without = settings.fingerprint.model_copy(update={"second_look": "none", "bits": 128})
     assert parse(f"{preset}-128-6") == Setting(without, 6, "unique")
+
+
+@pytest.mark.parametrize("preset", [name for name in METHOD_PRESETS if not name.startswith("simhash")])
+def test_a_minhash_preset_is_found_again_by_the_name_it_prints(preset: str) -> None:
+    settings = load(None, [], {}, preset=preset)
+    setting = parse(preset)
+    assert (setting.minhash, setting.insert) == (settings.minhash, settings.index.insert)
+    assert setting.parameters.banding == parameters_for(settings, {}).banding
+    assert parse(setting.name) == setting
 
 
 @pytest.mark.parametrize(

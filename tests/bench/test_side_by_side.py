@@ -36,7 +36,9 @@ def test_every_preset_and_peer_has_a_row_and_every_set_a_column(small_set: Path,
     assert rule.count("---") == 4
     cells = {row.split(" | ")[0]: row.strip("| ").split(" | ")[1:] for row in rows}
     simhash = ("simhash-best", "simhash-classic", "simhash-improved-1", "simhash-improved-2", "simhash-plain")
-    assert list(cells) == [f"| {name}" for name in ("minhash", *simhash, "peer: rensa", "peer: simhash")]
+    assert list(cells) == [
+        f"| {name}" for name in ("minhash", "ocr", "short-texts", *simhash, "peer: rensa", "peer: simhash")
+    ]
     assert cells["| minhash"] == cells["| simhash-best"] == cells["| peer: rensa"] == ["1.000 (0)", "1.000 (0)", "0"]
 
 

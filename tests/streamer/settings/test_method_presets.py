@@ -21,9 +21,9 @@ def of_preset(name: str, *overrides: str, file: Path | None = None, **variables:
     return load(file, overrides, variables, preset=name)
 
 
-def test_the_published_methods_have_a_preset_each() -> None:
+def test_every_method_has_a_preset() -> None:
     simhash = ["simhash-best", "simhash-classic", "simhash-improved-1", "simhash-improved-2", "simhash-plain"]
-    assert ["minhash", *simhash] == NAMES
+    assert ["minhash", "ocr", "short-texts", *simhash] == NAMES
 
 
 def test_the_plain_preset_is_the_classic_one_with_particles() -> None:
