@@ -58,6 +58,7 @@ ONLY_IMPORTERS = {
     "lmdb": {"index.storage.data_file", "index.storage.store", "index.tools.backup"},
     "jieba": {"streamer.text.segmentation"},
     "prometheus_client": {"streamer.observe.metrics"},
+    "confusable_homoglyphs": {"streamer.text.look_alikes"},
     "opencc": {"streamer.text.normalisation"},
     "numba": {"index.kernels.jit"},
     "scrapy": {"streamer.ask.scrapy"},

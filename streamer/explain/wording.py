@@ -51,6 +51,10 @@ def _short(parameters: Parameters) -> Sequence[str]:
     return ("minhash.features_min" if parameters.scheme == "minhash" else "fingerprint.features_min",)
 
 
+def _crafted(parameters: Parameters) -> Sequence[str]:
+    return ("guard.crafted", *_matching(parameters))
+
+
 def _recrawled(parameters: Parameters) -> Sequence[str]:
     return ("index.recrawl", *_matching(parameters))
 
@@ -110,6 +114,35 @@ _WORDINGS = {
     ("undecidable", "no-features"): Wording(
         "Kept undecided: the text has nothing to compare, no letters and no digits. It went out with the unique ones.",
         _none,
+    ),
+    ("unique", "crafted"): Wording(
+        "Kept: the text holds a line crafted to match others, or to hide. Without it nothing that counted then was near enough.",
+        _crafted,
+    ),
+    ("duplicate", "crafted"): Wording(
+        "Dropped: without a line that was crafted to hide it, the text is a near-duplicate of the original.", _crafted
+    ),
+    ("suspect", "crafted"): Wording(
+        "Kept as a suspect: the text holds a crafted line, and without it is a near-duplicate that the guard let pass.",
+        _guarded,
+    ),
+    ("update", "crafted"): Wording(
+        "Kept as an update: the page came again under its id with another text, which holds a crafted line.",
+        _recrawled,
+        OLDER_VERSION,
+    ),
+    ("unique", "crafted-template"): Wording(
+        "Kept: without a crafted line it resembles pages of its host by what they all share alone.",
+        _of_template,
+        LOOKALIKE,
+    ),
+    ("unique", "crafted-recrawled"): Wording(
+        "Kept: the page came again under its id with another text, which holds a crafted line.", _recrawled
+    ),
+    ("undecidable", "crafted"): Wording(
+        "Kept undecided: the text holds lines crafted to match others, or to hide, and matches nothing. It went out with the "
+        "unique ones.",
+        _keys("guard.crafted"),
     ),
     ("dead-letter", "tombstone"): Wording(
         "Put among the dead letters: the record has no value. In a compacted topic that deletes its key.", _none

@@ -21,7 +21,7 @@ class Fingerprints:
     """The fingerprints of n texts.
 
     kinds           uint8 [n], values of `index.entry.Kind`: NEAR, EXACT or UNDECIDABLE
-    reasons         uint8 [n], values of `Reason`: ORDINARY, SHORT_TEXT or NO_FEATURES
+    reasons         uint8 [n], values of `Reason`: ORDINARY, SHORT_TEXT, NO_FEATURES or CRAFTED
     fingerprints    uint64 [n, bits / 64]; EXACT rows hold a hash of the normalised text, UNDECIDABLE rows zeros
     feature_counts  int32 [n], distinct features
     looks           uint8 [n, look bytes], for the second look at NEAR rows, zeros elsewhere; None: no second look

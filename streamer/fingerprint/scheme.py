@@ -41,7 +41,7 @@ def scheme_for(settings: Settings, key: HashKey = PUBLIC) -> Scheme:
     key  of the index that the fingerprints are for, see `key_for`; the public one where there is no index
     """
     if settings.fingerprint.scheme == "minhash":
-        return MinHasher(settings.minhash, Normaliser(settings.fingerprint), key)
+        return MinHasher(settings.minhash, Normaliser(settings.fingerprint), key, crafted=settings.guard.crafted)
     return Fingerprinter(settings.fingerprint, settings.second_look.look(settings.fingerprint.second_look), key)
 
 

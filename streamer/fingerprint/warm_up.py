@@ -14,9 +14,9 @@ from streamer.settings.settings import Fingerprint, Minhash
 def compile_kernels() -> None:
     """Run every kernel once, which compiles every kernel that is not in the cache yet."""
     index.tools.compile_kernels()
-    MinHasher(Minhash()).fingerprint(["杭研大厦 in spring"])
+    MinHasher(Minhash()).fingerprint(["杭研大厦 in spring, пoра"])
     simhash = Fingerprint(features="shingles", topic_length=True, idf="jieba")
-    Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring"])
+    Fingerprinter(simhash, key=HashKey.of(bytes(KEY_BYTES))).fingerprint(["杭研大厦 in spring, пoра"])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ class Reason(IntEnum):
     SHORT_TEXT = 2
     RECRAWLED = 3
     RECRAWLED_SHORT_TEXT = 4
+    CRAFTED = 8
+    RECRAWLED_CRAFTED = 9
     TOMBSTONE = 16
     TOO_LARGE = 17
     NOT_UTF_8 = 18
@@ -27,8 +29,14 @@ class Reason(IntEnum):
     NOT_AVRO = 27
 
 
-AS_NEW = {Reason.ORDINARY: Reason.RECRAWLED, Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT}
+AS_NEW = {
+    Reason.ORDINARY: Reason.RECRAWLED,
+    Reason.SHORT_TEXT: Reason.RECRAWLED_SHORT_TEXT,
+    Reason.CRAFTED: Reason.RECRAWLED_CRAFTED,
+}
 """Reason of a new version that is unique beside the old one, by what its text gives."""
+
+_COMPARED = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.UPDATE, Verdict.SUSPECT, Verdict.UNDECIDABLE)
 
 _LABELS = {
     (Verdict.UNIQUE, Reason.ORDINARY): "no-match",
@@ -37,8 +45,11 @@ _LABELS = {
     (Verdict.UNIQUE, Reason.SHORT_TEXT): "short-text-new",
     (Verdict.DUPLICATE, Reason.SHORT_TEXT): "short-text-same",
     (Verdict.UNDECIDABLE, Reason.NO_FEATURES): "no-features",
+    **{(verdict, Reason.CRAFTED): "crafted" for verdict in _COMPARED},
+    (Verdict.TEMPLATE, Reason.CRAFTED): "crafted-template",
     (Verdict.UNIQUE, Reason.RECRAWLED): "recrawled",
     (Verdict.UNIQUE, Reason.RECRAWLED_SHORT_TEXT): "short-text-recrawled",
+    (Verdict.UNIQUE, Reason.RECRAWLED_CRAFTED): "crafted-recrawled",
     (Verdict.UPDATE, Reason.ORDINARY): "recrawled",
     (Verdict.UPDATE, Reason.SHORT_TEXT): "short-text-recrawled",
     (Verdict.SUSPECT, Reason.ORDINARY): "host-beyond-limits",

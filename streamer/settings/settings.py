@@ -138,7 +138,7 @@ class Route(Section):
 
 
 class Guard(Section):
-    """The guard over hosts: it tells a site whose pages are dropped because they share a template."""
+    """The guard over hosts and crafted texts: it reports sites whose pages share a template, and texts that attack the hash."""
 
     policy: Literal["alert", "pass"] = Field(
         "alert",
@@ -154,6 +154,11 @@ class Guard(Section):
     )
     documents_min: int = Field(
         100, ge=1, le=1_000, description="Recent documents of a host from which on its share counts."
+    )
+    crafted: Literal["report", "undecidable"] = Field(
+        "report",
+        description="MinHash: a text with a line crafted to match others, or to hide, is decided without this line and counted; "
+        "or it goes to the unique topic undecided.",
     )
 
 

@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from index.kernels.jit import compiled
 
-COUNT_BITS = 0b0011_1111
+COUNT_BITS = 0b0001_1111
+MIXES = 0b0010_0000
 NONSTARTER = 0b0100_0000
 INTERACTS = 0b1000_0000
-"""The bits of a code point's behaviour: how many code points its form has; the form is one mark; it acts upon others."""
+"""The bits of a code point's behaviour: how many code points its form has; the form holds a letter that may look like a
+Latin one; the form is one mark; it acts upon others."""
 
 
 @compiled
@@ -22,13 +24,14 @@ def survey(
     bounds: npt.NDArray[np.int64],
     behaviours: npt.NDArray[np.uint8],
     classes: npt.NDArray[np.uint8],
-) -> tuple[npt.NDArray[np.bool_], np.int64]:
-    """Which of n texts hold composing characters or marks out of canonical order, and the code points of all forms.
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], np.int64]:
+    """Which of n texts hold composing characters or marks out of canonical order, which may mix alphabets, and the code
+    points of all forms.
 
     behaviours, classes  uint8 [all code points], the tables of `characters`
-    Returns bool [n] and a count.
+    Returns bool [n] twice and a count.
     """
-    found = np.zeros(len(bounds) - 1, np.bool_)
+    found, mixing = np.zeros(len(bounds) - 1, np.bool_), np.zeros(len(bounds) - 1, np.bool_)
     total = np.int64(0)
     for text in range(len(bounds) - 1):
         seen, previous = np.uint8(0), np.uint8(0)
@@ -45,7 +48,8 @@ def survey(
                 previous = np.uint8(0)
         if seen & np.uint8(INTERACTS):
             found[text] = True
-    return found, total
+        mixing[text] = seen & np.uint8(MIXES) > 0
+    return found, mixing, total
 
 
 @compiled
@@ -77,3 +81,87 @@ def write(
             filled += count
         written_bounds[text + 1] = filled
     return written, written_bounds
+
+
+@compiled
+def unmix(
+    codepoints: npt.NDArray[np.uint32],
+    bounds: npt.NDArray[np.int64],
+    mixing: npt.NDArray[np.bool_],
+    inside: npt.NDArray[np.uint8],
+    alphabets: npt.NDArray[np.uint8],
+    forms: npt.NDArray[np.uint32],
+) -> None:
+    """Kernel of step 3 of `characters.normalise`, in place.
+
+    mixing             bool [n], texts to look at
+    inside             uint8 [all code points], 1 in letters and digits of words, 2 in marks, else 0
+    alphabets, forms   the tables of `look_alikes`
+    """
+    counts = np.zeros(len(forms), np.int64)
+    for text in range(len(bounds) - 1):
+        written = False
+        # First the words of mixed alphabets; then, where there were any, those of one alphabet that may be disguised whole.
+        for whole in range(2 if mixing[text] else 0):
+            if whole and not written:
+                break
+            place, previous = bounds[text], np.uint8(0)
+            while place < bounds[text + 1]:
+                first = place
+                place, seen, possible = _word(codepoints, place, bounds[text + 1], inside, alphabets, forms)
+                if whole and seen & (seen - np.uint8(1)) == 0 and previous & (previous - np.uint8(1)) == 0:
+                    possible &= previous
+                if possible and (seen & (seen - np.uint8(1)) or (whole and seen)):
+                    written = True
+                    chosen = _write_in_one(codepoints[first:place], possible, alphabets, forms, counts)
+                    seen = np.uint8(1 << chosen)
+                previous = seen if seen else previous
+                place += 1
+
+
+@compiled
+def _word(
+    codepoints: npt.NDArray[np.uint32],
+    place: Any,
+    end: Any,
+    inside: npt.NDArray[np.uint8],
+    alphabets: npt.NDArray[np.uint8],
+    forms: npt.NDArray[np.uint32],
+) -> tuple[Any, Any, Any]:
+    """End of the word at a place, the alphabets of its letters, and those in which all of them have a form: as bits."""
+    seen, possible = np.uint8(0), np.uint8((1 << len(forms)) - 1)
+    while place < end and inside[codepoints[place]]:
+        letter = codepoints[place]
+        place += 1
+        if letter < len(alphabets) and alphabets[letter]:
+            seen |= alphabets[letter]
+            # With a mark after it, another letter might compose.
+            marked = place < end and inside[codepoints[place]] == 2
+            for alphabet in range(len(forms)):
+                if forms[alphabet, letter] == 0 or (marked and forms[alphabet, letter] != letter):
+                    possible &= ~np.uint8(1 << alphabet)
+    return place, seen, possible
+
+
+@compiled
+def _write_in_one(
+    word: npt.NDArray[np.uint32],
+    possible: Any,
+    alphabets: npt.NDArray[np.uint8],
+    forms: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.int64],
+) -> int:
+    """Write a word in that possible alphabet which most of its letters are of, of equal ones the first; its number."""
+    counts[:] = 0
+    for letter in word:
+        if letter < len(alphabets):
+            for alphabet in range(len(forms)):
+                counts[alphabet] += (alphabets[letter] >> alphabet) & 1
+    chosen, most = 0, -1
+    for alphabet in range(len(forms)):
+        if (possible >> alphabet) & 1 and counts[alphabet] > most:
+            chosen, most = alphabet, counts[alphabet]
+    for place in range(len(word)):
+        if word[place] < len(alphabets) and alphabets[word[place]]:
+            word[place] = forms[chosen, word[place]]
+    return chosen

@@ -16,7 +16,8 @@ import regex
 import xxhash
 
 from streamer.text import character_kernels
-from streamer.text.character_kernels import COUNT_BITS, INTERACTS, NONSTARTER
+from streamer.text.character_kernels import COUNT_BITS, INTERACTS, MIXES, NONSTARTER
+from streamer.text.look_alikes import look_alikes
 from streamer.text.unicode_forms import unicode_form
 
 CODE_POINTS = 0x110000
@@ -87,7 +88,7 @@ class Characters:
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The normal form, behaviour, combining class and rule of every code point.
+    """The normal form, behaviour, combining class and rule of every code point, and whether it is inside a word.
 
     A form of one code point stands in `folded`, a longer form in `pool` from `pool_starts` on.
     """
@@ -98,6 +99,7 @@ class _Tables:
     pool_starts: npt.NDArray[np.int64]
     classes: npt.NDArray[np.uint8]
     rules: npt.NDArray[np.uint8]
+    inside: npt.NDArray[np.uint8]
 
 
 def normalise(text: str) -> str:
@@ -105,7 +107,10 @@ def normalise(text: str) -> str:
 
     1. Invisible code points go: category Cf, and Unicode's default-ignorable ones (variation selectors, fillers).
     2. NFD, casefold, NFKC, casefold, NFKC: the stable order (The Unicode Standard, D146).
-    3. Runs of white space become one space, with none at either end.
+    3. A word of mixed alphabets, Latin, Cyrillic or Greek, is written in one of them, where all its letters have a look-alike
+       there (UTS 39): that of most of its letters, else Latin. In a text with such words, a word of one alphabet is written
+       in that of the word before it, where all its letters have a look-alike there. All other texts stay as they are.
+    4. Runs of white space become one space, with none at either end.
     Lone surrogates are kept.
     """
     return fold([text]).text(0)
@@ -115,18 +120,20 @@ def fold(texts: Sequence[str]) -> Characters:
     """The normal forms of a batch of texts, before white space is collapsed: no feature depends on white space."""
     tables = _tables()
     codepoints, bounds = _join(texts)
-    interacting, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    interacting, mixing, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
     if interacting.any():
         known = list(texts)
         for number in np.flatnonzero(interacting).tolist():
             known[number] = _fold_by_definition(known[number])
         codepoints, bounds = _join(known)
-        _, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
-    return Characters(
-        *character_kernels.write(
-            codepoints, bounds, tables.behaviours, tables.folded, tables.pool, tables.pool_starts, total
-        )
+        _, mixing, total = character_kernels.survey(codepoints, bounds, tables.behaviours, tables.classes)
+    codepoints, bounds = character_kernels.write(
+        codepoints, bounds, tables.behaviours, tables.folded, tables.pool, tables.pool_starts, total
     )
+    if mixing.any():
+        known_letters = look_alikes()
+        character_kernels.unmix(codepoints, bounds, mixing, tables.inside, known_letters.alphabets, known_letters.forms)
+    return Characters(codepoints, bounds)
 
 
 def rule_table() -> npt.NDArray[np.uint8]:
@@ -139,7 +146,7 @@ def tables_hash() -> str:
     """A hexadecimal hash of all tables. Programs with equal hashes normalise alike and find the same runs of words."""
     tables = _tables()
     digest = xxhash.xxh3_128()
-    for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules):
+    for table in (tables.folded, tables.behaviours, tables.pool, tables.classes, tables.rules, look_alikes().forms):
         digest.update(np.ascontiguousarray(table).astype(table.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()
 
@@ -179,6 +186,8 @@ def _tables() -> _Tables:
     everything = list(map(chr, _TABLED))
     # One call for all characters: a line feed composes with nothing, so it keeps neighbours apart.
     forms = _fold_by_definition("\n".join(everything)).split("\n")
+    mixing = (look_alikes().alphabets > 1).nonzero()[0]
+    may_mix = frozenset(map(chr, mixing.tolist()))
     # Invisible characters have an empty form; the line feed itself was split into two.
     forms[0xA:0xC] = ["\n"]
     folded = np.arange(CODE_POINTS, dtype=np.uint32)
@@ -187,6 +196,7 @@ def _tables() -> _Tables:
     classes = np.zeros(CODE_POINTS, np.uint8)
     pool: list[int] = []
     composing = _composing()
+    behaviours[mixing] |= MIXES
     # Nearly all characters are their own form and act upon nothing: they keep what the tables begin with.
     acting = composing.union(filter(unicodedata.combining, everything))
     for codepoint, character, form in zip(_TABLED, everything, forms, strict=True):
@@ -208,7 +218,11 @@ def _tables() -> _Tables:
             behaviours[codepoint] = len(form)
             pool_starts[codepoint] = len(pool)
             pool.extend(map(ord, form))
-    return _Tables(folded, behaviours, np.array(pool, np.uint32), pool_starts, classes, _rule_table(everything))
+        if not may_mix.isdisjoint(form):
+            behaviours[codepoint] |= MIXES
+    rules = _rule_table(everything)
+    inside = np.where(rules == Rule.WORD, 1, np.where(rules == Rule.MARK, 2, 0)).astype(np.uint8)
+    return _Tables(folded, behaviours, np.array(pool, np.uint32), pool_starts, classes, rules, inside)
 
 
 def _composing() -> frozenset[str]:

@@ -17,6 +17,11 @@ DROPPED, NARROW, WIDE = range(3)
 NOTHING = np.uint64(2**64 - 1)
 """The minimum of a cell without members."""
 
+RUN_SCORE_MIN = 25.0
+RUN_MINIMA_MIN = 6
+RUNS_MAX = 64
+"""Crafted runs to cut out of a text; the probability of one in an ordinary text is about exp(-RUN_SCORE_MIN) a pair of bins."""
+
 
 @compiled
 def shingle(
@@ -83,24 +88,153 @@ def smallest(cells: npt.NDArray[np.int64], hashes: npt.NDArray[np.uint64], minim
 
 @compiled
 def bin_values(
-    hashes: npt.NDArray[np.uint64], bounds: npt.NDArray[np.int64], bins: int, bin_bits: int
-) -> npt.NDArray[np.uint8]:
-    """Kernel of `minhash.bin_values`: shingles uint64 [m], and the texts' bounds among them, int64 [n + 1]."""
+    hashes: npt.NDArray[np.uint64],
+    bounds: npt.NDArray[np.int64],
+    bins: int,
+    bin_bits: int,
+    suspect: npt.NDArray[np.int64],
+    certain: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """Kernel of `minhash.bin_values`: shingles uint64 [m], and the texts' bounds among them, int64 [n + 1].
+
+    suspect, certain  int64 [levels], `minhash.low_minima_max`
+    """
     count, shift, longest = len(bounds) - 1, np.uint64(64), 0
     while np.uint64(1) << (np.uint64(64) - shift) < np.uint64(bins):
         shift -= np.uint64(1)
     for text in range(count):
         longest = max(longest, bounds[text + 1] - bounds[text])
-    values, largest = np.zeros((count, bins), np.uint8), np.uint64((1 << bin_bits) - 1)
+    values, crafted = np.zeros((count, bins), np.uint8), np.zeros(count, np.bool_)
     minima, cells = np.empty(bins, np.uint64), np.empty(longest, np.int64)
+    seen, largest = np.empty(max(2, 2 * longest), np.uint8), np.uint64((1 << bin_bits) - 1)
     for text in range(count):
         own = hashes[bounds[text] : bounds[text + 1]]
         for place in range(len(own)):
             cells[place] = np.int64(own[place] >> shift)
         minima[:] = NOTHING
         smallest(cells[: len(own)], own, minima)
+        if len(own):
+            distinct = _distinct(own, seen)
+            mean = np.float64(np.uint64(1) << shift) * bins / distinct
+            if _too_many_low(minima, shift, mean, suspect):
+                crafted[text] = _too_many_low(minima, shift, mean, certain)
+                if _cut_runs(own, cells, minima, shift, mean, distinct):
+                    crafted[text] = True
+                if _too_many_low(minima, shift, mean, certain):
+                    minima[:] = NOTHING
         for each in range(bins):
             if minima[each] != NOTHING:
                 low = minima[each] & np.uint64(0xFFFF_FFFF)
                 values[text, each] = (low * largest >> np.uint64(32)) + np.uint64(1)
-    return values
+    return values, crafted
+
+
+@compiled
+def _distinct(hashes: npt.NDArray[np.uint64], seen: npt.NDArray[np.uint8]) -> Any:
+    """How many distinct hashes there are, estimated by linear counting (Whang, Vander-Zanden, Taylor 1990); at least 1.
+
+    Repeated text must not count: padding would make crafted minima look ordinary.
+
+    seen  uint8 [2 * hashes], room to work in
+    """
+    size = 2
+    while size < len(hashes):
+        size *= 2
+    seen[:size] = 0
+    for place in range(len(hashes)):
+        seen[np.int64((hashes[place] >> np.uint64(16)) & np.uint64(size - 1))] = 1
+    taken = np.int64(0)
+    for place in range(size):
+        taken += np.int64(seen[place])
+    return min(np.float64(len(hashes)), size * np.log(size / np.float64(max(size - int(taken), 1))))
+
+
+@compiled
+def _too_many_low(minima: npt.NDArray[np.uint64], shift: Any, mean: Any, low_max: npt.NDArray[np.int64]) -> bool:
+    """Whether more minima lie below 1/2, 1/4 ... of their mean than `low_max` allows."""
+    levels, heights = len(low_max), _heights(minima, shift, mean)
+    # The exponent of a number below 1 says by how many halvings: levels by bits, not by logarithms.
+    exponents, counts = heights.view(np.int64), np.zeros(levels + 1, np.int64)
+    for each in range(len(minima)):
+        counts[min(max(np.int64(1022) - (exponents[each] >> 52), 0), levels)] += 1
+    low = 0
+    for level in range(levels, 0, -1):
+        low += counts[level]
+        if low > low_max[level - 1]:
+            return True
+    return False
+
+
+@compiled
+def _heights(minima: npt.NDArray[np.uint64], shift: Any, mean: Any) -> npt.NDArray[np.float64]:
+    """Minima as multiples of their mean, float64 [bins]; infinite in empty bins."""
+    heights = np.empty(len(minima), np.float64)
+    for each in range(len(minima)):
+        heights[each] = np.float64(minima[each] - (np.uint64(each) << shift)) / mean
+        if minima[each] == NOTHING:
+            heights[each] = np.inf
+    return heights
+
+
+@compiled
+def _cut_runs(
+    hashes: npt.NDArray[np.uint64],
+    cells: npt.NDArray[np.int64],
+    minima: npt.NDArray[np.uint64],
+    shift: Any,
+    mean: Any,
+    distinct: Any,
+) -> bool:
+    """Leave out runs of shingles with far more low minima than chance puts there; change `minima`; whether there were any."""
+    left, were = np.ones(len(hashes), np.bool_), False
+    for _ in range(RUNS_MAX):
+        places = np.full(len(minima), -1, np.int64)
+        for place in range(len(hashes) - 1, -1, -1):
+            if left[place] and hashes[place] == minima[cells[place]]:
+                places[cells[place]] = place
+        first, last = _densest_run(places, _heights(minima, shift, mean), distinct)
+        if first > last:
+            break
+        were = True
+        left[first : last + 1] = False
+        minima[:] = NOTHING
+        for place in range(len(hashes)):
+            if left[place]:
+                minima[cells[place]] = min(minima[cells[place]], hashes[place])
+    return were
+
+
+@compiled
+def _densest_run(
+    places: npt.NDArray[np.int64], heights: npt.NDArray[np.float64], distinct: Any
+) -> tuple[np.int64, np.int64]:
+    """First and last place of the run whose low minima are least likely by chance; 0 and -1 where none is unlikely.
+
+    places   int64 [bins], of the shingle that is a bin's minimum; -1 in an empty bin
+    heights  float64 [bins], minima as multiples of their mean
+
+    A place holds a minimum below h with probability p = bins / distinct (1 - exp(-h)), and l places hold c or more with a
+    probability of at most exp(-l KL(c / l, p)), by Chernoff. Tried are h = 1, 1/4, 1/16 ... 1/1024.
+    """
+    order = np.argsort(places)
+    best, first, last = RUN_SCORE_MIN, np.int64(0), np.int64(-1)
+    low = np.empty(len(places), np.int64)
+    height = 1.0
+    while height > 0.0005:
+        chance, count = min(len(places) / distinct * (1 - np.exp(-height)), 0.999), 0
+        for each in order:
+            if places[each] >= 0 and heights[each] < height:
+                low[count] = places[each]
+                count += 1
+        for begin in range(count - RUN_MINIMA_MIN + 1):
+            for end in range(begin + RUN_MINIMA_MIN - 1, count):
+                length, minima = np.float64(low[end] - low[begin] + 1), np.float64(end - begin + 1)
+                # The bound costs two logarithms, and ordinary runs never come near it.
+                if minima > 1.3 * length * chance:
+                    score = minima * np.log(minima / (length * chance))
+                    if minima < length:
+                        score += (length - minima) * np.log((length - minima) / (length * (1 - chance)))
+                    if score > best:
+                        best, first, last = score, low[begin], low[end]
+        height /= 4
+    return first, last

@@ -9,8 +9,11 @@ far better than from filled-up signatures. index/matching/minhash.py has both fo
 bands only.
 """
 
+import math
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,20 +32,32 @@ from streamer.text.normalisation import Normaliser
 from streamer.text.segmentation import segmenter
 from streamer.text.words import split
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised whenever equal settings begin to give other signatures; the tests' pinned examples say when."""
+
+LEVELS = 12
+SUSPECT_CHANCE, CERTAIN_CHANCE = 3e-3, 1e-10
+"""Shares of the mean minimum that are counted, and how likely an ordinary text exceeds a limit: to be searched, or crafted."""
 
 
 class MinHasher:
     """Texts -> packed signatures, by one group of settings. Each signature depends only on its text."""
 
-    def __init__(self, settings: Minhash, normaliser: Normaliser | None = None, key: HashKey = PUBLIC) -> None:
+    def __init__(
+        self,
+        settings: Minhash,
+        normaliser: Normaliser | None = None,
+        key: HashKey = PUBLIC,
+        *,
+        crafted: Literal["report", "undecidable"] = "report",
+    ) -> None:
         """Load the character tables (below 0.7 s), and the segmenter for shingles of words.
 
-        Without a normaliser, texts get only the normal form.
+        Without a normaliser, texts get only the normal form. `crafted` is `guard.crafted`.
         """
         self._settings = settings
         self._key = key
+        self._refuses_crafted = crafted == "undecidable"
         self._normaliser = normaliser or Normaliser(Fingerprint())
         self._word_shingles = WordShingles(settings.shingle_words, key) if settings.shingles == "words" else None
         self.fingerprint([])
@@ -58,7 +73,8 @@ class MinHasher:
         Titles and metadata play no part.
         The feature count of a text is the number of its filled bins: its distinct shingles, while these are few. A text
         without letters and digits is UNDECIDABLE. A text with fewer than `features_min` filled bins is EXACT: its
-        fingerprint is the XXH3 hash, 128 bits, of the normalised text in UTF-8, in the first two words.
+        fingerprint is the XXH3 hash, 128 bits, of the normalised text in UTF-8, in the first two words. A text with crafted
+        lines (`bin_values`) is compared without them; it is UNDECIDABLE where too few features are left.
         """
         parts = [self._slice(texts[begin:end]) for begin, end in slices(texts)]
         return Fingerprints(
@@ -105,17 +121,19 @@ class MinHasher:
     def _slice(self, texts: Sequence[str]) -> Fingerprints:
         settings = self._settings
         characters = self._normaliser.characters(texts)
-        values = bin_values(self._shingles(characters), settings.bins, settings.bin_bits)
+        values, crafted = bin_values(self._shingles(characters), settings.bins, settings.bin_bits)
         counts = np.count_nonzero(values, axis=1).astype(np.int32)
         kinds = np.full(len(texts), Kind.NEAR, np.uint8)
         reasons = np.full(len(texts), Reason.ORDINARY, np.uint8)
         short, empty = counts < settings.features_min, counts == 0
         kinds[short], reasons[short] = Kind.EXACT, Reason.SHORT_TEXT
         kinds[empty], reasons[empty] = Kind.UNDECIDABLE, Reason.NO_FEATURES
+        kinds[crafted & (short | self._refuses_crafted)], reasons[crafted] = Kind.UNDECIDABLE, Reason.CRAFTED
         signatures = minhash.pack_bins(values, settings.bin_bits)
-        for row in np.flatnonzero(short & ~empty).tolist():
+        for row in np.flatnonzero(kinds == Kind.EXACT).tolist():
             signatures[row, :2] = hash_text(characters.text(row), 2, self._key.seed)
             signatures[row, 2:] = 0
+        signatures[kinds == Kind.UNDECIDABLE] = 0
         return Fingerprints(kinds, reasons, signatures, counts)
 
 
@@ -144,9 +162,33 @@ class WordShingles:
         return {"dictionary": self._segmenter.dictionary, "hash": "xxh3_64, splitmix64"}
 
 
-def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> npt.NDArray[np.uint8]:
-    """The bins of n texts: uint8 [n, bins], 0 for an empty bin, else 1 to 2^bin_bits - 1.
+def bin_values(shingles: Shingles, bins: int, bin_bits: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """The bins of n texts, uint8 [n, bins], 0 for an empty bin, else 1 to 2^bin_bits - 1; and which texts are crafted.
 
     `bins` is a power of two. A value is the low 32 bits of the bin's smallest hash, scaled to the range.
+
+    In a text of n distinct shingles, a bin's minimum has an exponential distribution whose mean is bins / n of the bin's
+    range. A text with too many low minima (`low_minima_max`) is searched for runs of shingles that hold far more of them than
+    chance puts there (`kernels._densest_run`). Such runs are crafted: the bins are those of the text without them. A text
+    whose minima are too low without any run is crafted too, and all its bins are empty.
     """
-    return kernels.bin_values(shingles.hashes, shingles.bounds, bins, bin_bits)
+    limits = low_minima_max(bins, SUSPECT_CHANCE), low_minima_max(bins, CERTAIN_CHANCE)
+    return kernels.bin_values(shingles.hashes, shingles.bounds, bins, bin_bits, *limits)
+
+
+@cache
+def low_minima_max(bins: int, chance_max: float) -> npt.NDArray[np.int64]:
+    """How many minima of a text may lie below 1/2, 1/4 ... of their mean: int64 [LEVELS].
+
+    An ordinary text exceeds each limit with a probability below `chance_max`: bins are at most as likely to be low together
+    as independent ones, of which each is low with probability 1 - exp(-1/2), 1 - exp(-1/4) ...
+    """
+    counts = np.arange(bins + 1)
+    ways = np.array([float(math.comb(bins, count)) for count in counts.tolist()])
+    limits = []
+    for level in range(1, LEVELS + 1):
+        low = -math.expm1(-(0.5**level))
+        chances = ways * low**counts * (1 - low) ** (bins - counts)
+        more = np.cumsum(chances[::-1])[::-1]
+        limits.append(int(np.argmax(more < chance_max)) - 1)
+    return np.array(limits)

@@ -17,10 +17,10 @@ def labels_of(reason: Reason) -> list[tuple[str, str]]:
 
 def test_every_reason_has_a_label_and_no_label_has_two_reasons() -> None:
     assert {reason.name: len(labels_of(reason)) for reason in Reason} == {
-        reason.name: {Reason.ORDINARY: 6, Reason.SHORT_TEXT: 3}.get(reason, 1) for reason in Reason
+        reason.name: {Reason.ORDINARY: 6, Reason.SHORT_TEXT: 3, Reason.CRAFTED: 6}.get(reason, 1) for reason in Reason
     }
     listed = [each for reason in Reason for each in labels_of(reason)]
-    assert len(listed) == len(set(listed)) == 24
+    assert len(listed) == len(set(listed)) == 31
     # What a person gives back is no decision of the service, and no metric.
     assert set(listed) == {*labels(), ("given-back", "given-back")}
 
@@ -30,6 +30,7 @@ def test_labels_tell_their_verdict_and_only_its_reason_tells_a_page_of_a_templat
         for reason in Reason:
             with suppress(KeyError):
                 assert verdict_of(verdict.label, label(verdict, reason)) is verdict
+    assert verdict_of("unique", "crafted-template") is Verdict.TEMPLATE
     assert verdict_of("unique", "of a later version") is Verdict.UNIQUE
     assert verdict_of("duplicate", "template") is Verdict.DUPLICATE
     assert verdict_of("template", "template") is None
@@ -70,6 +71,8 @@ def test_the_numbers_in_the_journal_never_change_their_meaning() -> None:
         "SHORT_TEXT": 2,
         "RECRAWLED": 3,
         "RECRAWLED_SHORT_TEXT": 4,
+        "CRAFTED": 8,
+        "RECRAWLED_CRAFTED": 9,
         "TOMBSTONE": 16,
         "TOO_LARGE": 17,
         "NOT_UTF_8": 18,

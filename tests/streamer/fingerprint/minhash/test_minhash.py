@@ -174,7 +174,7 @@ def test_the_estimate_is_the_jaccard_similarity_on_average(size: int, similarity
     left, right = shingle_sets(np.random.default_rng(size), 2_000, size, similarity)
     shared = round(2 * size * similarity / (1 + similarity))
     exact = shared / (2 * size - shared)
-    packed = [pack_bins(bin_values(one, 128, bin_bits), bin_bits) for one in (left, right)]
+    packed = [pack_bins(bin_values(one, 128, bin_bits)[0], bin_bits) for one in (left, right)]
     found = estimates(*packed, bin_bits)
     assert abs(found.mean() - exact) < 0.01
     # Independent draws of 128 would spread by sqrt(J (1 - J) / 128); a small text is compared nearly member by member.

@@ -1,0 +1,72 @@
+"""Letters of one alphabet that look like those of another, by Unicode's table of confusables (UTS 39)."""
+
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import regex
+from confusable_homoglyphs.confusables import confusables_data
+
+ALPHABETS = ("Latin", "Cyrillic", "Greek")
+TABLED = 0x2000
+"""All letters of these alphabets that are ever mixed in a word lie below this code point."""
+
+_USUAL = frozenset(map(chr, [*range(0x3B1, 0x3CA), *range(0x430, 0x460)]))
+_MICRO = "\u03bc"
+"""Its capital looks like an M, but 5 micrometres are not 5 millimetres."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAlikes:
+    """What the letters below TABLED look like.
+
+    alphabets  uint8 [TABLED], bit i where a letter is of alphabet i
+    forms      uint32 [alphabets, TABLED], the letter of alphabet i that looks the same; a letter of this alphabet itself; else 0
+    """
+
+    alphabets: npt.NDArray[np.uint8]
+    forms: npt.NDArray[np.uint32]
+
+
+@cache
+def look_alikes() -> LookAlikes:
+    """The table, for casefolded letters (10 ms, once per process).
+
+    Letters look alike as lower-case letters, or else as capitals: Cyrillic U+0432 is a b, for its capital is a B. A letter of
+    another alphabet than Latin has a Latin form, and only pairs with a Latin letter are known. A Latin letter
+    has the form of a letter in use today; of several, of one that looks alike in lower case.
+    """
+    letters = [chr(codepoint) for codepoint in range(TABLED)]
+    alphabets, forms = np.zeros(TABLED, np.uint8), np.zeros((len(ALPHABETS), TABLED), np.uint32)
+    for number, name in enumerate(ALPHABETS):
+        is_letter = regex.compile(rf"(?=\p{{L}})\p{{Script={name}}}", regex.VERSION1).match
+        own = [ord(letter) for letter in letters if is_letter(letter)]
+        alphabets[own] = 1 << number
+        forms[number, own] = own
+    others = [letter for letter in letters if alphabets[ord(letter)] > 1 and _is_normal(letter) and letter != _MICRO]
+    for shown in (str, str.upper):
+        for letter in others:
+            latin = next((each for each in _confusable(shown(letter)) if _is_small_latin(each)), None)
+            if latin is None or forms[0, ord(letter)]:
+                continue
+            forms[0, ord(letter)] = ord(latin)
+            number = int(alphabets[ord(letter)]).bit_length() - 1
+            if letter in _USUAL and not forms[number, ord(latin)]:
+                forms[number, ord(latin)] = ord(letter)
+    return LookAlikes(alphabets, forms)
+
+
+def _is_normal(letter: str) -> bool:
+    return unicodedata.normalize("NFKC", letter.casefold()) == letter
+
+
+def _confusable(letter: str) -> list[str]:
+    """What looks like a letter, casefolded; of capitals, capitals alone."""
+    found = [each["c"] for each in confusables_data.get(letter, ())]
+    return [each.casefold() for each in found if each.isupper() == letter.isupper()]
+
+
+def _is_small_latin(letter: str) -> bool:
+    return len(letter) == 1 and "a" <= letter <= "z"

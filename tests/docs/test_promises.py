@@ -1,0 +1,54 @@
+"""Promises of the README, kept by the library over an index on disk."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from deploy.crafted_line import crafted_line
+from deploy.made_up_site import reprints
+from streamer import Filter, load_settings
+from tests.support.command_line import run
+
+ARTICLES = 60
+TEXTS = reprints("zh", 0, articles=ARTICLES, hosts=1).texts
+
+
+@pytest.fixture(params=["public", "secret"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Filter]:
+    settings = load_settings(overrides=[f"fingerprint.key={request.param}"])
+    with Filter.open(tmp_path / "index", settings) as filtering:
+        yield filtering
+
+
+def documents(prefix: str, texts: list[str]) -> list[dict[str, object]]:
+    return [
+        {"id": f"{prefix}-{number}", "url": f"https://{prefix}-{number}.example/", "text": text}
+        for number, text in enumerate(texts)
+    ]
+
+
+def test_a_pasted_line_wipes_out_nothing(opened: Filter) -> None:
+    line, _ = crafted_line("zh", 132)
+    answers = opened.admit(documents("pasted", [f"{text}\n{line}" for text in TEXTS]))
+    assert {answer.verdict for answer in answers} == {"unique"}
+
+
+def test_a_pasted_line_hides_no_copy(opened: Filter) -> None:
+    line, _ = crafted_line("zh", 48)
+    opened.admit(documents("article", TEXTS))
+    answers = opened.admit(documents("copy", [f"{text}\n{line}" for text in TEXTS]))
+    assert {answer.verdict for answer in answers} == {"duplicate"}
+    assert [answer.original_id for answer in answers] == [f"article-{number}" for number in range(ARTICLES)]
+
+
+def test_what_is_decided_without_a_crafted_line_is_explained_and_proven(tmp_path: Path) -> None:
+    line, _ = crafted_line("zh", 48)
+    lines = [*documents("article", TEXTS[:3]), *documents("copy", [text + line for text in TEXTS[:2]])]
+    (tmp_path / "crawled.jsonl").write_bytes(b"\n".join(map(orjson.dumps, [*lines, {"id": "line", "text": line}])))
+    places = ("--out", tmp_path / "out", "--index", tmp_path / "index", "--set", "fingerprint.key=public")
+    assert run("filter", tmp_path / "crawled.jsonl", *places).code == 0
+    assert "a line that was crafted to hide it" in " ".join(run("why", "copy-1", *places).out.split())
+    assert "Kept undecided: the text holds lines crafted" in " ".join(run("why", "line", *places).out.split())
+    assert "all is sound" in run("verify", *places).out
