@@ -18,7 +18,14 @@ import numpy.typing as npt
 
 from index.entry import Entries, Kind
 from index.kernels import frames
-from index.matching.frame import OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, FrameRule
+from index.matching.frame import (
+    NEW_BINS_MIN,
+    OFTEN_PAGES_MIN,
+    OFTEN_SHARE_MIN,
+    VERSION_SHARE_MIN,
+    VERSION_SHARE_MIN_UNFRAMED,
+    FrameRule,
+)
 from index.matching.host_sketch import NAME_CHARACTERS_MAX, NO_HOST, host_keys
 from index.session import ReadSession, WriteSession
 from index.storage.layout import (
@@ -37,7 +44,7 @@ from index.storage.layout import (
 from index.storage.store import Transaction
 
 HOSTS_MAX = 10_000
-"""Samples in an index: some 80 MB of the default signatures."""
+"""Samples in an index: some 160 MB of the default signatures at most, where all hosts have shown hundreds of pages."""
 
 MET_MIN = 2
 """Documents of a host before its sample begins."""
@@ -88,6 +95,13 @@ def note_kept(session: WriteSession, keys: npt.NDArray[np.uint64]) -> None:
         write_samples(session.transaction, changed)
 
 
+def counting_by(rule: FrameRule, bin_bits: int) -> frames.Counting:
+    """What the kernel of frames asks for."""
+    often = OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, NEW_BINS_MIN
+    versions = VERSION_SHARE_MIN, VERSION_SHARE_MIN_UNFRAMED
+    return frames.Counting(rule.pages_min, rule.sample_max, rule.every, *often, *versions, bin_bits)
+
+
 def read_samples(transaction: Transaction, keys: npt.NDArray[np.uint64]) -> dict[int, HostSample]:
     """Samples of hosts, by key: uint64 [n], ascending and distinct; leaves out hosts without one."""
     if not transaction.count(Table.FRAMES):
@@ -127,20 +141,23 @@ def _framed(
     if not len(rows):
         return entries
     words = session.parameters.words
-    samples = np.zeros((len(sampled), rule.sample_max, words), np.uint64)
-    taken = np.zeros(len(sampled), np.int64)
+    of_rows = np.searchsorted(sampled, keys[rows])
+    stored = np.array([len(known[key].signatures) if key in known else 0 for key in sampled.tolist()])
+    ends = np.minimum(stored + np.bincount(of_rows, minlength=len(sampled)), rule.sample_max).cumsum()
+    begins = np.append(0, ends[:-1])
+    samples, taken = np.zeros((ends[-1], words), np.uint64), np.zeros(len(sampled), np.int64)
     for place, key in enumerate(sampled.tolist()):
         if key in known:
-            samples[place, : len(known[key].signatures)] = known[key].signatures
+            samples[begins[place] : begins[place] + stored[place]] = known[key].signatures
             taken[place] = known[key].taken
-    counting = frames.Counting(rule.pages_min, rule.every, OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, banding.bin_bits)
-    of_rows = np.searchsorted(sampled, keys[rows])
     # An operation may run twice: its entries stay as they are.
     fingerprints = entries.fingerprints.copy()
-    changed = frames.set_frames(fingerprints, rows, of_rows, samples, taken, learn is not None, counting)
+    counting = counting_by(rule, banding.bin_bits)
+    changed = frames.set_frames(fingerprints, rows, of_rows, samples, begins, taken, learn is not None, counting)
     if learn is not None and changed.any():
-        names = _names(entries.hosts or (), keys, rows)
-        _store(learn, rule, sampled[changed], samples[changed], taken[changed], known, names)
+        ends = begins + np.minimum(taken, rule.sample_max)
+        pages = [samples[begins[place] : ends[place]] for place in np.flatnonzero(changed).tolist()]
+        _store(learn, sampled[changed], pages, taken[changed], known, _names(entries.hosts or (), keys, rows))
     return replace(entries, fingerprints=fingerprints) if fingerprints[rows, words:].any() else entries
 
 
@@ -163,9 +180,8 @@ def _names(hosts: Sequence[str | None], keys: npt.NDArray[np.uint64], rows: npt.
 
 def _store(
     session: WriteSession,
-    rule: FrameRule,
     keys: npt.NDArray[np.uint64],
-    samples: npt.NDArray[np.uint64],
+    samples: Sequence[npt.NDArray[np.uint64]],
     taken: npt.NDArray[np.int64],
     known: dict[int, HostSample],
     names: dict[int, str],
@@ -174,7 +190,7 @@ def _store(
     at, written = session.counters.next_number, {}
     for key, sample, count in zip(keys.tolist(), samples, taken.tolist(), strict=True):
         kept = known[key].kept if key in known else 0
-        written[key] = HostSample(count, kept, at, names[key], sample[: min(count, rule.sample_max)])
+        written[key] = HostSample(count, kept, at, names[key], sample)
     new = [key for key in written if key not in known]
     for key in new[: max(0, session.transaction.count(Table.FRAMES) + len(new) - HOSTS_MAX)]:
         _evict(session.transaction, key)

@@ -8,18 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from index.kernels.jit import compiled
+from index.kernels.jit import compiled, ones
 
 _OF_OCTETS = 0x0101_0101_0101_0101
 
 
 class Counting(NamedTuple):
-    """Numbers that stay the same: fields of `FrameRule`, and OFTEN_PAGES_MIN and OFTEN_SHARE_MIN of `frame`."""
+    """Numbers that stay the same: fields of `FrameRule`, and constants of `frame`."""
 
     pages_min: int
+    sample_max: int
     every: int
     often_pages: int
     often_share: float
+    new_min: int
+    version_share: float
+    version_share_unframed: float
     bin_bits: int
 
 
@@ -35,46 +39,76 @@ def _equal(one: Any, other: Any, bin_bits: int) -> Any:
 
 
 @compiled
-def _is_sampled(samples: npt.NDArray[np.uint64], host: int, pages: int, fingerprints: Any, row: int) -> bool:
-    """Whether a sample has the signature of a row."""
-    words = samples.shape[2]
-    for page in range(pages):
-        word = 0
-        while word < words and samples[host, page, word] == fingerprints[row, word]:
-            word += 1
-        if word == words:
-            return True
-    return False
-
-
-@compiled
 def _set_frame(
     fingerprints: npt.NDArray[np.uint64],
     row: int,
     samples: npt.NDArray[np.uint64],
-    host: int,
-    pages: int,
+    begin: int,
+    end: int,
     counting: Counting,
-) -> None:
-    """Set the frame's bits of a row: bins whose value enough pages of the sample have."""
-    words, bin_bits = samples.shape[2], counting.bin_bits
+    own: npt.NDArray[np.uint64],
+) -> bool:
+    """Set the frame's bits of a row: bins whose value enough pages of the sample have. Gives whether it brings anything new.
+
+    own  uint64 [signature words], changed: the lowest bit of each value that is the page's own
+    """
+    words, bin_bits = samples.shape[1], counting.bin_bits
     octets = np.uint64(_OF_OCTETS)
-    least = max(np.int64(counting.often_pages), np.int64(np.ceil(counting.often_share * pages)))
-    of_word, halves = 64 // bin_bits, 8 // bin_bits
+    least = max(np.int64(counting.often_pages), np.int64(np.ceil(counting.often_share * (end - begin))))
+    of_word, halves, new = 64 // bin_bits, 8 // bin_bits, 0
     for word in range(words):
         value = fingerprints[row, word]
+        own[word] = 0
         # Eight counters of 8 bits each; values of 4 bits have two times eight.
         even, odd = np.uint64(0), np.uint64(0)
-        for page in range(pages):
-            equal = _equal(value, samples[host, page, word], bin_bits)
+        for page in range(begin, end):
+            equal = _equal(value, samples[page, word], bin_bits)
             even += equal & octets
             odd += (equal >> np.uint64(4)) & octets
         for place in range(of_word):
+            if (value >> np.uint64(place * bin_bits)) & np.uint64((1 << bin_bits) - 1) == 0:
+                continue
             count = (odd if halves == 2 and place % 2 else even) >> np.uint64(8 * (place // halves)) & np.uint64(0xFF)
-            is_filled = (value >> np.uint64(place * bin_bits)) & np.uint64((1 << bin_bits) - 1)
-            if is_filled != 0 and np.int64(count) >= least:
+            new += count == 0
+            if end - begin >= counting.pages_min and np.int64(count) >= least:
                 bit = word * of_word + place
                 fingerprints[row, words + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
+            else:
+                own[word] |= np.uint64(1) << np.uint64(place * bin_bits)
+    if new >= counting.new_min or end - begin < counting.pages_min:
+        return True
+    for word in range(words, fingerprints.shape[1]):
+        fingerprints[row, word] = ~np.uint64(0)
+    return False
+
+
+@compiled
+def _is_version(
+    own: npt.NDArray[np.uint64],
+    fingerprints: npt.NDArray[np.uint64],
+    row: int,
+    samples: npt.NDArray[np.uint64],
+    begin: int,
+    end: int,
+    counting: Counting,
+) -> bool:
+    """Whether a page of the sample has so many of a row's own values that the two are versions of one page, or equal."""
+    count = np.int64(0)
+    for word in own:
+        count += np.int64(ones(word))
+    framed = end - begin >= counting.pages_min
+    least = (counting.version_share if framed else counting.version_share_unframed) * count
+    for page in range(begin, end):
+        alike, left = np.int64(0), count
+        for word in range(len(own)):
+            # Most pages are out after a few words.
+            if own[word] == 0 or alike + left < least:
+                continue
+            alike += np.int64(ones(_equal(fingerprints[row, word], samples[page, word], counting.bin_bits) & own[word]))
+            left -= np.int64(ones(own[word]))
+        if alike >= least:
+            return True
+    return False
 
 
 @compiled
@@ -83,6 +117,7 @@ def set_frames(
     rows: npt.NDArray[np.int64],
     hosts: npt.NDArray[np.int64],
     samples: npt.NDArray[np.uint64],
+    begins: npt.NDArray[np.int64],
     taken: npt.NDArray[np.int64],
     learning: bool,
     counting: Counting,
@@ -91,29 +126,31 @@ def set_frames(
 
     rows      int64 [m]
     hosts     int64 [m], the sample of each
-    samples   uint64 [h, pages, signature words]; changed, unless no row is to be learnt from
+    samples   uint64 [p, signature words], of all hosts; changed, unless no row is to be learnt from
+    begins    int64 [h], where the pages of each begin: it has room for all that its rows may add, up to sample_max
     taken     int64 [h], pages taken into each, ever; changed too
 
     Gives which samples were changed, bool [h].
     """
-    changed, most = np.zeros(len(taken), np.bool_), samples.shape[1]
-    words = samples.shape[2]
+    changed, most = np.zeros(len(taken), np.bool_), counting.sample_max
+    words = samples.shape[1]
+    own = np.empty(words, np.uint64)
     for at in range(len(rows)):
         row, host = rows[at], hosts[at]
-        pages = min(taken[host], most)
-        if pages >= counting.pages_min:
-            _set_frame(fingerprints, row, samples, host, pages, counting)
-        if not learning or _is_sampled(samples, host, pages, fingerprints, row):
+        begin = begins[host]
+        end = begin + min(taken[host], most)
+        is_new = _set_frame(fingerprints, row, samples, begin, end, counting, own)
+        if not learning or not is_new or _is_version(own, fingerprints, row, samples, begin, end, counting):
             continue
-        if pages == most:
+        if taken[host] >= most:
             chance = np.uint64(0)
             for word in range(words):
                 chance = (chance ^ fingerprints[row, word]) * np.uint64(0x9E3779B97F4A7C15)
             if np.int64(chance >> np.uint64(33)) % counting.every:
                 continue
-        place = taken[host] % most
+        place = begin + taken[host] % most
         for word in range(words):
-            samples[host, place, word] = fingerprints[row, word]
+            samples[place, word] = fingerprints[row, word]
         taken[host] += 1
         changed[host] = True
     return changed

@@ -102,7 +102,7 @@ class Sight(NamedTuple):
     match    place of the document that makes it a duplicate; NONE where there is none
     failed   place of the nearest document that would, but for the frames; NONE where there is none
     nearest  distance to the match
-    plain    plain distance to the match
+    plain    plain distance to the match; 0 where the row brings nothing new, so that it does not enter
     told     distance to the root of the match, or plain distance to the root of `failed`
     """
 
@@ -256,6 +256,15 @@ def _in_frame(fingerprints: npt.NDArray[np.uint64], row: Any, word: Any, of_sign
 
 
 @compiled
+def _brings_nothing_new(fingerprints: npt.NDArray[np.uint64], row: Any, of_signature: Any) -> Any:
+    """Whether all bins of a fingerprint are in its frame."""
+    for word in range(of_signature, fingerprints.shape[1]):
+        if ~fingerprints[row, word] != 0:
+            return False
+    return of_signature < fingerprints.shape[1]
+
+
+@compiled
 def _distance(either: Any, both: Any, differing: Any, bin_bits: int, units: int) -> Any:
     """`minhash.distances_of` one pair."""
     values = (1 << bin_bits) - 1
@@ -274,7 +283,7 @@ def _apart(
     units: int,
     limits: OwnLimits,
 ) -> Any:
-    """The plain distance of one row of left and one of right, and `frame.framed_distances`: int64 twice."""
+    """The plain distance of a row of left to an earlier one of right, and `frame.framed_distances`: int64 twice."""
     either, both, differing = np.int64(0), np.int64(0), np.int64(0)
     lowest, of_signature = _lowest(bin_bits), _signature_words(left.shape[1])
     for word in range(of_signature):
@@ -287,7 +296,7 @@ def _apart(
     framed = np.uint64(0)
     for word in range(of_signature, left.shape[1]):
         framed |= left[row, word] | right[other, word]
-    if framed == 0 or differing == 0:
+    if framed == 0 or differing == 0 or _brings_nothing_new(left, row, of_signature):
         return plain, plain
     shared, unlike, any_side, alike = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for word in range(of_signature):
@@ -365,6 +374,7 @@ def judged(row: int, places: npt.NDArray[np.int64], count: int, documents: Docum
     """
     prints, order = documents.fingerprints, documents.order
     match, failed, nearest, plain_of_match, told, plain_of_failed = NONE, NONE, 0, 0, 0, 0
+    is_old = _brings_nothing_new(prints, row, _signature_words(prints.shape[1]))
     for each in range(count):
         place = places[each]
         root = documents.roots[place]
@@ -379,7 +389,7 @@ def judged(row: int, places: npt.NDArray[np.int64], count: int, documents: Docum
                 _, to_root = _apart(prints, row, prints, root, limits.bin_bits, limits.units, limits.own)
                 if to_root > limits.root_distance_max:
                     continue
-            match, nearest, plain_of_match, told = place, distance, plain, to_root
+            match, nearest, plain_of_match, told = place, distance, 0 if is_old else plain, to_root
         elif plain <= limits.distance_max:
             nearer = plain < plain_of_failed or (plain == plain_of_failed and order[place] < order[failed])
             if failed == NONE or nearer:

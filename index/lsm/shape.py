@@ -88,14 +88,14 @@ class Shape:
     def band_hashes(self, signatures: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         """MinHash: hashes of the bands, uint64 [n, words] -> uint64 [n, tables], 40 bits at the top of each word.
 
-        Bands of own bins take the place of some where a page has a frame: see `frame.bands_of_own`.
+        Bands of own bins take the place of some where a page has a frame, and bins beside it: see `frame.bands_of_own`.
         """
         banding = self.banding
         assert banding is not None
         values = bins_of(signatures, banding.bin_bits)
         hashes = minhash.band_hashes(values, draws(banding.bins), banding.bands, banding.rows)
         frames = frame_bins(signatures, banding.bin_bits)
-        framed = np.flatnonzero(frames.any(axis=1))
+        framed = np.flatnonzero(frames.any(axis=1) & ~frames.all(axis=1))
         if len(framed):
             values, frames = values[framed], frames[framed]
             by_own = bands_of_own(values, frames, banding.bands, banding.rows)

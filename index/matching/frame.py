@@ -1,12 +1,14 @@
 """Frames: what the pages of one host have often, and how two pages are compared beside their frames. Pure.
 
-A host's *sample* holds signatures of its pages. A bin of a page is in its *frame* where enough pages of the sample have the same
-value there. All other filled bins are the page's own. A fingerprint is a signature with the frame's bins behind it, one bit a
-bin, the lowest bit first; no bit is set where no frame is known. So a fingerprint tells on its own how it is compared.
+A host's *sample* holds signatures of its pages, no two of them versions of one page. A bin of a page is in its *frame* where
+enough pages of the sample have the same value there. All other filled bins are the page's own. A page *brings nothing new* where
+the sample has all but NEW_BINS_MIN - 1 of its values; then all its bins are in the frame. A fingerprint is a signature followed
+by the frame's bins, one bit a bin, the lowest bit first; no bit is set where no frame is known. So a fingerprint tells on its own
+how it is compared.
 
-The distance of two fingerprints, from the plain one of their signatures (see `minhash`):
+The distance of a document's fingerprint to that of an earlier one, from the plain one of their signatures (see `minhash`):
 
-- Equal signatures: 0. No frame on either side: the plain distance.
+- Equal signatures: 0. No frame on either side, or a document that brings nothing new: the plain distance.
 - `both`: the bins that are own on both sides. From OWN_BINS_MIN of them on, their distance alone counts too, times
   1 + OWN_DOUBT / both: few bins must agree better than many. It is 1 at least.
 - `either`: the bins that are own on any side, without those in which both agree and one has the value from its frame. Where
@@ -26,7 +28,7 @@ from index.matching.minhash import DISTANCE_UNITS, distances_of, unpack_bins
 OWN_BINS_MIN = 16
 """Bins that are own on both sides, from which on their agreement alone makes a duplicate."""
 
-OWN_DOUBT = 32
+OWN_DOUBT = 64
 """Bins that are own on both sides, with which the distance over them counts twice."""
 
 APART_BINS_MIN = 4
@@ -38,17 +40,26 @@ OWN_SHARE_MIN = 0.25
 OFTEN_PAGES_MIN = 3
 """Least number of sampled pages with a value that make it the frame's."""
 
-OFTEN_SHARE_MIN = 0.05
+OFTEN_SHARE_MIN = 0.02
 """Least share of sampled pages with a value that makes it the frame's."""
 
-OWN_FORM_FRAME_MIN = 0.125
-"""Share of the bins in the frame, from which on a page is filed by its own bins too."""
+NEW_BINS_MIN = 2
+"""Bins with a value that no sampled page has, below which a page brings nothing new."""
+
+VERSION_SHARE_MIN = 0.75
+"""Share of a page's own bins that a sampled page has too, from which on the page is a version of that one and not sampled."""
+
+VERSION_SHARE_MIN_UNFRAMED = 0.95
+"""The same before the frame is known, when all bins are own."""
+
+OWN_FORM_FRAME = 0.125
+"""Share of the bins in the frame, from which on a page keeps PLAIN_BANDS alone; with half of it, about half of all bands."""
 
 OWN_FORM_OWN_MIN = 0.25
-"""Share of own bins that this needs."""
+"""Share of own bins that a page needs to be filed by them."""
 
 PLAIN_BANDS = 4
-"""Bands that a page keeps where it is filed by its own bins: the first ones."""
+"""Bands that a page with a large frame keeps where it is filed by its own bins: the first ones."""
 
 OWN_IN_BAND_MIN = 2
 """Own bins of a band that is kept. By a single one a page shares a bucket with each 255th page of its template."""
@@ -76,9 +87,9 @@ class FrameRule:
     every       once a sample is full, one page of so many is taken into it
     """
 
-    pages_min: int = 6
-    sample_max: int = 64
-    every: int = 8
+    pages_min: int = 5
+    sample_max: int = 128
+    every: int = 4
 
     def __post_init__(self) -> None:
         if not 1 <= self.pages_min <= self.sample_max <= 255 or self.every < 1:
@@ -122,8 +133,9 @@ def bands_of_own(
 ) -> npt.NDArray[np.bool_]:
     """In which places pages have bands of their own bins: values uint8 [n, bins], frames bool [n, bins] -> bool [n, bands].
 
-    Every page of a template has the bands that lie in its frame, so a band of own bins takes the place of each. A page with a
-    large frame, and with enough own bins, has them behind the first PLAIN_BANDS: what it shares with a copy in another frame.
+    Every page of a template has the bands that lie in its frame, so a band of own bins takes the place of each. A page with
+    enough own bins has them in the last places too, the more the larger its frame: by these it meets a copy in another frame,
+    by the first ones a copy in a smaller frame.
     """
     bins = values.shape[1]
     own = (values != 0) & ~frames
@@ -132,16 +144,16 @@ def bands_of_own(
     in_frame = frames[:, : bands * rows].reshape(-1, bands, rows).any(axis=2)
     singles = (of_page < OWN_FEW) | (np.arange(bands) < SINGLE_BANDS)
     few = in_frame & (of_band < np.where(singles, 1, OWN_IN_BAND_MIN))
-    large = np.count_nonzero(frames, axis=1)[:, None] >= OWN_FORM_FRAME_MIN * bins
-    own_form = large & (of_page >= OWN_FORM_OWN_MIN * bins)
-    found: npt.NDArray[np.bool_] = few | (own_form & (np.arange(bands) >= PLAIN_BANDS))
-    return found
+    size = np.minimum(np.count_nonzero(frames, axis=1)[:, None] / (OWN_FORM_FRAME * bins), 1)
+    last = np.arange(bands) >= bands - size * (bands - PLAIN_BANDS)
+    by_own: npt.NDArray[np.bool_] = few | (last & (of_page >= OWN_FORM_OWN_MIN * bins))
+    return by_own
 
 
 def framed_distances(
     left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64], bin_bits: int
 ) -> npt.NDArray[np.int16]:
-    """Distances of fingerprints, row by row, as the top of this module defines them: uint64 [n, words] twice -> int16 [n]."""
+    """Distances of documents, left, to earlier ones, row by row: uint64 [n, words] twice -> int16 [n]. See above."""
     one, other = bins_of(left, bin_bits), bins_of(right, bin_bits)
     of_one, of_other = frame_bins(left, bin_bits), frame_bins(right, bin_bits)
     filled, differing = (one != 0, other != 0), one != other
@@ -156,8 +168,8 @@ def framed_distances(
     alone[shared < OWN_BINS_MIN] = DISTANCE_UNITS
     are_apart = (any_side >= APART_BINS_MIN) & (alike < OWN_SHARE_MIN * any_side)
     found = np.minimum(np.where(are_apart, DISTANCE_UNITS, plain), alone)
-    unframed = ~(of_one | of_other).any(axis=1) | (plain == 0)
-    return np.where(unframed, plain, found).astype(np.int16)
+    is_plain = ~(of_one | of_other).any(axis=1) | of_one.all(axis=1) | (plain == 0)
+    return np.where(is_plain, plain, found).astype(np.int16)
 
 
 def _counts(columns: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

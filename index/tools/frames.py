@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from index.decide.prepare import stored_form
 from index.entry import Entries, Kind, Position, Verdict
-from index.frames.hosts import with_frames
+from index.frames.hosts import counting_by, with_frames
 from index.index import Index, internals_of
-from index.kernels.frames import Counting, set_frames
+from index.kernels.frames import set_frames
 from index.lsm.simhash_lookup import first_of_equals
-from index.matching.frame import OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, frame_bins, without_frames
+from index.matching.frame import frame_bins, without_frames
 from index.session import ReadSession
 from index.storage.layout import HostSample, Table, unpack_numbers, unpack_sample
 
@@ -94,9 +94,10 @@ def _host_frame(session: ReadSession, sample: HostSample) -> HostFrame:
     assert rule is not None, "only an index that learns frames has samples"
     assert banding is not None
     pages, taken = without_frames(sample.signatures, session.words), np.array([len(sample.signatures)])
-    counting = Counting(1, rule.every, OFTEN_PAGES_MIN, OFTEN_SHARE_MIN, banding.bin_bits)
+    # The sample has all values of its own pages: none would bring anything new.
+    counting = counting_by(rule, banding.bin_bits)._replace(pages_min=1, new_min=0)
     rows = np.arange(len(pages))
-    set_frames(pages, rows, np.zeros_like(rows), sample.signatures[None], taken, False, counting)
+    set_frames(pages, rows, np.zeros_like(rows), sample.signatures, np.zeros(1, np.int64), taken, False, counting)
     filled = np.bitwise_count(sample.signatures).any(axis=1)
     share = float(frame_bins(pages, banding.bin_bits)[filled].mean()) if filled.any() else 0.0
     return HostFrame(sample.name, sample.taken, len(pages) >= rule.pages_min, sample.kept, share)

@@ -12,11 +12,14 @@ from index.frames.hosts import HALVED_EVERY, MET_MIN
 from index.lsm.shape import Shape
 from index.matching.frame import (
     APART_BINS_MIN,
+    NEW_BINS_MIN,
     OFTEN_PAGES_MIN,
     OFTEN_SHARE_MIN,
     OWN_BINS_MIN,
     OWN_DOUBT,
     OWN_SHARE_MIN,
+    VERSION_SHARE_MIN,
+    VERSION_SHARE_MIN_UNFRAMED,
     FrameRule,
 )
 from index.matching.host_sketch import host_keys
@@ -42,13 +45,18 @@ class Sampled:
         if len(self.pages) < self.rule.pages_min:
             return NO_FRAME
         least = max(OFTEN_PAGES_MIN, ceil(OFTEN_SHARE_MIN * len(self.pages)))
-        return frozenset(
-            at for at, value in enumerate(page) if value and sum(other[at] == value for other in self.pages) >= least
-        )
+        had = {at: sum(other[at] == value for other in self.pages) for at, value in enumerate(page) if value}
+        if sum(count == 0 for count in had.values()) < NEW_BINS_MIN:
+            return frozenset(range(len(page)))
+        return frozenset(at for at, count in had.items() if count >= least)
 
-    def take(self, page: Values) -> None:
-        """Take a page, unless it is sampled, or the sample is full and it is not its turn."""
-        if page in self.pages:
+    def take(self, page: Values, frame: Frame) -> None:
+        """Take a page, unless it brings nothing new, is a version of one, or the sample is full and it is not its turn."""
+        own = [at for at, value in enumerate(page) if value and at not in frame]
+        share = VERSION_SHARE_MIN if len(self.pages) >= self.rule.pages_min else VERSION_SHARE_MIN_UNFRAMED
+        if len(frame) == len(page) or any(
+            sum(page[at] == other[at] for at in own) >= share * len(own) for other in self.pages
+        ):
             return
         if len(self.pages) < self.rule.sample_max:
             self.pages.append(page)
@@ -81,9 +89,9 @@ def _distance(either: int, both: int, differing: int) -> int:
 
 
 def framed_distance(one: Values, frame: Frame, other: Values, of_other: Frame) -> int:
-    """Distance of two pages beside their frames."""
+    """Distance of a page to an earlier one beside their frames."""
     plain = plain_distance(one, other)
-    if one == other or not (frame or of_other):
+    if one == other or not (frame or of_other) or len(frame) == len(one):
         return plain
     bins = range(len(one))
     own = {at for at in bins if one[at] and at not in frame}
@@ -150,7 +158,8 @@ class BruteForceFrames:
         if matches:
             _, match, told = min(matches)
             root = self.pages[self.pages[match].root]
-            if plain_distance(values, self.pages[match].values) > self.root.apart:
+            is_new = len(frame) < len(values)
+            if is_new and plain_distance(values, self.pages[match].values) > self.root.apart:
                 self.pages.append(Page(number, values, frame, bands, root.number, id_))
             return "duplicate", root.id, told
         self.pages.append(Page(number, values, frame, bands, number, id_))
@@ -173,7 +182,7 @@ class BruteForceFrames:
         if sample is None:
             return NO_FRAME
         frame = sample.frame(values)
-        sample.take(values)
+        sample.take(values, frame)
         return frame
 
     def _bands(self, signature: np.ndarray, frame: Frame) -> Values:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.entry import Position, RecrawlPolicy, given_back_source
+from index.frames import hosts as hosts_module
 from index.index import internals_of
+from index.matching.frame import NEW_BINS_MIN, VERSION_SHARE_MIN, FrameRule
 from index.matching.minhash import pack_bins
 from index.session import Recrawl
 from index.tools.verify import verify_tables
@@ -144,6 +147,49 @@ def test_one_article_in_the_frames_of_many_hosts_is_kept_once(tmp_path: Path) ->
         kept[name] = 12 - verdicts[-12:].count("duplicate")
     assert kept["hosts"] <= 3
     assert kept["none"] == 12
+
+
+def test_an_article_among_boxes_that_are_known_is_kept_no_more() -> None:
+    """A crawl trap: one article under hundreds of addresses of one host, each with three of fifty boxes."""
+    generator = np.random.default_rng(8)
+    boxes = generator.integers(1, 256, (50, 4)).astype(np.uint8)
+    pages = np.repeat(generator.integers(1, 256, (1, BINS)).astype(np.uint8), 300, axis=0)
+    for page in pages:
+        for place, box in enumerate(generator.choice(50, 3, replace=False).tolist()):
+            page[20 * place : 20 * place + 4] = boxes[box]
+    signatures, kept = pack_bins(pages, 8), {}
+    for least in (0, NEW_BINS_MIN):
+        with (
+            TemporaryDirectory() as folder,
+            pytest.MonkeyPatch.context() as patch,
+            opened(Path(folder), replace(PARAMETERS, frames=FrameRule())) as index,
+        ):
+            patch.setattr(hosts_module, "NEW_BINS_MIN", least)
+            verdicts = [verdict for verdict, _, _ in told(index, signatures, ["host"] * 300, [])]
+            kept[least] = [row for row, verdict in enumerate(verdicts) if verdict != "duplicate"]
+    assert len(kept[NEW_BINS_MIN]) <= 45
+    assert len(kept[0]) > 60
+
+
+def test_versions_of_a_few_articles_of_one_host_are_duplicates() -> None:
+    """They are sampled once, or the articles become the frame."""
+    generator = np.random.default_rng(10)
+    articles, rows = generator.integers(1, 256, (4, BINS)).astype(np.uint8), generator.integers(0, 4, 60)
+    pages = articles[rows]
+    for page in pages:
+        page[generator.choice(BINS, 5, replace=False)] = generator.integers(1, 256, 5)
+    signatures, kept = pack_bins(pages, 8), {}
+    for share in (VERSION_SHARE_MIN, 2.0):
+        with (
+            TemporaryDirectory() as folder,
+            pytest.MonkeyPatch.context() as patch,
+            opened(Path(folder), replace(PARAMETERS, frames=FrameRule())) as index,
+        ):
+            patch.setattr(hosts_module, "VERSION_SHARE_MIN", share)
+            verdicts = [verdict for verdict, _, _ in told(index, signatures, ["host"] * 60, [])]
+            kept[share] = 60 - verdicts.count("duplicate")
+    assert kept[VERSION_SHARE_MIN] <= 15
+    assert kept[2.0] > 30
 
 
 def test_a_page_that_is_asked_for_alone_gets_the_verdict_that_it_would_get(tmp_path: Path) -> None:

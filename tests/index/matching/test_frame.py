@@ -25,15 +25,16 @@ def test_distances_are_those_of_plain_counting(seed: int, alike: float, filled: 
     other = np.where(generator.random(BINS) < alike, one, other)
     values = np.where(generator.random((2, BINS)) < filled, np.array([one, other]), 0).astype(np.uint8)
     frames = generator.random((2, BINS)) < framed
-    left, right = fingerprint(values, frames)
-    expected = framed_distance(
-        tuple(values[0].tolist()),
-        frozenset(np.flatnonzero(frames[0]).tolist()),
-        tuple(values[1].tolist()),
-        frozenset(np.flatnonzero(frames[1]).tolist()),
-    )
-    assert framed_distances(left[None], right[None], 8).tolist() == [expected]
-    assert framed_distances(right[None], left[None], 8).tolist() == [expected]
+    # Now and then a page brings nothing new.
+    frames |= generator.random((2, 1)) < 0.2
+    prints = fingerprint(values, frames)
+    plain = [
+        (tuple(page.tolist()), frozenset(np.flatnonzero(frame).tolist()))
+        for page, frame in zip(values, frames, strict=True)
+    ]
+    for later, earlier in ((0, 1), (1, 0)):
+        found = framed_distances(prints[later][None], prints[earlier][None], 8)
+        assert found.tolist() == [framed_distance(*plain[later], *plain[earlier])]
 
 
 @settings(max_examples=40, deadline=None)
@@ -64,16 +65,28 @@ def test_one_article_in_two_frames_is_near_and_two_pages_of_one_template_are_not
     assert signature_distances(pack_bins(pages[:1], 8), pack_bins(pages[1:], 8), 8)[0] < 3_000
 
 
+def test_a_page_that_brings_nothing_new_is_compared_plainly_and_its_own_copy_with_news_is_not() -> None:
+    generator = np.random.default_rng(2)
+    one, other = np.repeat(generator.integers(1, 256, (1, BINS)).astype(np.uint8), 2, axis=0)
+    other[:10] = 7
+    everything, template = np.ones(BINS, np.bool_), np.arange(BINS) >= 10
+    old, new = fingerprint(np.array([one, other]), np.array([everything, template]))
+    plain = signature_distances(pack_bins(one[None], 8), pack_bins(other[None], 8), 8)
+    assert framed_distances(old[None], new[None], 8).tolist() == plain.tolist()
+    assert framed_distances(new[None], old[None], 8).tolist() == [10_000]
+
+
 def test_bands_in_the_frame_give_way_to_bands_of_own_bins() -> None:
     """Of 25 bands of five bins each, where the first so many bins are in the frame."""
     values, framed = np.ones((4, BINS), np.uint8), np.array([0, 12, 48, 124])
     bands = bands_of_own(values, np.arange(BINS) < framed[:, None], 25, 5)
-    # No frame; a small one; a large one beside enough of its own; and one that leaves hardly anything.
-    assert np.count_nonzero(bands, axis=1).tolist() == [0, 2, 25, 24]
+    # No frame; three quarters of a large one; a large one; and one that leaves hardly anything.
+    assert np.count_nonzero(bands, axis=1).tolist() == [0, 2 + 15, 25, 24]
+    assert not bands[1, 2:10].any()
     assert bands[1, :2].all()
 
 
-@pytest.mark.parametrize("wrong", [{"pages_min": 0}, {"sample_max": 256}, {"pages_min": 65}, {"every": 0}])
+@pytest.mark.parametrize("wrong", [{"pages_min": 0}, {"sample_max": 256}, {"pages_min": 129}, {"every": 0}])
 def test_a_rule_that_cannot_hold_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="a frame needs"):
         FrameRule(**wrong)
